@@ -310,34 +310,34 @@ class ApprovalQueue:
         found: Ticket | None = None
         is_claimed = False
         while True:
-            with self._notifier.task_listener() as listener:
-                if is_claimed:
-                    found = await in_thread(tickets.look, request)
-                    if found is None or mark not in found.callers:
-                        return _WITHDRAWN
-                else:
-                    given = self._ticket(request, mark, left)
-                    found, is_claimed = await in_thread(tickets.claim, given, self._most), True
-                    if found is None:
-                        return self._full()
-                    if found.id == given.id:
-                        self._notifier.notify()  # it wakes this listener, too
-                if found.answer is not None:
-                    answer = await in_thread(tickets.use, found, mark)
-                    if answer is not None and found.holds_for(request):
-                        return answer
-                    # It was used by another, or is for the same request when less was found.
-                    is_claimed = False
-                    continue
-                if clock() >= until:
-                    await in_thread(tickets.leave, request, mark, time.time() + self._keep)
-                    raise CallPending(
-                        f"it waits for approval, ticket {found.id}: make the same call again once "
-                        "it was allowed",
-                        ticket=found.id,
-                        retryable=True,
-                    )
-                await listener.wait(max(0.0, min(_POLL_SECONDS, until - clock())))
+            noted = self._notifier.count
+            if is_claimed:
+                found = await in_thread(tickets.look, request)
+                if found is None or mark not in found.callers:
+                    return _WITHDRAWN
+            else:
+                given = self._ticket(request, mark, left)
+                found, is_claimed = await in_thread(tickets.claim, given, self._most), True
+                if found is None:
+                    return self._full()
+                if found.id == given.id:
+                    self._notifier.notify()  # it wakes this one, too
+            if found.answer is not None:
+                answer = await in_thread(tickets.use, found, mark)
+                if answer is not None and found.holds_for(request):
+                    return answer
+                # It was used by another, or is for the same request when less was found.
+                is_claimed = False
+                continue
+            if clock() >= until:
+                await in_thread(tickets.leave, request, mark, time.time() + self._keep)
+                raise CallPending(
+                    f"it waits for approval, ticket {found.id}: make the same call again once "
+                    "it was allowed",
+                    ticket=found.id,
+                    retryable=True,
+                )
+            await self._notifier.wait(max(0.0, min(_POLL_SECONDS, until - clock())), noted=noted)
 
     def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
         """``left`` is for how many seconds its caller waits for an answer at most."""

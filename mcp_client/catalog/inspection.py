@@ -23,14 +23,15 @@ from .finding import Finding
 __all__ = [
     "LookAlikes",
     "definition_findings",
-    "is_ordinary_name",
     "name_findings",
+    "ordinary_name",
     "text_findings",
 ]
 
 LONGEST_TEXT = 4_000
 """Characters of one description, above which a person will not read it to its end."""
-_ORDINARY = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
+ordinary_name = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
+"""Whether a name keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
 _KINDS = (
     (range(0xE0000, 0xE0080), "tag characters"),
     (range(0x202A, 0x202F), "bidirectional controls"),
@@ -135,19 +136,14 @@ def definition_findings(
     return found
 
 
-def is_ordinary_name(name: str) -> bool:
-    """Whether ``name`` keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
-    return _ORDINARY(name) is not None
-
-
 def name_findings(name: str) -> list[Finding]:
     """What is unusual about a name that can be used."""
-    if is_ordinary_name(name):
+    if ordinary_name(name):
         return []
     if len(name) > 128:
         text = f"its name has {len(name)} characters; a tool's name should have at most 128"
         return [Finding("odd_name", text)]
-    odd = safe_text("".join(dict.fromkeys(c for c in name if not _ORDINARY(c))), 40)
+    odd = safe_text("".join(dict.fromkeys(c for c in name if not ordinary_name(c))), 40)
     text = f"its name has characters that a tool's name should not have: {odd!r}"
     return [Finding("odd_name", text)]
 
@@ -268,14 +264,12 @@ class LookAlikes:
 
     def __init__(self) -> None:
         self._first: dict[bytes, str] = {}
-        self._found: dict[str, str] = {}
+        self.found: dict[str, str] = {}
+        """By name, another of the names added that it can be taken for."""
 
-    def add(self, name: str) -> None:
-        other = self._first.setdefault(_look(name), name)
-        if other != name:
-            self._found[name] = other
-            self._found.setdefault(other, name)
-
-    def of(self, name: str) -> str | None:
-        """Another of the names added that ``name`` can be taken for."""
-        return self._found.get(name)
+    def add(self, names: Sequence[str]) -> None:
+        for name in names:
+            other = self._first.setdefault(_look(name), name)
+            if other != name:
+                self.found[name] = other
+                self.found.setdefault(other, name)

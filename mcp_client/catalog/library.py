@@ -31,7 +31,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from ..runtime.watch import Watch
 from .listed import Listed, Rejected
-from .paged_list import Kind, ListSource, PagedEntries
+from .paged_list import Kind, PagedEntries
 from .reading import FetchResult, ReadRequests
 from .subscriptions import Subscriptions
 from .watch import ListChanges, ListWatch, ResourceWatch, compared_by
@@ -140,7 +140,6 @@ class Library:
     def __init__(
         self,
         requests: ReadRequests,
-        source: ListSource,
         subscriptions: Subscriptions,
         origin: str,
     ) -> None:
@@ -150,9 +149,9 @@ class Library:
         self._subscriptions = subscriptions
         self._origin = origin
         resources, prompts = subscriptions.add(topics.RESOURCES), subscriptions.add(topics.PROMPTS)
-        self.resources = PagedEntries(_RESOURCES, Resource.from_wire, source, resources)
-        self.templates = PagedEntries(_TEMPLATES, ResourceTemplate.from_wire, source, resources)
-        self.prompts = PagedEntries(_PROMPTS, Prompt.from_wire, source, prompts)
+        self.resources = PagedEntries(_RESOURCES, Resource.from_wire, requests, resources)
+        self.templates = PagedEntries(_TEMPLATES, ResourceTemplate.from_wire, requests, resources)
+        self.prompts = PagedEntries(_PROMPTS, Prompt.from_wire, requests, prompts)
 
     async def all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
         """A complete list. Raises ``NotSent`` where the server does not declare ``feature``."""

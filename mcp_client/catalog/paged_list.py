@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -26,10 +26,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
-from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
-from ..runtime.session_context import SessionContext
-from ..transports.base import Credentials
 from .finding import Finding
 from .inspection import text_findings
 from .listed import Listed, Rejected
@@ -39,12 +36,13 @@ from .subscription import ListSubscription
 if TYPE_CHECKING:
     from ..protocol.metadata import Origin
 
-__all__ = ["Kind", "ListSource", "PagedCache", "PagedEntries"]
+__all__ = ["Kind", "PagedCache", "PagedEntries"]
 
 _log = logging.getLogger("mcp_client")
 _INVALID_PARAMS = -32602
 _SHOWN = 200
 _AT_ONCE = 25
+_CALM_SECONDS = 10.0
 
 L = TypeVar("L", bound=Listed[Any])
 T = TypeVar("T")
@@ -63,53 +61,16 @@ class Kind(NamedTuple):
     """The field of ``Limits`` that bounds how many there are."""
 
 
-@frozen_dataclass
-class ListSource:
-    """Where the lists of one session come from."""
-
-    context: SessionContext
-    """One list, all its pages, is fetched within its total timeout."""
-    fetch: Callable[[str, Mapping[str, Any]], Awaitable[Page]]
-    """One page, from the method and its parameters."""
-    now: Callable[[], float]
-    offers: Callable[[str], bool] = lambda feature: True
-    """Whether the server is worth asking for a feature at all."""
-    credentials: Callable[[], Credentials | None] = lambda: None
-    """How to learn what the server knows us by now: a private list is kept for one value only.
-    None where that cannot change."""
-    repeats_in_headers: Callable[[], bool] = lambda: False
-    """Whether HTTP headers repeat marked arguments: then a tool with an invalid ``x-mcp-header``
-    cannot be used."""
-    origin: Callable[[], Origin | None] = lambda: None
-    """Where the server is, if that is at a URL: icons from there may be shown."""
-    refuses_tasks: Callable[[], bool] = lambda: False
-    """Whether a tool that has to be called as a task cannot be called."""
-
-    @classmethod
-    def of(cls, reads: ReadRequests, now: Callable[[], float]) -> ListSource:
-        """The lists that are fetched with the requests of a session."""
-        return cls(
-            reads.context,
-            reads.page,
-            now,
-            reads.offers,
-            lambda: reads.connection.transport.credentials,
-            reads.repeats_in_headers,
-            lambda: reads.connection.transport.origin,
-            reads.refuses_tasks,
-        )
-
-
 class PagedCache(ABC, Generic[L]):
     kind: ClassVar[Kind]
 
-    def __init__(self, source: ListSource, subscription: ListSubscription) -> None:
+    def __init__(self, requests: ReadRequests, subscription: ListSubscription) -> None:
         """``subscription`` tells of changes of this list."""
         self.subscription = subscription
-        self._source = source
-        self._server = source.context.server
-        self._limits = source.context.limits
-        self._now = source.now
+        self._requests = requests
+        self._server = requests.context.server
+        self._limits = requests.context.limits
+        self._now = requests.now
         self._list: L | None = None
         self._by_key: dict[str, Any] = {}
         self.version = 0
@@ -128,7 +89,7 @@ class PagedCache(ABC, Generic[L]):
         self._seen = -1
         self._loads = 0
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
         subscription.add_listener(self._may_have_changed)
 
     @abstractmethod
@@ -148,9 +109,9 @@ class PagedCache(ABC, Generic[L]):
         return self._seen != self._changes
 
     @property
-    def age(self) -> float:
-        """Seconds since it was fetched."""
-        return self._now() - self._fetched_at
+    def is_calm(self) -> bool:
+        """Whether it has not been fetched for a while."""
+        return self._now() - self._fetched_at > _CALM_SECONDS
 
     @property
     def fresh(self) -> bool:
@@ -177,13 +138,16 @@ class PagedCache(ABC, Generic[L]):
         until = self._holds_until
         if until is not math.inf and self._now() >= until:
             return None
-        subscription = self.subscription
-        if subscription.is_available and not subscription.is_used:
-            subscription.use()
+        self._use()
         try:
             return self._by_key.get(key)
         except TypeError:  # not hashable: whatever looks it up next refuses it
             return None
+
+    def _use(self) -> None:
+        subscription = self.subscription
+        if subscription.is_available and not subscription.is_used:
+            subscription.use()
 
     def mark_outdated(self) -> None:
         """The list is known to have changed, although the server has not said so."""
@@ -216,10 +180,10 @@ class PagedCache(ABC, Generic[L]):
     async def _current(self, refresh: bool) -> L:
         await self._drop_if_credentials_changed()
         if not refresh and self._list is not None and self.fresh:
-            self.subscription.use()
+            self._use()
             return self._list
         if not refresh and self._list is not None:
-            self.subscription.use()  # it may then be told of changes, instead of asking again
+            self._use()  # it may then be told of changes, instead of asking again
         loads, failures = self._loads, self._failure[0]
         async with self._turn:
             # A task that waited here while another fetched takes what that fetch brought, unless
@@ -243,13 +207,13 @@ class PagedCache(ABC, Generic[L]):
         """Forget a private list that was fetched under another authorization."""
         if not self._private or self._list is None:
             return
-        credentials = self._source.credentials()
+        credentials = self._requests.connection.transport.credentials
         if credentials is not None and await credentials.current() != self._fetched_as:
             self._list, self._by_key, self._seen = None, {}, -1
             self.version += 1
 
     def _stale_copy(self, old: L, error: McpError) -> L:
-        age, noun = self.age, self.kind.noun
+        age, noun = self._now() - self._fetched_at, self.kind.noun
         _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
         text = (
             f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
@@ -260,8 +224,8 @@ class PagedCache(ABC, Generic[L]):
     # ----------------------------------------------------------------- loading
 
     async def _load(self) -> L:
-        changes, credentials = self._changes, self._source.credentials()
-        epoch, seconds = self.subscription.epoch, self._source.context.timeouts.total
+        changes, credentials = self._changes, self._requests.connection.transport.credentials
+        epoch, seconds = self.subscription.epoch, self._requests.context.timeouts.total
         recorded: AbstractContextManager[set[Hashable]] = (
             nullcontext(set()) if credentials is None else credentials.recorded()
         )
@@ -276,7 +240,7 @@ class PagedCache(ABC, Generic[L]):
             )
         self._list = entries
         key = self.kind.key
-        self._by_key = {key(entry): entry for entry in entries}
+        self._by_key = {key(entry): entry for entry in entries._entries}
         self._seen, self._fetched_at = changes, self._now()
         self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
         self._holds_until = fetched.holds_until
@@ -291,7 +255,7 @@ class PagedCache(ABC, Generic[L]):
         return entries
 
     async def _every_page(self) -> _Fetched:
-        if not self._source.offers(self.kind.method.partition("/")[0]):
+        if not self.subscription.is_offered:
             return _Fetched([], math.inf, math.inf, has_ttl=True, private=False)
         try:
             return await self._walk()
@@ -339,7 +303,7 @@ class PagedCache(ABC, Generic[L]):
         raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
-        page = await self._source.fetch(self.kind.method, fields)
+        page = await self._requests.page(self.kind.method, fields)
         if type(page.result.get(self.kind.member)) is not list:
             raise self._broken(f"a page without an array of {self.kind.noun}", page.result)
         return page
@@ -390,10 +354,10 @@ class PagedEntries(PagedCache[Listed[T]]):
         self,
         kind: Kind,
         read: Callable[[Any, str, Origin | None], T],
-        source: ListSource,
+        requests: ReadRequests,
         subscription: ListSubscription,
     ) -> None:
-        super().__init__(source, subscription)
+        super().__init__(requests, subscription)
         self.kind = kind  # type: ignore[misc]  # one class, three kinds
         self._read = read
 
@@ -405,7 +369,7 @@ class PagedEntries(PagedCache[Listed[T]]):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await checkpoint()  # a long list takes its time: let others run, and stop
             try:
-                read = self._read(entry, self._server, self._source.origin())
+                read = self._read(entry, self._server, self._requests.connection.transport.origin)
                 key = self.kind.key(read)
                 if key in entries:
                     raise _SameName("another came before it that goes by the same name")

@@ -7,6 +7,7 @@ session management).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -53,22 +54,14 @@ class ReadRequests:
         self.context = context
         self.connection = connection
         self.server = context.server
+        self.now: Callable[[], float] = time.monotonic
+        """The clock of the event loop, once the session is being opened."""
         self._run = run
 
     def offers(self, feature: str, detail: str | None = None) -> bool:
         """Whether the server is worth asking for ``feature``."""
         era = self.connection.rpc.era
         return may_offer(era.revision, era.server.capabilities, feature, detail)
-
-    def repeats_in_headers(self) -> bool:
-        """Whether HTTP headers repeat what a message says, marked arguments included."""
-        return self.connection.rpc.mirrors
-
-    def refuses_tasks(self) -> bool:
-        """Whether calls may be made tasks in the agreed revision, and this server does not declare
-        that it makes any."""
-        era = self.connection.rpc.era
-        return era.has_tasks and not era.takes_tasks
 
     def require(self, feature: str, detail: str | None = None) -> None:
         """Raises ``NotSent`` where the server's capabilities leave out ``feature``."""

@@ -31,7 +31,7 @@ import anyio
 
 from ..connection.rpc import RpcConnection
 from ..errors import AuthError, CallTimeout, McpError, ServerError
-from ..protocol.capabilities import declares
+from ..protocol.capabilities import declares, may_offer
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
 from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
 from ..runtime.event_loop import Handle, current
@@ -78,6 +78,10 @@ class Subscription(ABC):
         self._backend = current()
         self._connection: RpcConnection | None = None
         self._declared = False
+        self.is_offered = True
+        """Whether the server is worth asking for what the topic is about."""
+        self.is_lost = False
+        """Whether the connection was lost, or may have been, and nobody has replaced it yet."""
         self.is_available = False
         """Whether there is a stream of changes to subscribe to."""
         self._streams = 0
@@ -120,7 +124,10 @@ class Subscription(ABC):
         self._stop()
         self._connection = connection
         capabilities = connection.era.server.capabilities
-        self._declared = declares(capabilities, self.topic.feature, self.topic.detail)
+        feature, revision = self.topic.feature, connection.era.revision
+        self._declared = declares(capabilities, feature, self.topic.detail)
+        self.is_offered = feature == "extensions" or may_offer(revision, capabilities, feature)
+        self.is_lost = not connection.transport.alive
         self.is_available = self._may_listen(connection)
         if self.is_used or self._watchers:
             self._start()
@@ -136,6 +143,20 @@ class Subscription(ABC):
         self._watchers -= 1
         if not self._watchers and not self.is_used:
             self._stop()
+
+    def lost(self) -> None:
+        """The connection was lost, or may have been."""
+        self.is_lost = True
+        self.notifier.notify()
+
+    async def replace_lost(self, live: Callable[[], Awaitable[object]]) -> None:
+        """Have ``live`` replace the connection. Where that fails, others that wait try."""
+        self.is_lost = False  # before the wait, in which it may be lost again
+        try:
+            await live()
+        except BaseException:
+            self.lost()
+            raise
 
     def close(self) -> None:
         self.closed = True

@@ -64,7 +64,7 @@ class Subscriptions:
     def lost(self) -> None:
         """The connection was lost, or may have been: whoever waits for changes replaces it."""
         for subscription in self._all():
-            subscription.notifier.notify()
+            subscription.lost()
 
     def close(self) -> None:
         self._closed = True

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,9 +26,10 @@ from ..runtime.limits import Limits
 from ..runtime.safe_text import invisible, safe_text
 from ..validation.schema_shape import is_known_dialect, listed_schema_fault
 from .finding import Finding
-from .inspection import LookAlikes, is_ordinary_name
+from .inspection import LookAlikes, ordinary_name
 from .listed import Rejected, RejectedKind
-from .paged_list import Kind, ListSource, PagedCache
+from .paged_list import Kind, PagedCache
+from .reading import ReadRequests
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, Trust, new_tool, not_a_name, trusts
 
@@ -56,12 +58,12 @@ _OUTPUT_SCHEMAS = (dict, bool, type(None))
 
 
 class Catalog(PagedCache[ToolList]):
-    kind = Kind("tools/list", "tools", "tools", lambda tool: tool.name, "tools")
+    kind = Kind("tools/list", "tools", "tools", attrgetter("name"), "tools")
     _by_key: dict[str, Tool]
 
     def __init__(
         self,
-        source: ListSource,
+        requests: ReadRequests,
         subscription: ListSubscription,
         trusted: Trust,
         pins: Pins | None = None,
@@ -69,7 +71,7 @@ class Catalog(PagedCache[ToolList]):
         why_left_out: Callable[[str], str | None] | None = None,
     ) -> None:
         """``why_left_out`` tells of a tool's name why the host does not want it, or None."""
-        super().__init__(source, subscription)
+        super().__init__(requests, subscription)
         self._trusted = trusted
         self._pins = pins
         self._why_left_out = why_left_out
@@ -94,7 +96,7 @@ class Catalog(PagedCache[ToolList]):
             await self._drop_if_credentials_changed()
         known = None if self.outdated else self._by_key.get(name)
         if known is not None and not self._expired:
-            self.subscription.use()
+            self._use()
             return known
         refresh = known is None and not self.outdated
         return self._named(name, await self._current(refresh=refresh))
@@ -128,12 +130,11 @@ class Catalog(PagedCache[ToolList]):
 
     async def _sorted_out(self, found: list[Any]) -> ToolList:
         names = [_name(definition) for definition in found]
-        look_alikes = LookAlikes()
-        turn = _Turn()
-        for number, name in enumerate(names):
-            if number % _AT_ONCE == _AT_ONCE - 1 and turn.is_over:
+        turn, look_alikes = _Turn(), LookAlikes()
+        for start in range(0, len(names), _AT_ONCE):
+            if start and turn.is_over:
                 await turn.end()
-            look_alikes.add(name)
+            look_alikes.add(names[start : start + _AT_ONCE])
         faults = await self._faults(found, names)
         tools: list[Tool] = []
         rejected: list[Rejected] = []
@@ -142,7 +143,7 @@ class Catalog(PagedCache[ToolList]):
                 await turn.end()
             fault = faults.get(number)
             if fault is None:
-                tools.append(self._tool(name, definition, look_alikes.of(name)))
+                tools.append(self._tool(name, definition, look_alikes.found.get(name)))
             else:
                 rejected.append(Rejected(safe_text(name, 128), *fault))
         self._log_rejected(rejected)
@@ -159,7 +160,8 @@ class Catalog(PagedCache[ToolList]):
                 Rejected(safe_text(t.name, 128), why, "not_wanted") for t, why in pairs if why
             ]
             tools = [tool for tool, why in pairs if not why]
-        if self._source.refuses_tasks():
+        era = self._requests.connection.transport.era
+        if era is not None and era.has_tasks and not era.takes_tasks:
             differences += [
                 _NO_TASKS.at(f"tool '{safe_text(tool.name, 128)}'")
                 for tool in tools
@@ -171,7 +173,8 @@ class Catalog(PagedCache[ToolList]):
         """Why definitions cannot be used, by their position in the list."""
         faults: dict[int, Fault] = {}
         counts = Counter(names)
-        in_headers = self._source.repeats_in_headers()
+        transport = self._requests.connection.transport
+        in_headers = transport.has_headers and transport.era is not None and transport.era.mirrors
         texts: list[str] = []
         turn = _Turn()
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
@@ -196,7 +199,8 @@ class Catalog(PagedCache[ToolList]):
         trusted = self._trusted
         if trusted is not True and trusted is not False:
             trusted = trusts(trusted, Tool(name, self._server, False, definition, looks_like))
-        origin = self._source.origin() if "icons" in definition else None
+        has_icons = "icons" in definition
+        origin = self._requests.connection.transport.origin if has_icons else None
         return new_tool(name, self._server, trusted, definition, looks_like, _origin=origin)
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
@@ -241,7 +245,7 @@ def _fault(definition: Any, name: str, count: int) -> Fault | None:
         return "its inputSchema is missing or not a JSON object", "invalid"
     if type(definition.get("outputSchema")) not in _OUTPUT_SCHEMAS:
         return "its outputSchema is not a JSON Schema", "schema"
-    if not is_ordinary_name(name) and invisible(name):
+    if not ordinary_name(name) and invisible(name):
         return "its name has invisible characters", "invalid"
     return None
 

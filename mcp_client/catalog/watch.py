@@ -7,7 +7,7 @@ missed meanwhile counts as a change.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -29,8 +29,6 @@ __all__ = [
 ]
 
 _MAX_PAUSE_SECONDS = 5.0
-_CALM_SECONDS = 10.0
-"""A list that was not fetched for so long is not asked for too often."""
 T = TypeVar("T")
 C = TypeVar("C", bound="ListChanges[Any]")
 
@@ -93,28 +91,26 @@ class ListWatch(Watch[C]):
         if not self._is_watching:
             self._is_watching = True
             self._subscription.watch()
+        await self._subscription.settled()
         if self._before is None:
-            await self._subscription.settled()
-            self._before = await self._latest()
-        elif not self._unchanged:
-            await self._subscription.settled()
+            await self._live()
+            self._before = await self._listing.latest()
 
     def _end(self) -> None:
         if self._is_watching:
             self._is_watching = False
             self._subscription.unwatch()
 
-    async def _latest(self) -> Listed[Any]:
-        await self._live()
-        latest: Listed[Any] = await self._listing.latest()
-        return latest
-
     async def _take(self) -> C | None:
-        was_outdated, before = self._listing.outdated, self._before
-        assert before is not None
-        if self._listing.age > _CALM_SECONDS:
+        if self._subscription.is_lost:
+            await self._subscription.replace_lost(self._live)
             self._unchanged = 0
-        now = self._before = await self._latest()
+        before, listing = self._before, self._listing
+        assert before is not None
+        if listing.is_calm:
+            self._unchanged = 0
+        was_outdated, now = listing.outdated, await listing.latest()
+        self._before = now
         changes = None if now is before else self._compared(before, now)
         if changes:
             self._unchanged = 0
@@ -122,8 +118,9 @@ class ListWatch(Watch[C]):
         if was_outdated:
             # A server that announces changes without end, and changes nothing, is asked less often.
             self._unchanged += 1
-            if self._unchanged > 1:
-                await self._subscription.pause(doubled(0.05, self._unchanged, _MAX_PAUSE_SECONDS))
+            if self._unchanged > 2:
+                pause = doubled(0.05, self._unchanged - 1, _MAX_PAUSE_SECONDS)
+                await self._subscription.pause(pause)
         return None
 
 
@@ -133,7 +130,7 @@ def tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:
         *_differences(
             before,
             now,
-            lambda tool: tool.qualified_name,
+            lambda tool: tool._qualified_name or tool.name,
             lambda was, tool: was is tool or was.fingerprint == tool.fingerprint,
         ),
         before,
@@ -152,14 +149,14 @@ def compared_by(key: Callable[[T], str]) -> Callable[[Listed[T], Listed[T]], Lis
 
 
 def _differences(
-    before: Sequence[T],
-    now: Sequence[T],
+    before: Listed[T],
+    now: Listed[T],
     key: Callable[[T], str],
     same: Callable[[T, T], bool],
 ) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
     """What was added, removed and changed."""
-    was = {key(entry): entry for entry in before}
-    is_ = {key(entry): entry for entry in now}
+    was = {key(entry): entry for entry in before._entries}
+    is_ = {key(entry): entry for entry in now._entries}
     return (
         tuple(entry for name, entry in is_.items() if name not in was),
         tuple(entry for name, entry in was.items() if name not in is_),
@@ -212,7 +209,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
         elif self._subscription.refused:
             self._subscription.try_again()
         await self._subscription.settled()
-        self._raise_refusal()
+        self._raise_refusal(self._subscription)
 
     def _end(self) -> None:
         subscription = self._subscription
@@ -237,15 +234,14 @@ class ResourceWatch(Watch[ResourceUpdate]):
         subscription = self._subscription
         assert subscription is not None
         if not self._waiting:
-            await self._live()
+            if subscription.is_lost:
+                await subscription.replace_lost(self._live)
             await subscription.settled()
-            self._raise_refusal()
-        if self._waiting:
-            return self._waiting.pop(next(iter(self._waiting)))
-        return None
+            self._raise_refusal(subscription)
+        return self._waiting.pop(next(iter(self._waiting))) if self._waiting else None
 
-    def _raise_refusal(self) -> None:
-        subscription = self._subscription
-        if subscription is not None and subscription.refused and not self._is_over:
+    def _raise_refusal(self, subscription: ResourceSubscription) -> None:
+        if subscription.refused and not self._is_over:
+            self._has_begun = False  # the next time it is asked again
             assert subscription.fault is not None
             raise subscription.fault.with_traceback(None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from ..errors import ConnectError, ConnectionLost, McpError
@@ -140,7 +141,7 @@ class ConnectionAttempt:
         transport = self._transport
         link = TransportContext(
             self._context.server,
-            lambda message: self._unasked(transport, message),
+            partial(self._unasked, transport),
             self._context.limits,
             self._timeouts,
             self._stats,

@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from ..catalog.finding import Finding
 from ..catalog.inspection import text_findings
 from ..catalog.library import ResourceResult, read_resource, uri_of
 from ..catalog.listed import Listed
-from ..catalog.paged_list import Kind, ListSource, PagedEntries
+from ..catalog.paged_list import Kind, PagedEntries
 from ..catalog.reading import ReadRequests
 from ..catalog.skill_pins import SkillPins
 from ..catalog.subscriptions import Subscriptions
@@ -73,7 +72,6 @@ class Skills:
     def __init__(
         self,
         requests: ReadRequests,
-        source: ListSource,
         subscriptions: Subscriptions,
         gate: Gate,
         *,
@@ -92,8 +90,7 @@ class Skills:
         self._origin = origin
         self._numbers = itertools.count(1)
         self._limits = requests.context.limits
-        source = replace(source, offers=lambda feature: True)
-        self._list = _SkillList(_KIND, _entry, source, subscriptions.add(_NO_NOTICES))
+        self._list = _SkillList(_KIND, _entry, requests, subscriptions.add(_NO_NOTICES))
 
     async def list_skills(self, refresh: bool) -> Listed[SkillEntry]:
         await self._require()

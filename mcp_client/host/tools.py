@@ -278,6 +278,8 @@ class HostToolWatch(Watch[ToolChanges]):
             self._tools.unwatch()
 
     async def _take(self) -> ToolChanges | None:
+        if self._is_over:
+            return None
         self._look_again_after = await self._tools.follow_changes()
         now = self._tools.listed
         before, self._before = self._before, now

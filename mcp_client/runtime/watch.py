@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -13,102 +15,73 @@ import anyio
 from ..errors import ConfigError, McpError
 from .event_loop import current, in_event_loop
 
-__all__ = ["Notifier", "TaskListener", "ThreadListener", "Watch"]
+__all__ = ["Notifier", "Watch"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Notifier:
-    """``notify`` wakes every listener, from any thread. It carries no value.
+    """``notify`` wakes whoever waits, from any thread. It carries no value.
 
-    Begin to listen, look at what may have changed, and wait only if it has not: then no
-    notification in between is missed.
+    Note ``count``, look at what may have changed, and wait for another count only if it has not:
+    then no notification in between is missed.
     """
 
     def __init__(self) -> None:
+        self.count = 0
+        """How many notifications there were."""
         self._lock = threading.Lock()
-        self._listeners: set[_Listener] = set()
+        self._waiting: set[Callable[[], None]] = set()
 
     def notify(self) -> None:
         # Called from a reader's callback too, outside any task, where an anyio.Event cannot be set.
-        if self._listeners:
+        with self._lock:
+            self.count += 1
+            waiting = tuple(self._waiting)
+        for wake in waiting:
+            wake()
+
+    async def wait(self, seconds: float | None = None, *, noted: int | None = None) -> None:
+        """Wait for a notification, for ``seconds`` at most; for none where there was one since
+        ``noted`` was the count."""
+        backend = current()
+        waiter = backend.waiter()
+
+        def done() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def wake() -> None:
+            if backend.running_loop() is backend.loop:
+                done()
+            else:
+                backend.run_soon(done)
+
+        with self._added(wake):
+            if noted is not None and noted != self.count:
+                return
+            if seconds is None:
+                await waiter
+                return
+            with anyio.move_on_after(seconds):
+                await waiter
+
+    def wait_in_thread(self, seconds: float | None, noted: int) -> None:
+        """As ``wait``, blocking the thread."""
+        event = threading.Event()
+        with self._added(event.set):
+            if noted == self.count:
+                event.wait(seconds)
+
+    @contextmanager
+    def _added(self, wake: Callable[[], None]) -> Iterator[None]:
+        with self._lock:
+            self._waiting.add(wake)
+        try:
+            yield
+        finally:
             with self._lock:
-                listeners = tuple(self._listeners)
-            for listener in listeners:
-                listener._wake()
-
-    async def wait(self, seconds: float | None = None) -> None:
-        """Wait for the next notification, for ``seconds`` at most."""
-        with self.task_listener() as listener:
-            await listener.wait(seconds)
-
-    def task_listener(self) -> TaskListener:
-        """For the current task; ``with`` it."""
-        return TaskListener(self)
-
-    def thread_listener(self) -> ThreadListener:
-        """For the current thread, which it may block; ``with`` it."""
-        return ThreadListener(self)
-
-
-class _Listener(ABC):
-    def __init__(self, notifier: Notifier) -> None:
-        self._notifier = notifier
-
-    @abstractmethod
-    def _wake(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        with self._notifier._lock:
-            self._notifier._listeners.add(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with self._notifier._lock:
-            self._notifier._listeners.discard(self)
-
-
-class TaskListener(_Listener):
-    def __init__(self, notifier: Notifier) -> None:
-        super().__init__(notifier)
-        self._backend = current()
-        self._waiter = self._backend.waiter()
-
-    def _wake(self) -> None:
-        if self._backend.running_loop() is self._backend.loop:
-            self._set()
-        else:
-            self._backend.run_soon(self._set)
-
-    def _set(self) -> None:
-        if not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def wait(self, seconds: float | None = None) -> None:
-        """Until a notification since ``__enter__``, or for so many seconds. Once."""
-        if seconds is None:
-            await self._waiter
-            return
-        with anyio.move_on_after(seconds):
-            await self._waiter
-
-
-class ThreadListener(_Listener):
-    def __init__(self, notifier: Notifier) -> None:
-        super().__init__(notifier)
-        self._event = threading.Event()
-
-    def _wake(self) -> None:
-        self._event.set()
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Until a notification since ``__enter__``, or for so many seconds."""
-        self._event.wait(seconds)
+                self._waiting.discard(wake)
 
 
 class Watch(ABC, Generic[T_co]):
@@ -128,16 +101,17 @@ class Watch(ABC, Generic[T_co]):
         self._look_again_after: float | None = None
         """Seconds; None where a notification tells of every change."""
         self._closed = False
+        self._has_begun = False
 
     # ------------------------------------------------------------ what each kind of watch says
 
     @property
     def _is_over(self) -> bool:
-        """Whether there will be no more changes."""
+        """Whether there will be no more changes than those that can be taken now."""
         return self._closed
 
     async def _begin(self) -> None:
-        """Watch, unless that is done already."""
+        """Begin to watch, or go on where an earlier attempt has raised."""
 
     @abstractmethod
     async def _take(self) -> T_co | None:
@@ -156,12 +130,16 @@ class Watch(ABC, Generic[T_co]):
 
     async def __aenter__(self) -> Self:
         try:
-            if not self._closed:
-                await self._begin()
+            await self._start()
         except BaseException:
             self._end()  # __aexit__ is not called for what was not entered
             raise
         return self
+
+    async def _start(self) -> None:
+        if not self._closed:
+            await self._begin()
+            self._has_begun = True
 
     async def __aexit__(
         self,
@@ -176,15 +154,16 @@ class Watch(ABC, Generic[T_co]):
 
     async def __anext__(self) -> T_co:
         try:
-            if not self._closed:
-                await self._begin()
-            while not self._is_over:
-                with self._notifier.task_listener() as listener:
-                    found = await self._take()
-                    if found is not None:
-                        return found
-                    if not self._is_over:
-                        await listener.wait(self._look_again_after)
+            if not self._has_begun:
+                await self._start()
+            while not self._closed:
+                noted = self._notifier.count
+                found = await self._take()
+                if found is not None:
+                    return found
+                if self._is_over:
+                    break
+                await self._notifier.wait(self._look_again_after, noted=noted)
         except McpError:
             if not self._is_over:
                 raise
@@ -213,14 +192,14 @@ class Watch(ABC, Generic[T_co]):
 
     def __next__(self) -> T_co:
         while not self._is_over:
-            with self._notifier.thread_listener() as listener:
-                found = self._take_in_thread()
-                if found is not None:
-                    return found
-                if in_event_loop():
-                    raise ConfigError("'for' would block this event loop: use 'async for'")
-                if not self._is_over:
-                    listener.wait(self._look_again_after)
+            noted = self._notifier.count
+            found = self._take_in_thread()
+            if found is not None:
+                return found
+            if in_event_loop():
+                raise ConfigError("'for' would block this event loop: use 'async for'")
+            if not self._is_over:
+                self._notifier.wait_in_thread(self._look_again_after, noted)
         raise StopIteration
 
     def close(self) -> None:

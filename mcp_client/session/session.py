@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import anyio
 
 from ..approval.decisions import Decisions
-from ..catalog.paged_list import ListSource
 from ..catalog.reading import ReadRequests
 from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
@@ -293,7 +292,7 @@ class Session(LibraryOfSession):
     def _library(self) -> Library:
         from ..catalog.library import Library
 
-        return Library(self._reads, self._source, self._subscriptions, self._origin)
+        return Library(self._reads, self._subscriptions, self._origin)
 
     def _new_read(
         self,
@@ -329,7 +328,6 @@ class Session(LibraryOfSession):
         setup = self._setup
         return Skills(
             self._reads,
-            self._source,
             self._subscriptions,
             setup.gate,
             audit=setup.audit,
@@ -434,10 +432,10 @@ class Session(LibraryOfSession):
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
         if setup.memory.store is not None:
             await anyio.to_thread.run_sync(setup.memory.store.check)  # likewise
-        self._source = ListSource.of(self._reads, current().now)
+        self._reads.now = current().now
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(
-            self._source,
+            self._reads,
             self._subscriptions.tools,
             setup.trusted,
             setup.pins,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from mcp_client import Limits, Timeouts
-from mcp_client.catalog.paged_list import ListSource
 from mcp_client.catalog.reading import Page
 from mcp_client.catalog.subscription import ListSubscription
 from mcp_client.protocol.notifications import TOOLS
@@ -53,10 +53,18 @@ def source_of(
     limits: Limits | None = None,
     seconds: float = float("inf"),
     user: Callable[[], Hashable] = lambda: None,
-) -> ListSource:
+    *,
+    in_headers: bool = False,
+) -> Any:
+    era = SimpleNamespace(has_tasks=False, mirrors=True)
+
     async def page(method: str, fields: Mapping[str, Any]) -> Page:
         found: dict[str, Any] = await fetch(fields)
         return Page(found, len(json.dumps(found)))
 
     context = SessionContext("files", Timeouts(total=seconds), limits or Limits())
-    return ListSource(context, page, now, credentials=lambda: KnownAs(user))
+    transport = SimpleNamespace(
+        credentials=KnownAs(user), origin=None, has_headers=in_headers, era=era
+    )
+    connection = SimpleNamespace(transport=transport)
+    return SimpleNamespace(context=context, page=page, now=now, connection=connection)

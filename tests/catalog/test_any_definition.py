@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -64,7 +63,7 @@ async def listed(offered: list[Any], *, in_headers: bool, trusted: bool) -> Tool
     async def fetch(fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"tools": offered}
 
-    source = replace(source_of(fetch, lambda: 0.0), repeats_in_headers=lambda: in_headers)
+    source = source_of(fetch, lambda: 0.0, in_headers=in_headers)
     catalog = Catalog(source, Feed(), trusted)
     return await catalog.tools()
 

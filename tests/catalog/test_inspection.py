@@ -142,8 +142,7 @@ def test_letters_marks_and_spaces_are_seen() -> None:
 
 def look_alikes(names: list[str]) -> LookAlikes:
     found = LookAlikes()
-    for name in names:
-        found.add(name)
+    found.add(names)
     return found
 
 
@@ -162,14 +161,13 @@ def look_alikes(names: list[str]) -> LookAlikes:
     ],
 )
 def test_names_that_look_alike_are_findings_of_each_other(one: str, other: str) -> None:
-    found = look_alikes([one, "other", other])
-    assert (found.of(one), found.of(other), found.of("other")) == (other, one, None)
+    assert look_alikes([one, "other", other]).found == {one: other, other: one}
 
 
 def test_names_that_differ_in_what_is_seen_do_not_look_alike() -> None:
     names = [f"tool_{number}" for number in range(1_000)] + ["read", "reads", "bread"]
     found = look_alikes(names)
-    assert not any(found.of(name) for name in names)
+    assert not any(found.found.get(name) for name in names)
 
 
 def test_a_hint_that_is_no_boolean_is_not_handed_out() -> None:

@@ -425,7 +425,7 @@ async def test_a_stream_ends_by_itself_and_comes_again() -> None:
         for _ in range(2):
             async with ana.stream() as events:
                 assert [len(event["ids"]) async for event in events] == [1]
-    assert not site.queue._notifier._listeners
+    assert not site.queue._notifier._waiting
     assert ApprovalPage.stream_seconds < 15
 
 
@@ -465,7 +465,7 @@ async def test_a_stream_whose_reader_goes_leaves_nothing_behind() -> None:
         async with ana.stream() as events:
             await anext(events)
         with anyio.fail_after(10):
-            while site.queue._notifier._listeners:
+            while site.queue._notifier._waiting:
                 await checkpoint()
 
 
