@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Self, TypeVar
 
 from ..errors import AuthError
 from ..protocol.response_headers import scopes_of
@@ -25,10 +25,70 @@ _FOREVER = 10 * 365 * 86_400.0
 SENDABLE = re.compile(r"[\x21-\x7e]+")
 _LONGEST_CLAIMS = 16 * 1024
 _TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
+Value = TypeVar("Value")
+
+
+class Stored:
+    """A dataclass that stores keep as a JSON object, a member for each field."""
+
+    __slots__ = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        """All fields as JSON, secrets included."""
+        return {each.name: _written(getattr(self, each.name)) for each in fields(_any(self))}
+
+    @classmethod
+    def from_wire(cls, wire: Any) -> Self:
+        """Raises ``ValueError``, without a value in its text, if ``wire`` has not these fields."""
+        what = cls.__name__.lower()
+        if not isinstance(wire, dict):
+            raise ValueError(f"a {what} is not an object")
+        found: dict[str, Any] = {}
+        for each in fields(_any(cls)):
+            kind, value = str(each.type), wire.get(each.name)
+            if value is None and each.default is MISSING:
+                raise ValueError(f"a {what} has no {each.name}")
+            if value is not None:
+                try:
+                    found[each.name] = _READ[kind.removesuffix(" | None")](value)
+                except (TypeError, ValueError, OverflowError):
+                    raise ValueError(f"the {each.name} of a {what} is not a {kind}") from None
+        return cls(**found)
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Stored):
+        return value.to_wire()
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _only(kind: type[Value]) -> Callable[[Any], Value]:
+    def read(value: Any) -> Value:
+        if type(value) is not kind:
+            raise TypeError
+        return value
+
+    return read
+
+
+def _time(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise TypeError
+    return float(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if type(value) not in (list, tuple) or not all([type(each) is str for each in value]):
+        raise TypeError
+    return tuple(value)
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Token(Stored):
     """An access token, its expiry, and the refresh token (RFC 6749 section 5.1)."""
 
     access_token: str = field(repr=False)
@@ -113,32 +173,6 @@ class Token:
         """The value of the ``Authorization`` header."""
         return f"{self.token_type} {self.access_token}"
 
-    def to_wire(self) -> dict[str, Any]:
-        """The form in which stores keep it, secrets included."""
-        return {
-            "access_token": self.access_token,
-            "token_type": self.token_type,
-            "expires_at": self.expires_at,
-            "lifetime": self.lifetime,
-            "refresh_token": self.refresh_token,
-            "scope": " ".join(sorted(self.scope)),
-            "dpop_key": self.dpop_key,
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Any) -> Token:
-        """Raises ``ValueError``, without a secret in its text, if ``wire`` is not a token."""
-        read = _Reader(wire, "token")
-        return cls(
-            access_token=read.needed("access_token", str),
-            token_type=read.needed("token_type", str),
-            expires_at=read.time("expires_at"),
-            lifetime=read.time("lifetime"),
-            refresh_token=read.maybe("refresh_token", str),
-            scope=frozenset((read.maybe("scope", str) or "").split()),
-            dpop_key=read.maybe("dpop_key", str),
-        )
-
 
 def _sendable(payload: Mapping[str, Any], name: str) -> str | None:
     value = payload.get(name)
@@ -175,7 +209,7 @@ def _lifetime(seconds: Any) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Stored):
     """Our client at one authorization server; its secret is never sent to another."""
 
     client_id: str
@@ -203,40 +237,9 @@ class Registration:
         """Whether a login with it can lead to ``scopes``, as far as is known."""
         return self.scopes is None or scopes <= self.scopes
 
-    def to_wire(self) -> dict[str, Any]:
-        return {
-            "client_id": self.client_id,
-            "client_secret": self.client_secret,
-            "token_endpoint_auth_method": self.token_endpoint_auth_method,
-            "secret_expires_at": self.secret_expires_at,
-            "redirect_uris": list(self.redirect_uris),
-            "issuer": self.issuer,
-            **({} if self.scopes is None else {"scope": " ".join(sorted(self.scopes))}),
-            **({"doubtful": True} if self.doubtful else {}),
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Any) -> Registration:
-        """Raises ``ValueError``, without a secret in it, if ``wire`` is not a registration."""
-        read = _Reader(wire, "registration")
-        uris = read.maybe("redirect_uris", list) or []
-        if not all(isinstance(uri, str) for uri in uris):
-            raise ValueError("the redirect_uris of a registration are not strings")
-        scope = read.maybe("scope", str)
-        return cls(
-            client_id=read.needed("client_id", str),
-            client_secret=read.maybe("client_secret", str),
-            token_endpoint_auth_method=read.maybe("token_endpoint_auth_method", str),
-            secret_expires_at=read.time("secret_expires_at"),
-            redirect_uris=tuple(uris),
-            issuer=read.needed("issuer", str),
-            scopes=None if scope is None else frozenset(scope.split()),
-            doubtful=bool(read.maybe("doubtful", bool)),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Key(Stored):
     """What identifies a token: its issuer, its resource, and the client it was issued to."""
 
     issuer: str
@@ -246,7 +249,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Stored):
     """Where the tokens of an MCP server come from: enough to refresh one without discovery."""
 
     key: Key
@@ -254,49 +257,13 @@ class Source:
     auth_method: str = "none"
     """How the client authenticates at that endpoint."""
 
-    def to_wire(self) -> dict[str, Any]:
-        return {
-            "issuer": self.key.issuer,
-            "resource": self.key.resource,
-            "client": self.key.client,
-            "token_endpoint": self.token_endpoint,
-            "auth_method": self.auth_method,
-        }
 
-    @classmethod
-    def from_wire(cls, wire: Any) -> Source:
-        read = _Reader(wire, "source")
-        key = Key(*(read.needed(name, str) for name in ("issuer", "resource", "client")))
-        return cls(key, read.needed("token_endpoint", str), read.needed("auth_method", str))
-
-
-Value = TypeVar("Value")
-
-
-class _Reader:
-    """Reads fields of a stored object. Errors name the field and do not show its value."""
-
-    def __init__(self, wire: Any, what: str) -> None:
-        if not isinstance(wire, dict):
-            raise ValueError(f"a {what} is not an object")
-        self._wire, self._what = wire, what
-
-    def maybe(self, name: str, kind: type[Value]) -> Value | None:
-        value = self._wire.get(name)
-        if value is None or type(value) is kind:
-            return value
-        raise ValueError(f"the {name} of a {self._what} is not a {kind.__name__}")
-
-    def needed(self, name: str, kind: type[Value]) -> Value:
-        value = self.maybe(name, kind)
-        if value is None:
-            raise ValueError(f"a {self._what} has no {name}")
-        return value
-
-    def time(self, name: str) -> float | None:
-        value = self._wire.get(name)
-        if value is None:
-            return None
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise ValueError(f"the {name} of a {self._what} is not a time")
-        return float(value)
+_READ: dict[str, Callable[[Any], Any]] = {
+    "str": _only(str),
+    "bool": _only(bool),
+    "float": _time,
+    "frozenset[str]": lambda value: frozenset(_texts(value)),
+    "tuple[str, ...]": _texts,
+    "Key": Key.from_wire,
+}
+"""How a field of each type is read."""
