@@ -28,8 +28,8 @@ from ..runtime.console import open_console, why_no_terminal
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .redirect import RedirectPage, listens_at, read_redirect
-from .steps import Consent, Listen, Listening, Redirected
-from .url_policy import refused_url
+from .safe_fetch import refused_url
+from .steps import Consent, Listen, Redirected
 
 __all__ = ["Browser", "OnUrl", "shown_host"]
 
@@ -71,8 +71,11 @@ class Browser:
         if redirect_uri is not None:
             _check_redirect_uri(redirect_uri)
 
-    async def listen(self, step: Listen) -> Listening:
-        """Listen where the redirect will go. Raises ``AuthError`` if that is not possible."""
+    async def listen(self, step: Listen) -> str:
+        """Listen where the redirect will go, and return that URI.
+
+        Raises ``AuthError`` if that is not possible.
+        """
         await self.aclose()
         if self._redirect_uri is not None:
             if listens_at(self._redirect_uri):
@@ -85,14 +88,14 @@ class Browser:
                             f"the login will go: {error.strerror}; leave redirect_uri out to use a "
                             "free port"
                         ) from None
-            return Listening(self._redirect_uri)
+            return self._redirect_uri
         for uri in step.preferred:
             if listens_at(uri):
                 with suppress(OSError):
                     self._page = await RedirectPage.listen(uri)
-                    return Listening(uri)
+                    return uri
         self._page = await RedirectPage.listen()
-        return Listening(self._page.uri)
+        return self._page.uri
 
     async def consent(self, step: Consent) -> Redirected:
         """Have the person open the step's URL, and wait for the redirect.

@@ -23,8 +23,8 @@ from ..errors import AuthError
 from ..protocol.response_headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
+from .safe_fetch import refused_url
 from .steps import Fetch, Fetched, Flow, Unreachable
-from .url_policy import refused_url
 
 __all__ = [
     "DiscoveredServer",

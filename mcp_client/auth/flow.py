@@ -8,50 +8,58 @@ a plain generator, in the order in which things happen::
 *What is tried again.* A client that an earlier login registered may be unknown to the server by
 now, or may have been registered with other scopes; then another client is registered, once.
 Nothing else is tried again.
+
+*What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has
+compared it before the redirect gets here. ``iss`` ties it to the server we asked (RFC 9207): it is
+compared byte for byte, before anything else is read, error texts included. PKCE with S256 ties the
+code to us. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from ..errors import AuthError
-from ..protocol.response_headers import Challenge
+from ..errors import AuthError, ConfigError
+from ..protocol.www_authenticate import Challenge
+from ..runtime.masking import mask, secrets_sent
+from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
-from .authorization_request import AuthorizationRequest, LoginOptions, is_forgotten
-from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer, server_metadata
-from .registration import RegisteredClient, identify, known_client, register_again
-from .steps import (
-    Consent,
-    Flow,
-    ForgetRegistration,
-    LoadRegistration,
-    LoadToken,
-    Redirected,
-    TakeTurn,
+from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
+from .registration import (
+    ClientIdentity,
+    RegisteredClient,
+    identify,
+    known_client,
+    register_again,
+    scope_field,
 )
+from .steps import Consent, Fetch, Fetched, Flow, InStore, Redirected, TakeTurn, Unreachable
 from .token_endpoint import (
     UNKNOWN_CLIENT,
     ClientAuthentication,
     first_token_request,
     post_form,
-    token_request,
+    refusal,
 )
 from .tokens import Key, Registration, Source, Token
 
 if TYPE_CHECKING:
-    from .dpop import Prover
+    from .signing import Prover
 
 __all__ = [
+    "AuthorizationRequest",
     "Login",
+    "LoginOptions",
     "LoginRequest",
     "authorize",
-    "client_authentication",
-    "refresh",
-    "revoke",
+    "is_forgotten",
     "scopes_wanted",
 ]
 
@@ -224,7 +232,7 @@ def _stored_login(
     """A token that another login at this issuer got for the same resource and client, if any."""
     server = discovered.server
     key = Key(server.issuer, discovered.resource, known.client_id)
-    token: Token | None = yield LoadToken(key)
+    token: Token | None = yield InStore(lambda store: store.load(key))
     if (
         token is None
         or token.access_token == request.refused_token
@@ -262,80 +270,178 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
     return Login(token, Source(key, endpoint, authentication.method), attempt.scopes, prover)
 
 
-# ------------------------------------------------------------- refreshing and revoking
+_OWN = frozenset(
+    {
+        "client_id",
+        "code_challenge",
+        "code_challenge_method",
+        "dpop_jkt",
+        "redirect_uri",
+        "request",
+        "request_uri",
+        "resource",
+        "response_type",
+        "scope",
+        "state",
+    }
+)
+"""Parameters that decide what is granted to whom: neither host nor server may add them."""
+_NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
+_WHAT_PUSHED = "the pushed authorization request endpoint"
 
 
-def refresh(
-    token: Token,
-    source: Source,
-    client: RegisteredClient,
-    now: Callable[[], float],
-    prover: Prover | None = None,
-    *,
-    send_resource: bool = True,
-) -> Flow[Token]:
-    """The token that replaces ``token``. Raises ``AuthError``: retryable, or else for good.
+@dataclass(frozen=True, slots=True)
+class LoginOptions:
+    """What the host may choose about logins. See ``OAuth`` for each."""
 
-    ``token`` must have a refresh token.
-    """
-    authentication = yield from client_authentication(source, client)
-    form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token or ""}
-    if send_resource:
-        form["resource"] = source.key.resource
-    try:
-        payload = yield from token_request(source.token_endpoint, form, authentication, dpop=prover)
-    except AuthError as error:
-        if error.oauth_error in UNKNOWN_CLIENT and source.key.client != client.client_id:
-            yield ForgetRegistration(source.key.issuer, source.key.client)
-        if error.http_status == 500:
-            # Some servers answer so for a refresh token that they no longer know. It may as well be
-            # a moment's trouble, in which the login must not be lost.
-            error.args = (f"{error.message}; if this lasts, OAuth.logout(url) leads to a login",)
-        raise
-    bound = None if prover is None else prover.text
-    return Token.from_response(payload, now(), previous=token, dpop_key=bound)
+    scopes: frozenset[str] | None = None
+    """None for those the server names."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Further parameters of the authorization request."""
+    send_resource: bool = True
+    require_iss: bool = False
+    allow_missing_pkce: bool = False
+    http_hosts: frozenset[str] = frozenset()
 
-
-def client_authentication(source: Source, client: RegisteredClient) -> Flow[ClientAuthentication]:
-    """How the client that got a token authenticates. Raises ``AuthError`` if its secret is lost."""
-    issuer, client_id = source.key.issuer, source.key.client
-    secret: str | None = None
-    if client_id == client.client_id:
-        secret = client.client_secret
-    elif source.auth_method != "none":
-        kept: Registration | None = yield LoadRegistration(issuer, client_id)
-        if kept is None or kept.client_id != client_id:
-            raise AuthError(f"the secret of the client registered at {shown(issuer)} is lost")
-        secret = kept.client_secret
-    return ClientAuthentication(client_id, source.auth_method, secret)
-
-
-def revoke(
-    token: Token,
-    source: Source,
-    authenticate: Callable[[ServerMetadata], ClientAuthentication],
-    http_hosts: frozenset[str] = frozenset(),
-) -> Flow[bool]:
-    """Revoke ``token`` where the authorization server offers that (RFC 7009).
-
-    Returns whether the server confirmed it. Raises ``AuthError`` if it cannot be reached.
-    """
-    server = yield from server_metadata(source.key.issuer, {}, http_hosts)
-    if server is None or server.revocation_endpoint is None:
-        return False
-    confirmed = True
-    # The refresh token first: revoking it ends the grant, and access tokens with it.
-    for hint, value in (
-        ("refresh_token", token.refresh_token),
-        ("access_token", token.access_token),
-    ):
-        if value is not None:
-            form = {"token": value, "token_type_hint": hint}
-            response, _ = yield from post_form(
-                server.revocation_endpoint,
-                form,
-                authenticate(server),
-                what="the revocation endpoint",
+    def __post_init__(self) -> None:
+        taken = sorted(_OWN & self.params.keys())
+        if taken:
+            raise ConfigError(
+                f"OAuth(authorize_params=...): {', '.join(taken)} cannot be set here; give scopes "
+                "as scopes=[...]"
             )
-            confirmed = confirmed and response.status == 200
-    return confirmed
+        if not all(isinstance(each, str) for pair in self.params.items() for each in pair):
+            raise ConfigError("OAuth(authorize_params=...): give names and values as strings")
+
+    def resource_field(self, resource: str) -> dict[str, str]:
+        return {"resource": resource} if self.send_resource else {}
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """A request for a code, and what its answer has to match."""
+
+    discovered: DiscoveredServer
+    identity: ClientIdentity
+    scopes: frozenset[str]
+    options: LoginOptions
+    prover: Prover | None = field(default=None, repr=False)
+    state: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
+
+    def again(self, identity: ClientIdentity) -> AuthorizationRequest:
+        """The same request by ``identity``, with a state and a verifier of its own."""
+        return AuthorizationRequest(
+            self.discovered, identity, self.scopes, self.options, self.prover
+        )
+
+    @property
+    def authentication(self) -> ClientAuthentication:
+        """How the client authenticates at the token endpoint. Raises ``AuthError``."""
+        methods = self.discovered.server.auth_methods
+        return ClientAuthentication.of(self.identity.registration, methods)
+
+    def url(self) -> Flow[str]:
+        """The URL for the browser; the request itself is sent ahead if the server requires that.
+
+        Raises ``AuthError`` if the server does not accept it, or its endpoint sets parameters that
+        are ours.
+        """
+        server, params = self.discovered.server, self._params()
+        if not server.requires_pushed:
+            return self._with_query(params)
+        if server.pushed_endpoint is None:
+            raise AuthError(
+                f"the authorization server {shown(server.issuer)} requires pushed authorization "
+                f"requests and {server.why_missing('pushed_authorization_request_endpoint')}"
+            )
+        endpoint = server.pushed_endpoint
+        response, sent = yield from post_form(
+            endpoint, params, self.authentication, dpop=self.prover, what=_WHAT_PUSHED
+        )
+        payload = response.json or {}
+        request_uri = payload.get("request_uri")
+        if response.status not in (200, 201) or not isinstance(request_uri, str):
+            place = f"{_WHAT_PUSHED} {shown(endpoint)}"
+            raise refusal(place, response, sent, needed="request_uri")
+        client_id = self.identity.registration.client_id
+        return self._with_query({"client_id": client_id, "request_uri": request_uri})
+
+    def _params(self) -> dict[str, str]:
+        params = {
+            "response_type": "code",
+            "client_id": self.identity.registration.client_id,
+            "redirect_uri": self.identity.redirect_uri,
+            "state": self.state,
+            "code_challenge": _challenge(self.verifier),
+            "code_challenge_method": "S256",
+            **self.options.resource_field(self.discovered.resource),
+            **scope_field(self.scopes),
+        }
+        if "offline_access" in self.scopes:
+            # OpenID Connect Core section 11: without it servers ignore the scope.
+            params["prompt"] = "consent"
+        if self.prover is not None:
+            params["dpop_jkt"] = self.prover.thumbprint
+        return {**params, **self.options.params}
+
+    def _with_query(self, params: Mapping[str, str]) -> str:
+        server = self.discovered.server
+        endpoint = server.authorization_endpoint or ""
+        query = urlsplit(endpoint).query
+        present = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+        if taken := sorted(present & (_OWN | params.keys())):
+            raise AuthError(
+                f"the authorization_endpoint of {shown(server.issuer)} sets parameters that only "
+                f"the client may set: {safe_text(', '.join(taken), 100)}"
+            )
+        return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
+
+    def code(self, params: Mapping[str, str]) -> str:
+        """The code in a redirect that answers this request. Raises ``AuthError``."""
+        server = self.discovered.server
+        name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
+        sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
+        if iss is None and (server.promises_iss or self.options.require_iss):
+            # Shown, the error of another server would be its message to the person.
+            what = "used" if error is None else "used, and the error in it is not shown"
+            raise AuthError(f"the redirect has no iss, so it may not come from {name}: not {what}")
+        if iss is not None and iss not in (server.issuer, server.named):
+            other = safe_text(mask(shown(iss), sent), 100)
+            raise AuthError(f"the redirect comes from {other!r}, not from {name}: not used")
+        if error is None:
+            return params["code"]
+        error = mask(error, sent)[:80]
+        description = mask(params.get("error_description", ""), sent)
+        text = f": {safe_text(description, 300)}" if description else ""
+        if error == "invalid_target":
+            text += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
+        raise AuthError(
+            f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error
+        )
+
+
+def is_forgotten(request: AuthorizationRequest) -> Flow[bool]:
+    """Whether the authorization server answers a stored client with an error page.
+
+    That page is all that a person would see: a server must not redirect to the URI of a client
+    that it does not know (RFC 6749 section 4.1.2.1). What is asked cannot lead to a grant: state
+    and PKCE challenge are thrown away, and ``prompt=none`` tells OpenID servers to show no page.
+    """
+    server = request.discovered.server
+    if server.registration_endpoint is None or server.requires_pushed:
+        return False  # it could not be replaced, or the pushed request will tell
+    params = {**request.again(request.identity)._params(), "prompt": "none"}
+    response: Fetched | Unreachable = yield Fetch(
+        "GET", request._with_query(params), "the login page", {"accept": "text/html"}, follow=False
+    )
+    if isinstance(response, Unreachable):
+        return False
+    return 400 <= response.status < 500 and response.status not in _NOT_ABOUT_THE_CLIENT
+
+
+def _challenge(verifier: str) -> str:
+    import hashlib
+
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

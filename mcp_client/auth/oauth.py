@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from ..runtime.storage import Storage
-from .authorization_request import LoginOptions
 from .browser import Browser, OnUrl
-from .flow import Login, LoginRequest, authorize, client_authentication, refresh, revoke
+from .flow import Login, LoginOptions, LoginRequest, authorize
 from .httpx_auth import Authorization
 from .registration import RegisteredClient
 from .safe_fetch import FetchPolicy
 from .steps import Flow
 from .store import TokenStore
-from .tokens import Source, Token
+from .token_endpoint import client_authentication, refresh
+from .token_manager import Grant
 
 if TYPE_CHECKING:
     import httpx
-
-    from .dpop import Prover
 
 __all__ = ["OAuth"]
 
@@ -81,75 +80,44 @@ class OAuth(Authorization):
         for name, value in (("scopes", scopes), ("allow_http_hosts", allow_http_hosts)):
             if isinstance(value, str):
                 raise ConfigError(f"OAuth({name}=...): give a list of strings, such as [{value!r}]")
-        grant = _LoginGrant(
-            RegisteredClient(
-                client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri
-            ),
-            LoginOptions(
-                scopes=None if scopes is None else frozenset(scopes),
-                params=dict(authorize_params or {}),
-                send_resource=send_resource,
-                require_iss=require_iss,
-                allow_missing_pkce=insecure_allow_missing_pkce,
-                http_hosts=frozenset(host.lower() for host in allow_http_hosts),
-            ),
-            on_url,
-            headless,
+        own = RegisteredClient(
+            client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri
         )
-        grant.browser(1.0)  # raises now what would be wrong later
+        options = LoginOptions(
+            scopes=None if scopes is None else frozenset(scopes),
+            params=dict(authorize_params or {}),
+            send_resource=send_resource,
+            require_iss=require_iss,
+            allow_missing_pkce=insecure_allow_missing_pkce,
+            http_hosts=frozenset(host.lower() for host in allow_http_hosts),
+        )
+        hosts = options.http_hosts
+
+        def browser(seconds: float) -> Browser:
+            return Browser(
+                on_url=on_url,
+                headless=headless,
+                redirect_uri=redirect_uri,
+                seconds=seconds,
+                http_hosts=hosts,
+            )
+
+        def obtain(request: LoginRequest) -> Flow[Login]:
+            client, last = own, request.last
+            if client_id is not None and issuer is None and last is not None:
+                # The host did not say whose credentials these are: they stay with the first issuer.
+                client = replace(own, issuer=last.key.issuer)
+            return authorize(request, client, options)
+
+        browser(1.0)  # raises now what would be wrong later
+        grant = Grant(
+            obtain=obtain,
+            authenticate=lambda source, server, now: client_authentication(source, own),
+            owns=own.owns,
+            refresh=partial(refresh, own, send_resource=send_resource),
+            browser=browser,
+            shares_browser=on_url is None,
+            policy=FetchPolicy(() if issuer is None else (issuer,), hosts),
+            secrets=() if client_secret is None else (client_secret,),
+        )
         super().__init__(grant, store, client)
-
-
-@dataclass(frozen=True, slots=True)
-class _LoginGrant:
-    """The ``Grant`` that asks a person."""
-
-    client: RegisteredClient
-    options: LoginOptions
-    on_url: OnUrl | None
-    headless: bool
-    silent: bool = False
-
-    @property
-    def shares_browser(self) -> bool:
-        return self.on_url is None
-
-    def owns(self, source: Source) -> bool:
-        client = self.client
-        if client.client_id is None:
-            return True
-        return source.key.client == client.client_id and client.belongs_to(source.key.issuer)
-
-    def obtain(self, request: LoginRequest) -> Flow[Login]:
-        client, last = self.client, request.last
-        if client.client_id is not None and client.issuer is None and last is not None:
-            # The host did not say whose credentials these are: they stay with the first issuer.
-            client = replace(client, issuer=last.key.issuer)
-        return authorize(request, client, self.options)
-
-    def refresh(
-        self, token: Token, source: Source, prover: Prover | None, now: Callable[[], float]
-    ) -> Flow[Token]:
-        resource = self.options.send_resource
-        return refresh(token, source, self.client, now, prover, send_resource=resource)
-
-    def revoke(self, token: Token, source: Source, now: Callable[[], float]) -> Flow[bool]:
-        authentication = yield from client_authentication(source, self.client)
-        hosts = self.options.http_hosts
-        return (yield from revoke(token, source, lambda server: authentication, hosts))
-
-    def browser(self, seconds: float) -> Browser:
-        return Browser(
-            on_url=self.on_url,
-            headless=self.headless,
-            redirect_uri=self.client.redirect_uri,
-            seconds=seconds,
-            http_hosts=self.options.http_hosts,
-        )
-
-    def policy(self) -> FetchPolicy:
-        issuer = self.client.issuer
-        return FetchPolicy(() if issuer is None else (issuer,), self.options.http_hosts)
-
-    def secrets(self) -> Iterable[str]:
-        return [] if self.client.client_secret is None else [self.client.client_secret]

@@ -19,19 +19,9 @@ from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer, ServerMetadata, same_issuer
-from .steps import (
-    Fetch,
-    Fetched,
-    Flow,
-    ForgetRegistration,
-    Listen,
-    Listening,
-    LoadRegistration,
-    SaveRegistration,
-    Unreachable,
-)
+from .safe_fetch import refused_url
+from .steps import Fetch, Fetched, Flow, InStore, Listen, Unreachable
 from .tokens import Registration, Source
-from .url_policy import refused_url
 
 __all__ = [
     "ClientIdentity",
@@ -86,6 +76,13 @@ class RegisteredClient:
     def belongs_to(self, issuer: str) -> bool:
         return self.issuer is None or same_issuer(self.issuer, issuer)
 
+    def owns(self, source: Source) -> bool:
+        """Whether a token from ``source`` is one of this client; any is where none was given."""
+        key = source.key
+        return self.client_id is None or (
+            key.client == self.client_id and self.belongs_to(key.issuer)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
@@ -121,7 +118,8 @@ def known_client(
         return Registration(client.client_id, client.client_secret, issuer=server.issuer)
     if client.metadata_url is not None and server.supports_client_documents:
         return Registration(client.metadata_url, issuer=server.issuer)
-    kept: Registration | None = yield LoadRegistration(server.issuer)
+    issuer = server.issuer
+    kept: Registration | None = yield InStore(lambda store: store.load_registration(issuer))
     if kept is None or kept.issuer != server.issuer or not kept.usable(now):
         return None
     return kept if kept.may_request(scopes) else None
@@ -156,7 +154,8 @@ def register_again(
 ) -> Flow[ClientIdentity]:
     """Replace a stored client that the authorization server no longer knows or accepts."""
     server, redirect_uri = discovered.server, forgotten.redirect_uri
-    yield ForgetRegistration(server.issuer, forgotten.registration.client_id)
+    client_id = forgotten.registration.client_id
+    yield InStore(lambda store: store.delete_registration(server.issuer, client_id))
     registration = yield from _register(server, client, redirect_uri, scopes)
     return ClientIdentity(registration, redirect_uri)
 
@@ -164,8 +163,8 @@ def register_again(
 def _listen(client: RegisteredClient, preferred: tuple[str, ...] = ()) -> Flow[str]:
     if client.redirect_uri is not None:
         preferred = (client.redirect_uri,)
-    listening: Listening = yield Listen(preferred)
-    return listening.redirect_uri
+    redirect_uri: str = yield Listen(preferred)
+    return redirect_uri
 
 
 # ------------------------------------------------------------------ registration
@@ -188,7 +187,7 @@ def _register(
             raise
         document = yield from _post_registration(server, client, redirect_uri, frozenset())
     registration = _read(document, server, redirect_uri, scopes)
-    yield SaveRegistration(registration)
+    yield InStore(lambda store: store.save_registration(registration))
     return registration
 
 

@@ -1,7 +1,7 @@
-"""Grants without a person: ``ClientCredentials`` and ``WorkloadIdentity``.
+"""Grants without a browser: credentials of a service, of a workload, of a company's person.
 
-They, and ``EnterpriseAuthorization``, find the authorization server as a login does and then send
-one token request. None falls back to another grant.
+They find the authorization server as a login does and then send one token request. None falls back
+to another grant.
 
 *Who sees the secret.* The MCP server names its authorization server, so a hostile one could name
 its own and receive what is meant for another. A secret therefore belongs to one issuer: the one
@@ -11,7 +11,8 @@ that the host gives, or else the first one that was used, which the token store 
 gets no further token; a refresh token that a server gives is dropped.
 
 RFC 6749 section 4.4, RFC 7523; the MCP extension "OAuth Client Credentials"
-(https://github.com/modelcontextprotocol/ext-auth); SEP-1933.
+(https://github.com/modelcontextprotocol/ext-auth); SEP-1933;
+for the person of a company RFC 8693 and the extension "Enterprise-Managed Authorization".
 """
 
 from __future__ import annotations
@@ -24,37 +25,40 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from ..errors import AuthError, ConfigError
+from ..runtime.masking import mask
+from ..runtime.safe_text import safe_text
 from ..runtime.storage import Storage
 from ..transports.http_client import shown
-from .browser import Browser
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
-from .flow import Login, LoginRequest, revoke
+from .flow import Login, LoginRequest
 from .httpx_auth import Authorization
-from .keys import PrivateKey
 from .registration import scope_field
-from .safe_fetch import FetchPolicy
+from .safe_fetch import FetchPolicy, refused_url
+from .signing import PrivateKey
 from .steps import AskHost, Flow
 from .store import TokenStore
 from .token_endpoint import ClientAuthentication, first_token_request
+from .token_manager import Grant
 from .tokens import Key, Registration, Source, Token
 
 if TYPE_CHECKING:
     import httpx
 
-    from .dpop import Prover
-
 __all__ = [
     "Assertion",
     "ClientCredentials",
     "ClientOptions",
+    "EnterpriseAuthorization",
+    "IdentityProvider",
     "ServiceClient",
-    "ServiceGrant",
     "WorkloadIdentity",
     "client_credentials",
+    "enterprise",
     "private_key_jwt",
     "request_token",
     "resolve_assertion",
     "scopes_for",
+    "service_grant",
     "takes_client_options",
     "trusted_server",
     "workload_identity",
@@ -204,42 +208,29 @@ def private_key_jwt(
     return ClientAuthentication(client_id, "private_key_jwt", sign=sign)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceGrant:
-    """The ``Grant`` of a service: ``flow`` gets its tokens."""
+def service_grant(
+    client: ServiceClient, flow: Callable[[LoginRequest], Flow[Login]], *own_urls: str
+) -> Grant:
+    """The grant of a service. ``own_urls`` are URLs that the host gave, beside the issuer."""
+    issuer = client.issuer
 
-    client: ServiceClient
-    flow: Callable[[LoginRequest], Flow[Login]] = field(repr=False)
-    own_urls: tuple[str, ...] = ()
-    """URLs that the host gave, beside the issuer."""
-    silent: bool = True
-    shares_browser: bool = False
-
-    def owns(self, source: Source) -> bool:
-        own = source.key.client == self.client.client_id
-        issuer = self.client.issuer
+    def owns(source: Source) -> bool:
+        own = source.key.client == client.client_id
         return own and (issuer is None or same_issuer(issuer, source.key.issuer))
 
-    def obtain(self, request: LoginRequest) -> Flow[Login]:
-        return self.flow(request)
+    def authenticate(
+        source: Source, server: ServerMetadata, now: Callable[[], float]
+    ) -> Flow[ClientAuthentication]:
+        return client.authentication(server, now)
+        yield  # a flow, which has no steps
 
-    def refresh(
-        self, token: Token, source: Source, prover: Prover | None, now: Callable[[], float]
-    ) -> Flow[Token]:
-        raise AuthError("this grant has no refresh tokens", oauth_error="invalid_grant")
-
-    def revoke(self, token: Token, source: Source, now: Callable[[], float]) -> Flow[bool]:
-        return revoke(token, source, lambda server: self.client.authentication(server, now))
-
-    def browser(self, seconds: float) -> Browser | None:
-        return None
-
-    def policy(self) -> FetchPolicy:
-        issuer = self.client.issuer
-        return FetchPolicy(self.own_urls if issuer is None else (issuer, *self.own_urls))
-
-    def secrets(self) -> Iterable[str]:
-        return [] if self.client.secret is None else [self.client.secret]
+    return Grant(
+        obtain=flow,
+        authenticate=authenticate,
+        owns=owns,
+        policy=FetchPolicy(own_urls if issuer is None else (issuer, *own_urls)),
+        secrets=() if client.secret is None else (client.secret,),
+    )
 
 
 class ClientCredentials(Authorization):
@@ -268,7 +259,7 @@ class ClientCredentials(Authorization):
             raise ConfigError(
                 "ClientCredentials: give client_id, and client_secret=... or private_key=..."
             )
-        grant = ServiceGrant(service, lambda request: client_credentials(request, service))
+        grant = service_grant(service, lambda request: client_credentials(request, service))
         super().__init__(grant, options.get("store"), options.get("client"))
 
 
@@ -300,7 +291,7 @@ class WorkloadIdentity(Authorization):
         service = ServiceClient.of(client_id or "", issuer=issuer, scopes=scopes)
         if not callable(assertion) and (not isinstance(assertion, str) or not assertion):
             raise ConfigError(f"{_WORKLOAD}: give the JWT, or a function that returns it")
-        grant = ServiceGrant(
+        grant = service_grant(
             service, lambda request: workload_identity(request, service, assertion)
         )
         super().__init__(grant, store, client)
@@ -389,3 +380,107 @@ def request_token(
     key = Key(server.issuer, discovered.resource, client.client_id)
     source = Source(key, server.token_endpoint, authentication.method)
     return Login(replace(token, refresh_token=None), source, scopes, prover)
+
+
+_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a grant's name
+_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_WHAT = "the identity provider's token endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityProvider:
+    """The company's identity provider, where the person is logged in.
+
+    ``client_id`` (and ``client_secret``) are this program's credentials there. ``id_token`` is the
+    ID token of the person, or a function, sync or async, that returns one that has not expired.
+    Raises ``ConfigError`` if an argument is wrong.
+    """
+
+    token_endpoint: str
+    client_id: str
+    id_token: Assertion = field(repr=False)
+    client_secret: str | None = field(default=None, repr=False)
+    subject_token_type: str = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name
+    """With "urn:ietf:params:oauth:token-type:saml2", ``id_token`` is a SAML assertion."""
+
+    def __post_init__(self) -> None:
+        reason = refused_url(self.token_endpoint)
+        if reason is not None:
+            raise ConfigError(
+                f"IdentityProvider(token_endpoint={shown(self.token_endpoint)!r}): {reason}"
+            )
+        given = self.id_token
+        if not callable(given) and (not isinstance(given, str) or not given):
+            raise ConfigError(
+                "IdentityProvider(id_token=...): give the token, or a function that returns it"
+            )
+
+    @property
+    def authentication(self) -> ClientAuthentication:
+        secret = self.client_secret
+        methods = ["client_secret_basic", "client_secret_post"]
+        return ClientAuthentication.of(Registration(self.client_id, secret), methods)
+
+
+class EnterpriseAuthorization(Authorization):
+    """The company decides which MCP servers a person may use; the person logs in only there.
+
+    The provider issues an ID-JAG, a grant for one MCP server, which that server's authorization
+    server exchanges for a token. ``client_id`` and ``client_secret``, or ``private_key`` (with
+    ``key_id`` and ``algorithm``) as for ``ClientCredentials``, are this program's credentials at
+    that authorization server. When the token expires both steps are repeated, so that the company
+    can withdraw the authorization.
+
+    Give ``issuer``, the authorization server the credentials belong to: without it they are sent
+    to the first one that the MCP server names, and from then on only to that one. ``scopes``,
+    ``store`` and ``client`` are as for ``OAuth``.
+
+    RFC 8693, RFC 7523; the MCP extension "Enterprise-Managed Authorization". Raises
+    ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
+    """
+
+    extensions = ("io.modelcontextprotocol/enterprise-managed-authorization",)
+
+    @takes_client_options
+    def __init__(
+        self, provider: IdentityProvider, client_id: str, **options: Unpack[ClientOptions]
+    ) -> None:
+        service = ServiceClient.of(client_id, **options)
+        if not client_id:
+            raise ConfigError("EnterpriseAuthorization: give client_id")
+        grant = service_grant(
+            service, lambda request: enterprise(request, service, provider), provider.token_endpoint
+        )
+        super().__init__(grant, options.get("store"), options.get("client"))
+
+
+def enterprise(
+    request: LoginRequest, client: ServiceClient, provider: IdentityProvider
+) -> Flow[Login]:
+    """Exchange the ID token for an ID-JAG, and that for a token. Raises ``AuthError``.
+
+    The provider is sent the issuer and the resource as they were published.
+    """
+    discovered = yield from trusted_server(request, client)
+    text = yield from resolve_assertion(provider.id_token, "IdentityProvider(id_token=...)")
+    form = {
+        "grant_type": _TOKEN_EXCHANGE,
+        "requested_token_type": _ID_JAG,
+        "audience": discovered.server.issuer,
+        "resource": discovered.resource,
+        "subject_token": text,
+        "subject_token_type": provider.subject_token_type,
+        **scope_field(scopes_for(request, discovered, client)),
+    }
+    response, _ = yield from first_token_request(
+        provider.token_endpoint, form, provider.authentication, what=_WHAT
+    )
+    kind, grant = response.get("issued_token_type"), response["access_token"]
+    if kind != _ID_JAG or not isinstance(grant, str):
+        kind = mask(str(kind), [text, provider.client_secret or ""])
+        raise AuthError(
+            f"{_WHAT} {shown(provider.token_endpoint)} issued {safe_text(kind, 100)!r} instead of "
+            "an ID-JAG: perhaps it does not know this MCP server, or the client_id there"
+        )
+    form = {"grant_type": JWT_BEARER, "assertion": grant}
+    return (yield from request_token(request, discovered, client, form))

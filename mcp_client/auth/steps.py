@@ -8,13 +8,10 @@ out.
 a flow yields           which means                              and is sent
 ======================  =======================================  ============================
 ``Fetch``               send this HTTP request                   ``Fetched`` or ``Unreachable``
-``Listen``              listen for the redirect of a login       ``Listening``
+``Listen``              listen for the redirect of a login       the redirect URI
 ``Consent``             have a person log in with a browser      ``Redirected``
 ``TakeTurn``            wait for other logins at this issuer     None
-``LoadToken``           look up a stored token                   ``Token`` or None
-``LoadRegistration``    look up the client for an issuer         ``Registration`` or None
-``SaveRegistration``    store a client for later runs            None
-``ForgetRegistration``  delete the stored client of an issuer    None
+``InStore``             read or change what is stored            what the store returned
 ``AskHost``             call a function that the host gave       the text it returned
 ======================  =======================================  ============================
 """
@@ -30,7 +27,8 @@ from ..errors import AuthError, McpError
 from ..runtime.strict_json import read_json_object
 
 if TYPE_CHECKING:
-    from .tokens import Key, Registration
+    from .store import TokenStore
+    from .tokens import Registration
 
 __all__ = [
     "AskHost",
@@ -39,13 +37,9 @@ __all__ = [
     "Fetched",
     "Flow",
     "FlowStep",
-    "ForgetRegistration",
+    "InStore",
     "Listen",
-    "Listening",
-    "LoadRegistration",
-    "LoadToken",
     "Redirected",
-    "SaveRegistration",
     "TakeTurn",
     "Unreachable",
 ]
@@ -106,13 +100,6 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """The redirect URI that is listened at."""
-
-    redirect_uri: str
-
-
-@dataclass(frozen=True, slots=True)
 class Consent:
     """Have a person open ``url`` in a browser, and wait for the redirect to ``redirect_uri``."""
 
@@ -144,33 +131,10 @@ class TakeTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadToken:
-    """Look up a token that another login may have stored meanwhile."""
+class InStore:
+    """Have ``use`` read or change tokens and registrations in the store of this login."""
 
-    key: Key
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRegistration:
-    """Look up our client at this authorization server: the one named, or else the newest."""
-
-    issuer: str
-    client_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SaveRegistration:
-    """Store a registration, so that later runs need not register."""
-
-    registration: Registration
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetRegistration:
-    """Delete a stored registration that the authorization server no longer knows."""
-
-    issuer: str
-    client_id: str
+    use: Callable[[TokenStore], Awaitable[Any]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +161,6 @@ class AskHost:
         return text
 
 
-FlowStep: TypeAlias = (
-    Fetch
-    | Listen
-    | Consent
-    | TakeTurn
-    | LoadToken
-    | LoadRegistration
-    | SaveRegistration
-    | ForgetRegistration
-    | AskHost
-)
+FlowStep: TypeAlias = Fetch | Listen | Consent | TakeTurn | InStore | AskHost
 Flow: TypeAlias = Generator[FlowStep, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""

@@ -16,7 +16,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
 from ..errors import AuthError
@@ -24,19 +24,26 @@ from ..protocol.response_headers import retry_after_seconds
 from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
-from .steps import Fetch, Fetched, Flow, Unreachable
-from .tokens import Registration
+from .discovery import ServerMetadata, server_metadata
+from .registration import RegisteredClient
+from .steps import Fetch, Fetched, Flow, InStore, Unreachable
+from .tokens import Registration, Source, Token
 
 if TYPE_CHECKING:
-    from .dpop import Prover
+    from .signing import Prover
 
 __all__ = [
     "UNKNOWN_CLIENT",
+    "Authenticate",
     "ClientAuthentication",
+    "Refresh",
     "auth_method",
+    "client_authentication",
     "first_token_request",
     "post_form",
+    "refresh",
     "refusal",
+    "revoke",
     "token_request",
 ]
 
@@ -114,6 +121,12 @@ class ClientAuthentication:
     def _basic(self) -> str:
         pair = f"{quote_plus(self.client_id)}:{quote_plus(self.secret or '')}"
         return base64.b64encode(pair.encode()).decode()
+
+
+Authenticate: TypeAlias = Callable[
+    [Source, ServerMetadata, Callable[[], float]], Flow[ClientAuthentication]
+]
+Refresh: TypeAlias = "Callable[[Token, Source, Callable[[], float], Prover | None], Flow[Token]]"
 
 
 def auth_method(registration: Registration, supported: Iterable[str] | None = None) -> str:
@@ -254,3 +267,87 @@ def refusal(
         retry_after=retry_after_seconds(response.headers.get("retry-after")),
         retryable=status in _TEMPORARY or code in _TEMPORARY_CODES,
     )
+
+
+# ------------------------------------------------------------- refreshing and revoking
+
+
+def refresh(
+    client: RegisteredClient,
+    token: Token,
+    source: Source,
+    now: Callable[[], float],
+    prover: Prover | None = None,
+    *,
+    send_resource: bool = True,
+) -> Flow[Token]:
+    """The token that replaces ``token``. Raises ``AuthError``: retryable, or else for good.
+
+    ``token`` must have a refresh token.
+    """
+    authentication = yield from client_authentication(source, client)
+    form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token or ""}
+    if send_resource:
+        form["resource"] = source.key.resource
+    try:
+        payload = yield from token_request(source.token_endpoint, form, authentication, dpop=prover)
+    except AuthError as error:
+        if error.oauth_error in UNKNOWN_CLIENT and source.key.client != client.client_id:
+            key = source.key
+            yield InStore(lambda store: store.delete_registration(key.issuer, key.client))
+        if error.http_status == 500:
+            # Some servers answer so for a refresh token that they no longer know. It may as well be
+            # a moment's trouble, in which the login must not be lost.
+            error.args = (f"{error.message}; if this lasts, OAuth.logout(url) leads to a login",)
+        raise
+    bound = None if prover is None else prover.text
+    return Token.from_response(payload, now(), previous=token, dpop_key=bound)
+
+
+def client_authentication(source: Source, client: RegisteredClient) -> Flow[ClientAuthentication]:
+    """How the client that got a token authenticates. Raises ``AuthError`` if its secret is lost."""
+    issuer, client_id = source.key.issuer, source.key.client
+    secret: str | None = None
+    if client_id == client.client_id:
+        secret = client.client_secret
+    elif source.auth_method != "none":
+        kept: Registration | None = yield InStore(
+            lambda store: store.load_registration(issuer, client_id)
+        )
+        if kept is None or kept.client_id != client_id:
+            raise AuthError(f"the secret of the client registered at {shown(issuer)} is lost")
+        secret = kept.client_secret
+    return ClientAuthentication(client_id, source.auth_method, secret)
+
+
+def revoke(
+    token: Token,
+    source: Source,
+    authenticate: Authenticate,
+    now: Callable[[], float],
+    http_hosts: frozenset[str] = frozenset(),
+) -> Flow[bool]:
+    """Revoke ``token`` where the authorization server offers that (RFC 7009).
+
+    Returns whether the server confirmed it. Raises ``AuthError`` if it cannot be reached.
+    """
+    server = yield from server_metadata(source.key.issuer, {}, http_hosts)
+    if server is None or server.revocation_endpoint is None:
+        return False
+    authentication = yield from authenticate(source, server, now)
+    confirmed = True
+    # The refresh token first: revoking it ends the grant, and access tokens with it.
+    for hint, value in (
+        ("refresh_token", token.refresh_token),
+        ("access_token", token.access_token),
+    ):
+        if value is not None:
+            form = {"token": value, "token_type_hint": hint}
+            response, _ = yield from post_form(
+                server.revocation_endpoint,
+                form,
+                authentication,
+                what="the revocation endpoint",
+            )
+            confirmed = confirmed and response.status == 200
+    return confirmed

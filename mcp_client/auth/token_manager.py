@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -23,30 +23,17 @@ from ..runtime.pausable_clock import PausableClock
 from ..transports.http_client import shown
 from .browser import Browser
 from .flow import Login, LoginRequest
-from .refresh import refresh_once
 from .safe_fetch import FetchPolicy, SafeFetcher
-from .shared_task import SharedTask
-from .steps import (
-    AskHost,
-    Consent,
-    Fetch,
-    Flow,
-    FlowStep,
-    ForgetRegistration,
-    Listen,
-    LoadRegistration,
-    LoadToken,
-    Redirected,
-    SaveRegistration,
-    TakeTurn,
-)
+from .single_flight import SharedTask, refresh_once
+from .steps import AskHost, Consent, Fetch, Flow, FlowStep, InStore, Listen, Redirected, TakeTurn
 from .store import TokenStore
+from .token_endpoint import Authenticate, Refresh, revoke
 from .tokens import Source, Token
 
 if TYPE_CHECKING:
     import httpx
 
-    from .dpop import Prover
+    from .signing import Prover
 
 __all__ = ["Grant", "RequestContext", "TokenManager"]
 
@@ -57,35 +44,29 @@ _CLEANUP = 15.0
 _turns: RunVar[dict[tuple[str, int], anyio.Lock]] = RunVar("mcp_client.logins")
 
 
-class Grant(Protocol):
-    """A way to get tokens, independent of the MCP server."""
+_NO_POLICY = FetchPolicy()
 
-    @property
-    def silent(self) -> bool:
-        """Whether no person is asked, so that a token may be obtained before it is needed."""
 
-    @property
-    def shares_browser(self) -> bool:
-        """Whether its logins open pages in the browser of this machine, as others' do."""
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A way to get tokens, independent of the MCP server. What it does on the network is in
+    generators: see ``steps``."""
 
-    def owns(self, source: Source) -> bool:
-        """Whether a token from ``source`` is one that this grant would get."""
-
-    def obtain(self, request: LoginRequest) -> Flow[Login]: ...
-
-    def refresh(
-        self, token: Token, source: Source, prover: Prover | None, now: Callable[[], float]
-    ) -> Flow[Token]: ...
-
-    def revoke(self, token: Token, source: Source, now: Callable[[], float]) -> Flow[bool]: ...
-
-    def browser(self, seconds: float) -> Browser | None:
-        """What asks a person to log in; None for a login without one."""
-
-    def policy(self) -> FetchPolicy: ...
-
-    def secrets(self) -> Iterable[str]:
-        """What must be hidden where a server repeats it."""
+    obtain: Callable[[LoginRequest], Flow[Login]] = field(repr=False)
+    authenticate: Authenticate = field(repr=False)
+    """How the client that got a token authenticates, to revoke it."""
+    owns: Callable[[Source], bool] = field(repr=False)
+    """Whether a token from that source is one that this grant would get."""
+    refresh: Refresh | None = field(default=None, repr=False)
+    """None where the grant is repeated instead."""
+    browser: Callable[[float], Browser] | None = field(default=None, repr=False)
+    """From the seconds that a person may take to what asks one to log in; None for a grant without
+    a person, whose tokens may be obtained before they are needed."""
+    shares_browser: bool = False
+    """Whether its logins open pages in the browser of this machine, as others' do."""
+    policy: FetchPolicy = _NO_POLICY
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What must be hidden where a server repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +103,7 @@ class TokenManager:
         self.refreshes = 0
         self.scopes: frozenset[str] = frozenset()
         """The scopes requested or granted so far."""
-        self.fetcher = SafeFetcher(url, client, policy=grant.policy())
+        self.fetcher = SafeFetcher(url, client, policy=grant.policy)
         self.task: SharedTask | None = None
         """The refresh or login under way, or the last one."""
         self._grant = grant
@@ -161,7 +142,8 @@ class TokenManager:
             return token
         still_valid = token.fresh(now, early=0)
         if still_valid and (
-            now < self._paused_until or not (self._can_refresh(token) or self._grant.silent)
+            now < self._paused_until
+            or not (self._can_refresh(token) or self._grant.browser is None)
         ):
             return token
         try:
@@ -174,7 +156,8 @@ class TokenManager:
         return self.token
 
     def _can_refresh(self, token: Token) -> bool:
-        return token.refresh_token not in (None, self._unrefreshable)
+        used_up = token.refresh_token in (None, self._unrefreshable)
+        return self._grant.refresh is not None and not used_up
 
     async def _load(self, context: RequestContext) -> None:
         try:
@@ -191,7 +174,7 @@ class TokenManager:
     async def _keep_fresh(self, context: RequestContext, token: Token) -> None:
         if await self._take_stored(token) or await self._refresh(context, token):
             return
-        if self._grant.silent and self._challenge is not None:
+        if self._grant.browser is None and self._challenge is not None:
             await self._log_in(context, None, None, self._challenge)
         elif not token.fresh(self._now(), early=0):
             self.token = None  # the server's challenge to a request without it says how to get one
@@ -201,7 +184,7 @@ class TokenManager:
         if token.dpop_key is None:
             return None
         if self._prover is None or self._prover.text != token.dpop_key:
-            from .dpop import Prover
+            from .signing import Prover
 
             self._prover = Prover(token.dpop_key)
         return self._prover
@@ -267,12 +250,12 @@ class TokenManager:
 
     async def _refresh(self, context: RequestContext, token: Token) -> bool:
         """Whether the token was refreshed; False if it never can be. Raises ``AuthError``."""
-        source = self._source
-        if source is None or not self._can_refresh(token):
+        source, refresh = self._source, self._grant.refresh
+        if source is None or refresh is None or not self._can_refresh(token):
             return False
 
         async def send(stale: Token) -> Token:
-            flow = self._grant.refresh(stale, source, self.prover(stale), self._now)
+            flow = refresh(stale, source, self._now, self.prover(stale))
             return cast(Token, await self._run(flow))
 
         try:
@@ -310,7 +293,7 @@ class TokenManager:
             now=self._now,
         )
         async with AsyncExitStack() as stack:
-            browser = self._grant.browser(context.approval)
+            browser = self._grant.browser and self._grant.browser(context.approval)
             if browser is not None:
                 stack.push_async_callback(browser.aclose)
             interaction = _Interaction(context, task, browser, stack)
@@ -346,7 +329,9 @@ class TokenManager:
             token = await self._store.load(source.key) or token
             if token is None:
                 return False
-            return cast(bool, await self._run(self._grant.revoke(token, source, self._now)))
+            grant = self._grant
+            flow = revoke(token, source, grant.authenticate, self._now, grant.policy.http_hosts)
+            return cast(bool, await self._run(flow))
         except AuthError as error:
             _log.warning("the token for %s was not revoked: %s", shown(self.url), error)
             return False
@@ -372,16 +357,8 @@ class TokenManager:
         match step:
             case Fetch():
                 return await self.fetcher.fetch(step)
-            case LoadToken(key=key):
-                return await self._store.load(key)
-            case LoadRegistration(issuer=issuer, client_id=str(client_id)):
-                return await self._store.load_registration(issuer, client_id)
-            case LoadRegistration(issuer=issuer):
-                return await self._store.load_registration(issuer)
-            case SaveRegistration(registration=registration):
-                return await self._store.save_registration(registration)
-            case ForgetRegistration(issuer=issuer, client_id=client_id):
-                return await self._store.delete_registration(issuer, client_id)
+            case InStore(use=use):
+                return await use(self._store)
             case AskHost():
                 return await step.carry_out()
         assert interaction is not None
@@ -459,6 +436,6 @@ async def _turn(issuer: str, owner: int) -> AsyncIterator[None]:
 
 
 def _new_prover() -> Prover:
-    from .dpop import Prover
+    from .signing import Prover
 
     return Prover()

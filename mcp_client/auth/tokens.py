@@ -23,7 +23,7 @@ EARLY = 60.0
 """Seconds before its expiry from which a token counts as stale."""
 _FOREVER = 10 * 365 * 86_400.0
 SENDABLE = re.compile(r"[\x21-\x7e]+")
-_LONGEST_CLAIMS = 16 * 1024
+_MAX_CLAIMS_CHARS = 16 * 1024
 _TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 Value = TypeVar("Value")
 
@@ -146,7 +146,7 @@ class Token(Stored):
         """Whose it is, where it is a JSON Web Token that says so; else empty. Not verified: good
         for telling whether two tokens are one person's, and for nothing else."""
         parts = self.access_token.split(".")
-        if len(parts) != 3 or len(parts[1]) > _LONGEST_CLAIMS:
+        if len(parts) != 3 or len(parts[1]) > _MAX_CLAIMS_CHARS:
             return ""
         try:
             claims = read_json_object(

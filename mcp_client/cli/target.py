@@ -172,7 +172,7 @@ def secret_of(value: str, option: str) -> str:
 
 
 def _of_keyring(place: str, option: str) -> str:
-    from ..auth.keyring_store import keyring_secret
+    from ..auth.store import keyring_secret
 
     service, _, user = place.rpartition("/")
     if not service or not user:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import pytest
+
 from mcp_client import AuthError
 from mcp_client.auth.redirect import read_redirect
 from mcp_client.auth.steps import (
@@ -14,13 +16,9 @@ from mcp_client.auth.steps import (
     Fetch,
     Fetched,
     Flow,
-    ForgetRegistration,
+    InStore,
     Listen,
-    Listening,
-    LoadRegistration,
-    LoadToken,
     Redirected,
-    SaveRegistration,
     TakeTurn,
     Unreachable,
 )
@@ -48,7 +46,10 @@ def metadata(issuer: str = ISSUER, **changes: Any) -> dict[str, Any]:
 
 
 class World:
-    """The outcome of every step: ``pages`` maps a URL to a document, a status or a list of them."""
+    """The outcome of every step, and the store.
+
+    ``pages`` maps a URL to a document, a status or a list of them.
+    """
 
     def __init__(self, pages: Mapping[str, Any] | None = None, **redirect: str) -> None:
         place = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
@@ -90,23 +91,32 @@ class World:
                 self.fetched.append(step)
                 return self._page(step.url)
             case Listen():
-                return Listening(self.redirect_uri)
+                return self.redirect_uri
             case Consent():
                 self.consents.append(dict(parse_qsl(urlsplit(step.url).query)))
                 return self._redirected(step)
-            case LoadToken(key=key):
-                return self.tokens.get(key)
-            case LoadRegistration(issuer=issuer, client_id=client_id):
-                kept = self.kept.get(issuer)
-                known = kept is not None and client_id in (None, kept.client_id)
-                return kept if known else None
-            case SaveRegistration(registration=registration):
-                self.kept[registration.issuer] = registration
-            case ForgetRegistration(issuer=issuer):
-                self.kept.pop(issuer, None)
+            case InStore(use=use):
+                with pytest.raises(StopIteration) as done:  # it waits for nothing
+                    use(self).send(None)  # type: ignore[arg-type, attr-defined]
+                return done.value.value
             case TakeTurn(issuer=issuer):
                 self.turns.append(issuer)
         return None
+
+    async def load(self, key: Key) -> Token | None:
+        return self.tokens.get(key)
+
+    async def load_registration(
+        self, issuer: str, client_id: str | None = None
+    ) -> Registration | None:
+        kept = self.kept.get(issuer)
+        return kept if kept is not None and client_id in (None, kept.client_id) else None
+
+    async def save_registration(self, registration: Registration) -> None:
+        self.kept[registration.issuer] = registration
+
+    async def delete_registration(self, issuer: str, client_id: str) -> None:
+        self.kept.pop(issuer, None)
 
     def _redirected(self, step: Consent) -> Redirected:
         params = {"state": step.state, **self.redirect}

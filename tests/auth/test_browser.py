@@ -327,7 +327,7 @@ async def test_the_url_is_opened_and_the_redirect_is_the_answer(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     person = Browser()
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     fake = install(Fake(f"{uri}?code=very-secret&state={STATE}"))
     outcome = await person.consent(consent(uri))
     assert outcome.params["code"] == "very-secret"
@@ -343,7 +343,7 @@ async def test_without_browser_or_terminal_the_error_names_the_option(
     for fake in (Fake(opens=False), Fake(name="/usr/bin/lynx")):
         install(fake)
         person = Browser()
-        uri = (await person.listen(Listen())).redirect_uri
+        uri = await person.listen(Listen())
         with pytest.raises(AuthError, match=r"on_url"):
             await person.consent(consent(uri))
         with pytest.raises(httpx.ConnectError):
@@ -360,7 +360,7 @@ async def test_a_browser_that_cannot_be_started_counts_as_missing(
     monkeypatch.setattr(webbrowser, "get", no_browser)
     monkeypatch.setattr(browser, "why_no_terminal", lambda: "no terminal to ask at")
     person = Browser()
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     with pytest.raises(AuthError, match=r"a browser cannot be opened, and no terminal"):
         await person.consent(consent(uri))
 
@@ -370,7 +370,7 @@ async def test_headless_login_without_a_terminal_is_an_error_that_says_so(
 ) -> None:
     fake = install(Fake())
     person = Browser(headless=True)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     with pytest.raises(AuthError, match=r"on_url"):
         await person.consent(consent(uri))
     assert fake.urls == []
@@ -407,7 +407,7 @@ async def test_a_url_that_may_not_be_opened_is_not(
     fake = install(Fake())
     seen: list[str] = []
     for person in (Browser(), Browser(on_url=seen.append), Browser(headless=True)):
-        uri = (await person.listen(Listen())).redirect_uri
+        uri = await person.listen(Listen())
         with pytest.raises(AuthError, match="was not opened") as caught:
             await person.consent(consent(uri, url))
         assert str(caught.value).isprintable()
@@ -446,7 +446,7 @@ async def test_a_function_may_return_where_the_browser_ended(form: str) -> None:
 
     on_url: Any = {"sync": address, "async": later, "awaitable": lambda url: later(url)}[form]
     person = Browser(on_url=on_url)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     outcome = await person.consent(consent(uri))
     assert outcome.params == {"code": "c", "state": STATE, "iss": "i"}
     assert seen == [PAGE]
@@ -457,7 +457,7 @@ async def test_a_function_may_leave_the_answer_to_the_redirect() -> None:
         tasks.start_soon(fetched, f"{uri}?code=c&state={STATE}")
 
     person = Browser(on_url=on_url)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     async with anyio.create_task_group() as tasks:
         assert (await person.consent(consent(uri))).params["code"] == "c"
 
@@ -479,7 +479,7 @@ async def test_what_a_function_returns_is_checked(returned: Any, why: str) -> No
         return returned.replace("{uri}", uri) if isinstance(returned, str) else returned
 
     person = Browser(on_url=on_url)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     with pytest.raises(AuthError, match=why) as caught:
         await person.consent(consent(uri))
     assert "code=c" not in str(caught.value)
@@ -490,7 +490,7 @@ async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
         raise KeyError("secret")
 
     person = Browser(on_url=on_url)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     with pytest.raises(AuthError, match="on_url raised KeyError") as caught:
         await person.consent(consent(uri))
     assert "secret" not in str(caught.value)
@@ -498,7 +498,7 @@ async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
 
 async def test_a_login_that_is_not_finished_ends_after_its_timeout() -> None:
     person = Browser(on_url=lambda url: None, seconds=0.1)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     with pytest.raises(AuthError, match=r"the login at as\.example\.com") as caught:
         await person.consent(consent(uri))
     assert caught.value.retryable
@@ -508,7 +508,7 @@ async def test_a_login_that_is_not_finished_ends_after_its_timeout() -> None:
 
 async def test_a_login_can_be_cancelled() -> None:
     person = Browser(on_url=lambda url: None)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = await person.listen(Listen())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(person.consent, consent(uri))
         while True:
@@ -525,11 +525,9 @@ async def test_a_login_can_be_cancelled() -> None:
 async def test_a_redirect_uri_of_an_earlier_registration_is_used_again() -> None:
     port, person = await free_port(), Browser()
     uri = f"http://127.0.0.1:{port}/callback"
-    assert (
-        await person.listen(Listen(("https://elsewhere.example.com/", uri)))
-    ).redirect_uri == uri
+    assert (await person.listen(Listen(("https://elsewhere.example.com/", uri)))) == uri
     other = Browser()
-    assert (await other.listen(Listen((uri,)))).redirect_uri != uri
+    assert (await other.listen(Listen((uri,)))) != uri
     await other.aclose()
     await person.aclose()
 
@@ -541,7 +539,7 @@ async def test_a_chosen_redirect_uri_that_is_taken_is_an_error() -> None:
             await Browser(redirect_uri=uri).listen(Listen())
         # Whoever listens there may be the host itself, whose function has the answer.
         person = Browser(redirect_uri=uri, on_url=lambda url: f"{uri}?code=c&state={STATE}")
-        assert (await person.listen(Listen())).redirect_uri == uri
+        assert (await person.listen(Listen())) == uri
         assert (await person.consent(consent(uri))).params["code"] == "c"
 
 
@@ -551,7 +549,7 @@ async def test_a_redirect_uri_on_another_host_needs_a_function_that_returns_the_
     install(Fake())
     uri = "https://app.example.com/back"
     for person in (Browser(redirect_uri=uri), Browser(redirect_uri=uri, on_url=lambda url: None)):
-        assert (await person.listen(Listen())).redirect_uri == uri
+        assert (await person.listen(Listen())) == uri
         with pytest.raises(AuthError, match="nothing here receives the redirect"):
             await person.consent(consent(uri))
     person = Browser(redirect_uri=uri, on_url=lambda url: f"{uri}?code=c&state={STATE}")
@@ -606,7 +604,7 @@ options, url, backend = json.loads(sys.argv[1])
 
 async def main():
     person = Browser(**options)
-    uri = (await person.listen(Listen())).redirect_uri
+    uri = (await person.listen(Listen()))
     try:
         answer = await person.consent(Consent(url.replace("URI", uri), uri, "st-4711", "files"))
         print("RESULT", answer.params["code"])

@@ -22,9 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
-from mcp_client.auth.dpop import Prover
-from mcp_client.auth.keys import PrivateKey
 from mcp_client.auth.service import private_key_jwt
+from mcp_client.auth.signing import PrivateKey, Prover
 from tests.properties import examples
 
 NOW = 1_800_000_000
@@ -296,7 +295,7 @@ def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> 
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
         "from mcp_client import ConfigError\n"
-        "from mcp_client.auth.dpop import Prover\n"
+        "from mcp_client.auth.signing import Prover\n"
         "try: Prover()\n"
         "except ConfigError as error: print(error)\n"
     )
@@ -307,7 +306,7 @@ def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> 
 def test_nothing_of_the_extra_is_loaded_before_a_key_is_needed() -> None:
     code = (
         "import sys\n"
-        "import mcp_client.auth.dpop, mcp_client.auth.service, mcp_client.auth.keyring_store\n"
+        "import mcp_client.auth.signing, mcp_client.auth.service, mcp_client.auth.store\n"
         "print(*sorted({'jwt', 'cryptography', 'keyring'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

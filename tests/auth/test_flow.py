@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
-from mcp_client.auth.authorization_request import LoginOptions
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
-from mcp_client.auth.flow import Login, LoginRequest, authorize, refresh, scopes_wanted
+from mcp_client.auth.flow import (
+    Login,
+    LoginOptions,
+    LoginRequest,
+    authorize,
+    scopes_wanted,
+)
 from mcp_client.auth.registration import RegisteredClient
+from mcp_client.auth.token_endpoint import refresh
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
@@ -302,7 +308,7 @@ STALE = Token("at0", refresh_token="rt0", scope=frozenset({"read"}))
 def refreshed(
     world: World, client: RegisteredClient | None = None, source: Source = SOURCE
 ) -> Token:
-    token = world.run(refresh(STALE, source, client or RegisteredClient(), now))
+    token = world.run(refresh(client or RegisteredClient(), STALE, source, now))
     assert isinstance(token, Token)
     return token
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from mcp_client import AuthError, ConfigError, HttpServer, OAuth, connect
-from mcp_client.auth.refresh import refresh_once
+from mcp_client.auth.single_flight import refresh_once
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
 from mcp_client.auth.tokens import Key, Token
 from tests.clock import Clock, quickly

@@ -24,9 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.auth import safe_fetch
-from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher
+from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, kind_of, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
-from mcp_client.auth.url_policy import kind_of, refused_url
 from tests.properties import examples
 from tests.server.http_server import Reply, Request, Served, serving
 

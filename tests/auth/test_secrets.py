@@ -33,7 +33,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.auth.keys import PrivateKey
+from mcp_client.auth.signing import PrivateKey
 from tests.server.authorization import Grant, World, guarded
 from tests.server.http_server import Reply, Request
 

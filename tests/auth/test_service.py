@@ -31,15 +31,15 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.auth.enterprise import enterprise
 from mcp_client.auth.flow import Login, LoginRequest
-from mcp_client.auth.keys import PrivateKey
 from mcp_client.auth.service import (
     ClientOptions,
     ServiceClient,
     client_credentials,
+    enterprise,
     workload_identity,
 )
+from mcp_client.auth.signing import PrivateKey
 from mcp_client.auth.steps import AskHost, Flow
 from mcp_client.auth.tokens import Key, Source
 from mcp_client.extensions.extension import TASKS

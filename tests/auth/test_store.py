@@ -23,8 +23,7 @@ from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
 from mcp_client import ConfigError, FileState, KeyringTokens, MemoryState, OAuth, State
-from mcp_client.auth.keyring_store import _KeyringStorage
-from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
+from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore, _KeyringStorage
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from tests.properties import examples
 from tests.state.contract import StateContract

@@ -10,14 +10,12 @@ import httpx
 import pytest
 
 from mcp_client import AuthError, ConfigError, OAuth
-from mcp_client.auth.authorization_request import LoginOptions
-from mcp_client.auth.flow import Login, LoginRequest, authorize
+from mcp_client.auth.flow import Login, LoginOptions, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
-from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher
+from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.tokens import Key, Registration, Token
-from mcp_client.auth.url_policy import refused_url
-from mcp_client.protocol.response_headers import Challenge
+from mcp_client.protocol.www_authenticate import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.server.http_server import Reply, Request, serving
 

@@ -21,7 +21,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.auth.keys import PrivateKey
+from mcp_client.auth.signing import PrivateKey
 from tests.auth.driving import SAID, nobody
 from tests.interop import http_peers
 from tests.interop.logins import agree, guarded, kept, register, use

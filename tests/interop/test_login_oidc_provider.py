@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from mcp_client import ClientCredentials, FileTokens, OAuth
-from mcp_client.auth.keys import PrivateKey
+from mcp_client.auth.signing import PrivateKey
 from tests.auth.driving import nobody
 from tests.interop import http_peers
 from tests.interop.logins import agree, guarded, kept, register, use

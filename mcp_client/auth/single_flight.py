@@ -1,29 +1,111 @@
-"""One refresh at a time, across tasks and processes, without a lock during the request.
+"""One refresh or login at a time: shared by requests (``SharedTask``), and by processes.
+
+Ten calls that meet an expired token need one refresh, and one login. The first starts the task and
+the others join it; it belongs to none of them, and is cancelled only when the last has left. While
+a person is asked, the clocks of all who wait are paused.
 
 A rotating refresh token can be used once; using it twice ends the grant. So a process that
-refreshes puts a mark into the store, checks once more whether the token has just been refreshed,
-sends the request, stores the new token and removes the mark. A process that finds another's mark
-waits for the new token. It refreshes itself if the mark becomes void: the other has ended, or has
-taken longer than a request can take.
+refreshes (``refresh_once``) puts a mark into the store, checks once more whether the token has just
+been refreshed, sends the request, stores the new token and removes the mark: no lock is held
+meanwhile. A process that finds another's mark waits for the new token. It refreshes itself if the
+mark becomes void: the other has ended, or has taken longer than a request can take.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeGuard
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
-from ..errors import AuthError, ConfigError
+from ..errors import AuthError, ConfigError, McpError
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
+from ..runtime.pausable_clock import PausableClock
 from .store import TokenStore
 from .tokens import Key, Token
 
-__all__ = ["refresh_once"]
+__all__ = ["SharedTask", "refresh_once"]
 
 _log = logging.getLogger("mcp_client")
+
+
+class SharedTask:
+    """Work under way; ``join`` waits for its outcome."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._done = anyio.Event()
+        self._loop = current_token()
+        self._error: McpError | None = None
+        self._waiting: Counter[PausableClock] = Counter()
+        self._people = 0
+
+    def start(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
+        self._scope = BackgroundTasks(current(), self._server).start(lambda: self._run(work))
+
+    @property
+    def joinable(self) -> bool:
+        """Whether it runs, in the current event loop: one of a loop that ended never finishes."""
+        over = self._done.is_set() or self._scope.cancel_called
+        return not over and self._loop == current_token()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for it."""
+        return self._waiting.total()
+
+    async def _run(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
+        self._error = AuthError("the login was given up", server=self._server, retryable=True)
+        try:
+            await work(self)
+            self._error = None
+        except McpError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001 - a store or a callback of the host
+            # Without the traceback: the texts of a store may have tokens in them.
+            _log.debug("%s: the login failed: %s", self._server, type(error).__name__)
+            self._error = AuthError(f"the login failed: {type(error).__name__}")
+        finally:
+            self._done.set()
+
+    async def join(self, clock: PausableClock) -> None:
+        """Wait until it is over. Raises a copy of its error."""
+        self._waiting[clock] += 1
+        for _ in range(self._people):
+            clock.stop()
+        try:
+            await self._done.wait()
+        finally:
+            self._waiting[clock] -= 1
+            self._waiting += Counter()
+            for _ in range(self._people):
+                clock.go()
+            if not self._waiting:
+                self._scope.cancel()
+        if self._error is not None:
+            raise copy.copy(self._error) from None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A person is asked meanwhile, so the clocks are paused."""
+        self._people += 1
+        for clock in self._waiting.elements():
+            clock.stop()
+        try:
+            yield
+        finally:
+            self._people -= 1
+            for clock in self._waiting.elements():
+                clock.go()
+
+
 CLAIM = 45.0
 """Seconds for which a mark is valid: a token request is given up after 30."""
 _FIRST_POLL = 0.05
