@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -34,9 +35,9 @@ from .steps import Consent, Listen, Redirected
 __all__ = ["Browser", "OnUrl", "shown_host"]
 
 _log = logging.getLogger("mcp_client")
-_SECONDS = 300.0
-_TRIES = 3
-_POLL = 0.05
+_LOGIN_SECONDS = 300.0
+_MAX_PASTED = 3
+_POLL_SECONDS = 0.05
 _TEXT_BROWSERS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 """Browsers that would take the terminal away from the program that runs in it."""
 
@@ -45,31 +46,25 @@ OnUrl: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
 the redirect reaches the redirect URI without its help. Async or sync."""
 
 
+@dataclass
 class Browser:
-    """Carries out ``Listen`` and ``Consent``, one login after the other.
+    """Carries out ``Listen`` and ``Consent``, one login after the other."""
 
-    ``on_url`` is called instead of opening a browser. ``headless``: the URL is only printed, and
-    the address is read from the terminal unless the redirect comes first. ``redirect_uri`` is the
-    host's choice; otherwise it is a page on a free port of 127.0.0.1. A login may take ``seconds``.
-    """
+    on_url: OnUrl | None = None
+    """Called instead of opening a browser."""
+    headless: bool = False
+    """The URL is only printed, and the address read from the terminal unless the redirect comes
+    first."""
+    redirect_uri: str | None = None
+    """The host's choice; None for a page on a free port of 127.0.0.1."""
+    seconds: float = _LOGIN_SECONDS
+    """That a login may take."""
+    http_hosts: Collection[str] = ()
+    _page: RedirectPage | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        *,
-        on_url: OnUrl | None = None,
-        headless: bool = False,
-        redirect_uri: str | None = None,
-        seconds: float = _SECONDS,
-        http_hosts: Collection[str] = (),
-    ) -> None:
-        self._on_url = on_url
-        self._headless = headless
-        self._redirect_uri = redirect_uri
-        self._seconds = seconds
-        self._http_hosts = http_hosts
-        self._page: RedirectPage | None = None
-        if redirect_uri is not None:
-            _check_redirect_uri(redirect_uri)
+    def __post_init__(self) -> None:
+        if self.redirect_uri is not None:
+            _check_redirect_uri(self.redirect_uri)
 
     async def listen(self, step: Listen) -> str:
         """Listen where the redirect will go, and return that URI.
@@ -77,18 +72,18 @@ class Browser:
         Raises ``AuthError`` if that is not possible.
         """
         await self.aclose()
-        if self._redirect_uri is not None:
-            if listens_at(self._redirect_uri):
+        if self.redirect_uri is not None:
+            if listens_at(self.redirect_uri):
                 try:
-                    self._page = await RedirectPage.listen(self._redirect_uri)
+                    self._page = await RedirectPage.listen(self.redirect_uri)
                 except OSError as error:
-                    if self._on_url is None:
+                    if self.on_url is None:
                         raise AuthError(
-                            f"cannot listen at {shown(self._redirect_uri)}, where the redirect of "
+                            f"cannot listen at {shown(self.redirect_uri)}, where the redirect of "
                             f"the login will go: {error.strerror}; leave redirect_uri out to use a "
                             "free port"
                         ) from None
-            return self._redirect_uri
+            return self.redirect_uri
         for uri in step.preferred:
             if listens_at(uri):
                 with suppress(OSError):
@@ -105,18 +100,18 @@ class Browser:
         """
         attempt = _Attempt(step, self._page)
         try:
-            if (reason := refused_url(step.url, self._http_hosts)) is not None:
+            if (reason := refused_url(step.url, self.http_hosts)) is not None:
                 _log.warning("%s: suspicious login page: %s", step.server, reason)
                 raise AuthError(
                     f"the authorization server's page was not opened: {reason}", server=step.server
                 )
-            with anyio.move_on_after(self._seconds):
+            with anyio.move_on_after(self.seconds):
                 await attempt.wait(self._present)
         finally:
             await self.aclose()
         if attempt.params is None:
             raise AuthError(
-                f"the login at {shown_host(step.url)} was not finished within {self._seconds:g} s",
+                f"the login at {shown_host(step.url)} was not finished within {self.seconds:g} s",
                 server=step.server,
                 retryable=True,
             )
@@ -132,10 +127,10 @@ class Browser:
         """Show the URL to the person. Returns when only the redirect page can still answer."""
         step = attempt.step
         _log.info("%s: a login is needed at %s", step.server, shown_host(step.url))
-        if self._on_url is not None:
-            await _ask_host(self._on_url, attempt)
+        if self.on_url is not None:
+            await _ask_host(self.on_url, attempt)
         else:
-            opened = not self._headless and await _opened(step.url)
+            opened = not self.headless and await _opened(step.url)
             if not opened or why_no_terminal() is None:
                 await _ask_at_terminal(attempt, opened=opened)
         if attempt.params is None and not attempt.listens:
@@ -261,7 +256,7 @@ async def _opened(url: str) -> bool:
 
     threading.Thread(target=tell, name="mcp-client browser", daemon=True).start()
     while not opened:  # noqa: ASYNC110 - the thread knows no event loop
-        await anyio.sleep(_POLL)
+        await anyio.sleep(_POLL_SECONDS)
     return opened[0]
 
 
@@ -281,7 +276,7 @@ async def _ask_at_terminal(attempt: _Attempt, *, opened: bool) -> None:
     async with open_console() as console:
         print(_invitation(step, opened=opened), file=sys.stderr, flush=True)
         tries = 0
-        while opened or tries < _TRIES:
+        while opened or tries < _MAX_PASTED:
             line = await console.ask("  > ")
             if line is None:
                 break

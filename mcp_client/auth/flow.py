@@ -23,7 +23,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ..errors import AuthError, ConfigError
@@ -40,6 +39,7 @@ from .registration import (
     register_again,
     scope_field,
 )
+from .signing import Prover
 from .steps import Consent, Fetch, Fetched, Flow, InStore, Redirected, TakeTurn, Unreachable
 from .token_endpoint import (
     UNKNOWN_CLIENT,
@@ -49,9 +49,6 @@ from .token_endpoint import (
     refusal,
 )
 from .tokens import Key, Registration, Source, Token
-
-if TYPE_CHECKING:
-    from .signing import Prover
 
 __all__ = [
     "AuthorizationRequest",
@@ -87,8 +84,6 @@ class LoginRequest:
     """The access token that the server refused."""
     proven_client: str | None = None
     """The client id of a login that succeeded in this run."""
-    prover: Callable[[], Prover] | None = field(default=None, repr=False)
-    """Makes the key of a DPoP token, if the server wants one."""
     now: Callable[[], float] = time.time
     """Unix time in seconds."""
 
@@ -108,9 +103,9 @@ class LoginRequest:
     def new_prover(self, discovered: DiscoveredServer) -> Prover | None:
         """A new key, if the server wants a DPoP token. Raises ``AuthError`` if it supports none."""
         asked = self.challenge is not None and self.challenge.scheme == "dpop"
-        if self.prover is None or not (asked or discovered.dpop_only):
+        if not (asked or discovered.dpop_only):
             return None
-        prover = self.prover()
+        prover = Prover()
         prover.check(discovered.server.dpop_algorithms)
         return prover
 

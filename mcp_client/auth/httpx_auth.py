@@ -39,16 +39,17 @@ from .tokens import SENDABLE, Token
 
 __all__ = ["Authorization", "BearerToken"]
 
-_STEP_UPS = 2
+_MAX_STEP_UPS = 2
 """Logins for more scopes, per request."""
-_NONCES = 2
-_TOKENS = 6
+_MAX_NONCES = 2
+_MAX_TOKENS = 6
 """Tokens tried per request, including those that other processes got."""
-_APPROVAL = 3600.0
-_PATIENCE = 0.8
+_APPROVAL_SECONDS = 3600.0
+_PATIENCE_SHARE = 0.8
+"""Of the call's shortest clock: how long to wait for another process to refresh."""
 _SCHEMES = ("bearer", "dpop")
-_READ = 64 * 1024
-"""Bytes of a refusal that are read, so that its connection can be used again."""
+_REFUSAL_BYTES = 64 * 1024
+"""Of a refusal that are read, so that its connection can be used again."""
 
 
 @dataclass(slots=True)
@@ -147,7 +148,7 @@ class Authorization(httpx.Auth):
                 return
             if challenge.error == "use_dpop_nonce" and token is not None:
                 tries.nonces += 1
-                if not new_nonce or tries.nonces > _NONCES:
+                if not new_nonce or tries.nonces > _MAX_NONCES:
                     return
             elif self._retry_is_useless(response, challenge, manager, token, tries):
                 return
@@ -170,11 +171,13 @@ class Authorization(httpx.Auth):
         if not isinstance(http, HttpClient):
             url = str(request.url.copy_with(fragment=None))
             clock = PausableClock(current().now)
-            context = RequestContext(url, request.url.host, clock, _APPROVAL, revision=revision)
+            context = RequestContext(
+                url, request.url.host, clock, _APPROVAL_SECONDS, revision=revision
+            )
             return context, self._manager(url)
         timeouts = http.context.timeouts
         # Less than any clock of the call, so that the error says what was waited for.
-        patience = _PATIENCE * min(timeouts.connect, timeouts.idle)
+        patience = _PATIENCE_SHARE * min(timeouts.connect, timeouts.idle)
         context = RequestContext(
             http.url, http.context.server, http.clock, timeouts.approval, patience, revision
         )
@@ -193,9 +196,9 @@ class Authorization(httpx.Auth):
         if response.status_code == 403:
             tries.step_ups += 1
             requested = manager.token is token and challenge.scopes <= manager.scopes
-            return requested or tries.step_ups > _STEP_UPS
+            return requested or tries.step_ups > _MAX_STEP_UPS
         if token is None or token is not manager.from_login or tries.tokens == 1:
-            return tries.tokens > _TOKENS
+            return tries.tokens > _MAX_TOKENS
         request = response.request
         secrets = {*self.secrets(), *secrets_sent(str(request.url), request.headers.multi_items())}
         raise AuthError(
@@ -252,7 +255,7 @@ class _Beginning(httpx.AsyncByteStream):
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         self._pieces = self._stream.__aiter__()
-        self._left = _READ
+        self._left = _REFUSAL_BYTES
         return self
 
     async def __anext__(self) -> bytes:

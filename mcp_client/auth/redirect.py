@@ -37,11 +37,11 @@ from ..transports.http_client import shown
 __all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "read_redirect"]
 
 _log = logging.getLogger("mcp_client")
-_MAX_HEAD = 32 * 1024
-_SECONDS = 10.0
+_MAX_HEAD_BYTES = 32 * 1024
+_REQUEST_SECONDS = 10.0
 """For one request, from the opening of its connection."""
-_CONNECTIONS = 64
-_FIELDS = 64
+_MAX_CONNECTIONS = 64
+_MAX_FIELDS = 64
 _PATH = "/callback"
 _REASONS = {
     200: "OK",
@@ -79,7 +79,9 @@ def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
     RFC 6749 section 3.1: a parameter must not be repeated.
     """
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
+        pairs = parse_qsl(
+            query, keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict"
+        )
     except ValueError:
         return "its query cannot be read"
     params = dict(pairs)
@@ -155,10 +157,10 @@ class RedirectPage:
         open_connections: deque[anyio.CancelScope] = deque()
 
         async def connection(stream: SocketStream) -> None:
-            if len(open_connections) >= _CONNECTIONS:
+            if len(open_connections) >= _MAX_CONNECTIONS:
                 open_connections.popleft().cancel()
             async with stream:
-                with anyio.move_on_after(_SECONDS) as scope:
+                with anyio.move_on_after(_REQUEST_SECONDS) as scope:
                     open_connections.append(scope)
                     await self._serve(stream, state)
                 with suppress(ValueError):  # it may have been dropped as the oldest
@@ -177,7 +179,7 @@ class RedirectPage:
             head = b""
             while b"\r\n\r\n" not in head:
                 head += await stream.receive()
-                if len(head) > _MAX_HEAD:
+                if len(head) > _MAX_HEAD_BYTES:
                     return
             answer = answer_to(head.partition(b"\r\n\r\n")[0], self.uri, state)
             if self._answer is not None:

@@ -63,14 +63,14 @@ __all__ = [
 ]
 
 _log = logging.getLogger("mcp_client")
-_BYTES = 1024 * 1024
-_SECONDS = 30.0
-_CONNECT = 10.0
-_HOPS = 3
+_MAX_RESPONSE_BYTES = 1024 * 1024
+_TOTAL_SECONDS = 30.0
+_CONNECT_SECONDS = 10.0
+_MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_LOOKUP = 3.0
-"""Seconds for a lookup that does not decide where the connection is made."""
-_ADDRESSES = 4
+_LOOKUP_SECONDS = 3.0
+"""For a lookup that does not decide where the connection is made."""
+_MAX_ADDRESSES = 4
 """How many of a name's addresses are tried."""
 
 _UNKNOWN = ""
@@ -119,7 +119,7 @@ class SafeFetcher:
         *,
         policy: FetchPolicy = FetchPolicy(),
         resolve: Resolve = _addresses,
-        seconds: float = _SECONDS,
+        seconds: float = _TOTAL_SECONDS,
     ) -> None:
         self._server_url = server_url
         self._client = client
@@ -164,19 +164,21 @@ class SafeFetcher:
     async def _fetch(self, step: Fetch) -> Fetched:
         # The host may have given its server's URL with an international name.
         url = step.url if step.url.isascii() else str(httpx.URL(step.url))
-        for hop in range(_HOPS + 1):
+        for hop in range(_MAX_REDIRECTS + 1):
             async with self._open(step, url) as response:
                 if not step.follow or response.status not in _REDIRECTS:
                     return await self._read(response, url)
                 location = response.headers.get("location")
-            if hop < _HOPS:
+            if hop < _MAX_REDIRECTS:
                 url = _redirected(step, url, location, response.status, self._http_hosts)
-        raise _Refused(f"{shown(step.url)} redirects more than {_HOPS} times", answered=True)
+        raise _Refused(
+            f"{shown(step.url)} redirects more than {_MAX_REDIRECTS} times", answered=True
+        )
 
     async def _read(self, response: HttpResponse, url: str) -> Fetched:
-        body = await response.body(_BYTES)
-        if len(body) > _BYTES or not response.ended:
-            raise InvalidFrame(f"it is longer than {_BYTES} bytes")
+        body = await response.body(_MAX_RESPONSE_BYTES)
+        if len(body) > _MAX_RESPONSE_BYTES or not response.ended:
+            raise InvalidFrame(f"it is longer than {_MAX_RESPONSE_BYTES} bytes")
         headers: dict[str, str] = {}
         for name, value in response.headers.multi_items():
             known = headers.get(name.lower())
@@ -202,7 +204,7 @@ class SafeFetcher:
         self, client: httpx.AsyncClient, step: Fetch, url: httpx.URL, addresses: list[str]
     ) -> HttpResponse:
         """Send to the first of the addresses that can be connected to."""
-        candidates: list[str | None] = [*addresses[:_ADDRESSES]] or [None]
+        candidates: list[str | None] = [*addresses[:_MAX_ADDRESSES]] or [None]
         for address in candidates[:-1]:
             try:
                 return await self._send(client, step, url, address)
@@ -214,8 +216,8 @@ class SafeFetcher:
         self, client: httpx.AsyncClient, step: Fetch, url: httpx.URL, address: str | None = None
     ) -> HttpResponse:
         # Not client.build_request: a client of the host may add headers for the MCP server.
-        headers = {**USER_AGENT, "Accept": "application/json", **step.headers}
-        timeout = httpx.Timeout(self._seconds, connect=min(_CONNECT, self._seconds))
+        headers = {"User-Agent": "mcp-client", "Accept": "application/json", **step.headers}
+        timeout = httpx.Timeout(self._seconds, connect=min(_CONNECT_SECONDS, self._seconds))
         request = httpx.Request(
             step.method,
             url,
@@ -227,8 +229,8 @@ class SafeFetcher:
         if address is not None:
             request.extensions["sni_hostname"] = url.raw_host.decode("ascii")
             request.url = url.copy_with(host=address)
-        response = await send_logged_safely(client, request)
-        return HttpResponse(response, Limits(message_bytes=_BYTES), ConnectionLost)
+        response = await send_logged_safely(client, request, None)
+        return HttpResponse(response, Limits(message_bytes=_MAX_RESPONSE_BYTES), ConnectionLost)
 
     # ------------------------------------------------------------- address checks
 
@@ -242,7 +244,7 @@ class SafeFetcher:
         named = safe_text(host, 80)
         addresses = [host] if kind_of(host) != UNREADABLE else []
         if not addresses:
-            with anyio.move_on_after(self._seconds if direct else _LOOKUP):
+            with anyio.move_on_after(self._seconds if direct else _LOOKUP_SECONDS):
                 addresses = await self._lookup(host, origin[2])
         if not addresses and direct:
             raise _Refused(f"the name {named!r} cannot be resolved")
@@ -275,7 +277,7 @@ class SafeFetcher:
             return False
         _, host, port = origin_of(self._server_url)
         found: list[str] = []
-        with anyio.move_on_after(_LOOKUP):
+        with anyio.move_on_after(_LOOKUP_SECONDS):
             found = await self._lookup(host, port)
         if self._peer is None:
             return bool(found) and all(kind_of(address) == kind for address in found)

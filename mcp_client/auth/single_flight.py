@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeGuard
 
 import anyio
@@ -34,6 +35,13 @@ from .tokens import Key, Token
 __all__ = ["SharedTask", "refresh_once"]
 
 _log = logging.getLogger("mcp_client")
+_CLAIM_SECONDS = 45.0
+"""For which a mark is valid: a token request is given up after 30."""
+_FIRST_POLL_SECONDS = 0.05
+_LAST_POLL_SECONDS = 0.5
+_CLEANUP_SECONDS = 15.0
+_GRACE_SECONDS = 5.0
+"""For which a refresh continues after its last caller was cancelled."""
 
 
 class SharedTask:
@@ -106,13 +114,7 @@ class SharedTask:
                 clock.go()
 
 
-CLAIM = 45.0
-"""Seconds for which a mark is valid: a token request is given up after 30."""
-_FIRST_POLL = 0.05
-_LAST_POLL = 0.5
-_CLEANUP = 15.0
-_GRACE = 5.0
-"""Seconds for which a refresh continues after its last caller was cancelled."""
+# ---------------------------------------------------------------- one in all processes
 
 
 async def refresh_once(
@@ -121,7 +123,7 @@ async def refresh_once(
     stale: Token,
     refresh: Callable[[Token], Awaitable[Token]],
     *,
-    claim: float = CLAIM,
+    claim: float = _CLAIM_SECONDS,
     patience: float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Token:
@@ -134,15 +136,25 @@ async def refresh_once(
     """
     patience = 3 * claim if patience is None else patience
     until = anyio.current_time() + patience
-    pause = _FIRST_POLL
+    pause = _FIRST_POLL_SECONDS
     waited = False
     while True:
         mark = await store.claim(key, claim)
-        if mark is not None:
-            try:
-                return await _refreshed(store, key, stale, refresh, waited, clock)
-            finally:
-                with anyio.move_on_after(_CLEANUP, shield=True):
+        try:
+            kept = await store.load(key)
+            if _replaces(kept, stale, clock()):
+                return kept
+            if mark is not None and kept is None and waited:
+                raise AuthError(
+                    "another process found that this token can no longer be refreshed",
+                    oauth_error="invalid_grant",
+                )
+            if mark is not None:
+                # The stored token may be newer than the caller's, and expired as well.
+                return await _finish(partial(_exchanged, store, key, kept, kept or stale, refresh))
+        finally:
+            if mark is not None:
+                with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
                     await store.release(key, mark)
         if anyio.current_time() >= until:
             raise AuthError(
@@ -150,30 +162,7 @@ async def refresh_once(
                 retryable=True,
             )
         await anyio.sleep(pause)
-        waited, pause = True, min(pause * 1.5, _LAST_POLL)
-        kept = await store.load(key)
-        if _replaces(kept, stale, clock()):
-            return kept
-
-
-async def _refreshed(
-    store: TokenStore,
-    key: Key,
-    stale: Token,
-    refresh: Callable[[Token], Awaitable[Token]],
-    waited: bool,
-    clock: Callable[[], float],
-) -> Token:
-    kept = await store.load(key)
-    if _replaces(kept, stale, clock()):
-        return kept
-    if kept is None and waited:
-        raise AuthError(
-            "another process found that this token can no longer be refreshed",
-            oauth_error="invalid_grant",
-        )
-    # The stored token may be newer than the caller's, and expired as well.
-    return await _finish(lambda: _exchanged(store, key, kept, kept or stale, refresh))
+        waited, pause = True, min(pause * 1.5, _LAST_POLL_SECONDS)
 
 
 async def _exchanged(
@@ -210,7 +199,7 @@ async def _finish(work: Callable[[], Awaitable[Token]]) -> Token:
         try:
             await anyio.sleep_forever()
         finally:
-            shield.deadline = anyio.current_time() + _GRACE
+            shield.deadline = anyio.current_time() + _GRACE_SECONDS
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)

@@ -50,7 +50,7 @@ Value = TypeVar("Value")
 TOKENS, CLIENTS, SOURCES, CLAIMS = "tokens", "clients", "token_sources", "token_claims"
 KINDS = (TOKENS, CLIENTS, SOURCES, CLAIMS)
 _REMEDY = "delete it, and log in again"
-_MAX_CLAIM = 600.0
+_MAX_CLAIM_SECONDS = 600.0
 """Seconds. A mark that ends later was made while the clock was wrong, and is ignored."""
 
 
@@ -142,7 +142,7 @@ class TokenStore:
         def put(found: Object | None) -> Object:
             if found is not None and self._is_valid(found, now):
                 return found
-            return {"mark": mark, "until": now + min(seconds, _MAX_CLAIM)}
+            return {"mark": mark, "until": now + min(seconds, _MAX_CLAIM_SECONDS)}
 
         kept = await self._change(CLAIMS, _name(key), put)
         return mark if kept is not None and kept.get("mark") == mark else None
@@ -159,7 +159,7 @@ class TokenStore:
         mark, until = claim.get("mark"), claim.get("until")
         if not isinstance(mark, str) or not isinstance(until, int | float):
             raise self._state.unusable(CLAIMS, "a mark in it is not one")
-        return now < until <= now + _MAX_CLAIM and is_alive(mark.rpartition(" ")[0])
+        return now < until <= now + _MAX_CLAIM_SECONDS and is_alive(mark.rpartition(" ")[0])
 
     async def _get(self, kind: str, key: str, read: Callable[[Any], Value]) -> Value | None:
         return self._parsed(kind, read, await self._call(self._state.get, kind, key))

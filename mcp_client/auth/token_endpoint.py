@@ -16,7 +16,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
 from ..errors import AuthError
@@ -26,11 +26,9 @@ from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import ServerMetadata, server_metadata
 from .registration import RegisteredClient
+from .signing import Prover
 from .steps import Fetch, Fetched, Flow, InStore, Unreachable
 from .tokens import Registration, Source, Token
-
-if TYPE_CHECKING:
-    from .signing import Prover
 
 __all__ = [
     "UNKNOWN_CLIENT",

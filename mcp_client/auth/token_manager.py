@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +24,7 @@ from ..transports.http_client import shown
 from .browser import Browser
 from .flow import Login, LoginRequest
 from .safe_fetch import FetchPolicy, SafeFetcher
+from .signing import Prover
 from .single_flight import SharedTask, refresh_once
 from .steps import AskHost, Consent, Fetch, Flow, FlowStep, InStore, Listen, Redirected, TakeTurn
 from .store import TokenStore
@@ -33,14 +34,13 @@ from .tokens import Source, Token
 if TYPE_CHECKING:
     import httpx
 
-    from .signing import Prover
 
 __all__ = ["Grant", "RequestContext", "TokenManager"]
 
 _log = logging.getLogger("mcp_client")
-_PAUSE = 30.0
-"""Seconds for which a token that is still valid is used after it could not be refreshed."""
-_CLEANUP = 15.0
+_RETRY_REFRESH_SECONDS = 30.0
+"""For which a token that is still valid is used after it could not be refreshed."""
+_CLEANUP_SECONDS = 15.0
 _turns: RunVar[dict[tuple[str, int], anyio.Lock]] = RunVar("mcp_client.logins")
 
 
@@ -147,11 +147,11 @@ class TokenManager:
         ):
             return token
         try:
-            await self._share(context, token, lambda task: self._keep_fresh(context, token))
+            await self._share(context, token, lambda task: self._keep_fresh(context, task, token))
         except AuthError as error:
             if not still_valid:
                 raise
-            self._paused_until = now + _PAUSE
+            self._paused_until = now + _RETRY_REFRESH_SECONDS
             _log.debug("%s: the token could not be refreshed yet: %s", context.server, error)
         return self.token
 
@@ -171,11 +171,11 @@ class TokenManager:
             ) from error
         self._loaded = True
 
-    async def _keep_fresh(self, context: RequestContext, token: Token) -> None:
+    async def _keep_fresh(self, context: RequestContext, task: SharedTask, token: Token) -> None:
         if await self._take_stored(token) or await self._refresh(context, token):
             return
         if self._grant.browser is None and self._challenge is not None:
-            await self._log_in(context, None, None, self._challenge)
+            await self._log_in(context, task, None, self._challenge)
         elif not token.fresh(self._now(), early=0):
             self.token = None  # the server's challenge to a request without it says how to get one
 
@@ -184,8 +184,6 @@ class TokenManager:
         if token.dpop_key is None:
             return None
         if self._prover is None or self._prover.text != token.dpop_key:
-            from .signing import Prover
-
             self._prover = Prover(token.dpop_key)
         return self._prover
 
@@ -276,7 +274,7 @@ class TokenManager:
     async def _log_in(
         self,
         context: RequestContext,
-        task: SharedTask | None,
+        task: SharedTask,
         used: Token | None,
         challenge: Challenge,
     ) -> None:
@@ -289,15 +287,16 @@ class TokenManager:
             revision=context.revision,
             refused_token=None if used is None else used.access_token,
             proven_client=self._proven_client,
-            prover=_new_prover,
             now=self._now,
         )
         async with AsyncExitStack() as stack:
-            browser = self._grant.browser and self._grant.browser(context.approval)
-            if browser is not None:
+            person = None
+            if self._grant.browser is not None:
+                browser = self._grant.browser(context.approval)
                 stack.push_async_callback(browser.aclose)
-            interaction = _Interaction(context, task, browser, stack)
-            login = cast(Login, await self._run(self._grant.obtain(request), interaction))
+                owner = 0 if self._grant.shares_browser else id(self._store)
+                person = _Person(context, task, browser, stack, self._store, owner)
+            login = cast(Login, await self._run(self._grant.obtain(request), person))
         self.token, self._source, self._prover = login.token, login.source, login.prover
         self.scopes = login.scopes | login.token.scope
         self.from_login = None if login.stored else login.token
@@ -336,24 +335,24 @@ class TokenManager:
             _log.warning("the token for %s was not revoked: %s", shown(self.url), error)
             return False
         finally:
-            with anyio.move_on_after(_CLEANUP, shield=True):
+            with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
                 await self._store.delete(source.key)
                 await self._store.delete_registration(source.key.issuer, source.key.client)
 
     # ------------------------------------------------------------------------- steps
 
-    async def _run(self, flow: Flow[Any], interaction: _Interaction | None = None) -> Any:
+    async def _run(self, flow: Flow[Any], person: _Person | None = None) -> Any:
         """Carry out the steps of a flow, and return its result."""
         outcome: Any = None
         try:
             while True:
-                outcome = await self._carry_out(flow.send(outcome), interaction)
+                outcome = await self._carry_out(flow.send(outcome), person)
         except StopIteration as done:
             return done.value
         finally:
             flow.close()
 
-    async def _carry_out(self, step: FlowStep, interaction: _Interaction | None) -> Any:
+    async def _carry_out(self, step: FlowStep, person: _Person | None) -> Any:
         match step:
             case Fetch():
                 return await self.fetcher.fetch(step)
@@ -361,47 +360,34 @@ class TokenManager:
                 return await use(self._store)
             case AskHost():
                 return await step.carry_out()
-        assert interaction is not None
-        if isinstance(step, TakeTurn):
-            owner = 0 if self._grant.shares_browser else id(self._store)
-            return await interaction.take_turn(step.issuer, owner)
-        if isinstance(step, Listen):
-            return await interaction.browser_in_use.listen(step)
-        return await self._consent(step, interaction)
-
-    async def _consent(self, step: Consent, interaction: _Interaction) -> Redirected:
-        try:
-            return await interaction.consent(step)
-        except BaseException:
-            if step.kept is not None:
-                # The person may have seen an error page that says the client is unknown.
-                with anyio.move_on_after(_CLEANUP, shield=True):
-                    await self._store.save_registration(replace(step.kept, doubtful=True))
-            raise
+        assert person is not None
+        return await person.carry_out(step)
 
 
 @dataclass(frozen=True, slots=True)
-class _Interaction:
-    """What a login needs to ask a person."""
+class _Person:
+    """Carries out the steps of a login that need a person."""
 
     context: RequestContext
-    task: SharedTask | None
-    browser: Browser | None
+    task: SharedTask
+    browser: Browser
     stack: AsyncExitStack
+    store: TokenStore
+    owner: int
+    """Whose logins at one issuer take turns."""
 
-    @property
-    def browser_in_use(self) -> Browser:
-        assert self.browser is not None
-        return self.browser
+    async def carry_out(self, step: Listen | TakeTurn | Consent) -> Any:
+        if isinstance(step, Listen):
+            return await self.browser.listen(step)
+        with self.task.paused():
+            if isinstance(step, TakeTurn):
+                return await self._take_turn(step.issuer)
+            return await self._consent(step)
 
-    async def consent(self, step: Consent) -> Redirected:
-        with self._paused():
-            return await self.browser_in_use.consent(step)
-
-    async def take_turn(self, issuer: str, owner: int) -> None:
-        """Wait until ``owner`` has no other login at ``issuer``. The turn ends with the stack."""
-        with self._paused(), anyio.move_on_after(self.context.approval) as scope:
-            await self.stack.enter_async_context(_turn(issuer, owner))
+    async def _take_turn(self, issuer: str) -> None:
+        """Wait until the owner has no other login at ``issuer``. The turn ends with the stack."""
+        with anyio.move_on_after(self.context.approval) as scope:
+            await self.stack.enter_async_context(_turn(issuer, self.owner))
         if scope.cancelled_caught:
             raise AuthError(
                 f"another login at {shown(issuer)} was not finished within "
@@ -410,13 +396,15 @@ class _Interaction:
                 retryable=True,
             )
 
-    @contextmanager
-    def _paused(self) -> Iterator[None]:
-        if self.task is None:
-            yield
-        else:
-            with self.task.paused():
-                yield
+    async def _consent(self, step: Consent) -> Redirected:
+        try:
+            return await self.browser.consent(step)
+        except BaseException:
+            if step.kept is not None:
+                # The person may have seen an error page that says the client is unknown.
+                with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+                    await self.store.save_registration(replace(step.kept, doubtful=True))
+            raise
 
 
 @asynccontextmanager
@@ -433,9 +421,3 @@ async def _turn(issuer: str, owner: int) -> AsyncIterator[None]:
     finally:
         if not lock.locked() and not lock.statistics().tasks_waiting:
             locks.pop((issuer, owner), None)
-
-
-def _new_prover() -> Prover:
-    from .signing import Prover
-
-    return Prover()

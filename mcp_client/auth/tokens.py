@@ -19,9 +19,9 @@ from ..runtime.strict_json import read_json_object
 
 __all__ = ["Key", "Registration", "Source", "Token"]
 
-EARLY = 60.0
+EARLY_SECONDS = 60.0
 """Seconds before its expiry from which a token counts as stale."""
-_FOREVER = 10 * 365 * 86_400.0
+_MAX_LIFETIME_SECONDS = 10 * 365 * 86_400.0
 SENDABLE = re.compile(r"[\x21-\x7e]+")
 _MAX_CLAIMS_CHARS = 16 * 1024
 _TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
@@ -157,7 +157,7 @@ class Token(Stored):
         subject = claims.get("sub")
         return subject if isinstance(subject, str) else ""
 
-    def fresh(self, now: float, early: float = EARLY) -> bool:
+    def fresh(self, now: float, early: float = EARLY_SECONDS) -> bool:
         """Whether the token is valid for at least ``early`` more seconds, as far as is known.
 
         For a token with a lifetime of minutes, ``early`` is at most a quarter of the lifetime.
@@ -205,7 +205,7 @@ def _lifetime(seconds: Any) -> float | None:
         length = float(seconds)
     except (ValueError, OverflowError):
         return None
-    return None if math.isnan(length) else min(max(length, 0.0), _FOREVER)
+    return None if math.isnan(length) else min(max(length, 0.0), _MAX_LIFETIME_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
