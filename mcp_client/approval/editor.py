@@ -14,6 +14,7 @@ import anyio
 from ..runtime.console import terminal
 from ..runtime.executables import split_words
 from ..runtime.safe_text import safe_text
+from ..runtime.strict_json import read_json_object
 
 __all__ = ["EditorFailed", "arguments_of", "draft_of", "edited", "editor"]
 
@@ -60,14 +61,9 @@ def draft_of(text: str) -> str:
 def arguments_of(draft: str) -> dict[str, Any]:
     """The JSON object in ``draft``. Raises ``EditorFailed``."""
     try:
-        value = json.loads(draft, object_pairs_hook=_once, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise EditorFailed(f"it is not JSON: line {error.lineno}, {error.msg}") from None
-    except (RecursionError, ValueError) as error:
-        raise EditorFailed(f"it is not JSON: {safe_text(error, 200)}") from None
-    if not isinstance(value, dict):
-        raise EditorFailed("it is not a JSON object: { ... }")
-    return value
+        return read_json_object(draft, max_depth=None)
+    except ValueError as error:
+        raise EditorFailed(safe_text(error, 200)) from None
 
 
 @contextmanager
@@ -104,14 +100,3 @@ async def _run(command: list[str]) -> None:
 
 def _seen(char: str) -> bool:
     return char.isascii() or safe_text(f"x{char}") == f"x{char}"
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a member is given twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Hashable, Iterator
@@ -12,6 +11,7 @@ from ..catalog.call_context import context_from_json
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
 from ..runtime.safe_text import near, safe_text
+from ..runtime.strict_json import read_json
 from .rules import RULE_KEYS, Rule
 
 __all__ = ["read_rules"]
@@ -68,18 +68,7 @@ def _parsed(path: str | os.PathLike[str]) -> Any:
     except UnicodeDecodeError:
         raise ConfigError(f"{where}: the rules are not UTF-8 text") from None
     try:
-        return tomllib.loads(text) if extension == ".toml" else _json(text)
+        return tomllib.loads(text) if extension == ".toml" else read_json(text, max_depth=None)
     except (ValueError, RecursionError) as error:
         kind = extension[1:].upper()
         raise ConfigError(f"{where}: the rules are not {kind}: {safe_text(error, 200)}") from None
-
-
-def _json(text: str) -> Any:
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        twice = [key for key in keys if keys.count(key) > 1]
-        if twice:
-            raise ValueError(f"the key {twice[0]!r} comes twice")
-        return dict(pairs)
-
-    return json.loads(text, object_pairs_hook=members)

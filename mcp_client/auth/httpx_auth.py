@@ -128,11 +128,14 @@ class Authorization(httpx.Auth):
     def sync_auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
+        """Raises ``ConfigError``: blocking httpx clients are not supported."""
         raise ConfigError(f"{type(self).__name__} works with httpx.AsyncClient")
 
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Send ``request`` with a token, and again with another one that the server may want; httpx
+        calls this."""
         context, manager = self._context(request)
         if origin_of(str(request.url)) != origin_of(manager.url):
             yield request
@@ -300,6 +303,7 @@ class BearerToken(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Send ``request`` with the token, and again with another after 401; httpx calls this."""
         token = await self._current()
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
@@ -312,6 +316,7 @@ class BearerToken(httpx.Auth):
     def sync_auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
+        """Raises ``ConfigError``: blocking httpx clients are not supported."""
         raise ConfigError("BearerToken works with httpx.AsyncClient")
 
     async def _current(self) -> str:

@@ -80,44 +80,45 @@ class OAuth(Authorization):
         for name, value in (("scopes", scopes), ("allow_http_hosts", allow_http_hosts)):
             if isinstance(value, str):
                 raise ConfigError(f"OAuth({name}=...): give a list of strings, such as [{value!r}]")
-        own = RegisteredClient(
-            client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri
-        )
-        options = LoginOptions(
-            scopes=None if scopes is None else frozenset(scopes),
-            params=dict(authorize_params or {}),
-            send_resource=send_resource,
-            require_iss=require_iss,
-            allow_missing_pkce=insecure_allow_missing_pkce,
-            http_hosts=frozenset(host.lower() for host in allow_http_hosts),
-        )
-        hosts = options.http_hosts
-
-        def browser(seconds: float) -> Browser:
-            return Browser(
-                on_url=on_url,
-                headless=headless,
-                redirect_uri=redirect_uri,
-                seconds=seconds,
-                http_hosts=hosts,
-            )
-
-        def obtain(request: LoginRequest) -> Flow[Login]:
-            client, last = own, request.last
-            if client_id is not None and issuer is None and last is not None:
-                # The host did not say whose credentials these are: they stay with the first issuer.
-                client = replace(own, issuer=last.key.issuer)
-            return authorize(request, client, options)
-
-        browser(1.0)  # raises now what would be wrong later
-        grant = Grant(
-            obtain=obtain,
-            authenticate=lambda source, server, now: client_authentication(source, own),
-            owns=own.owns,
-            refresh=partial(refresh, own, send_resource=send_resource),
-            browser=browser,
-            shares_browser=on_url is None,
-            policy=FetchPolicy(() if issuer is None else (issuer,), hosts),
-            secrets=() if client_secret is None else (client_secret,),
+        grant = _login_grant(
+            RegisteredClient(
+                client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri
+            ),
+            LoginOptions(
+                scopes=None if scopes is None else frozenset(scopes),
+                params=dict(authorize_params or {}),
+                send_resource=send_resource,
+                require_iss=require_iss,
+                allow_missing_pkce=insecure_allow_missing_pkce,
+                http_hosts=frozenset(host.lower() for host in allow_http_hosts),
+            ),
+            on_url,
+            headless,
         )
         super().__init__(grant, store, client)
+
+
+def _login_grant(
+    own: RegisteredClient, options: LoginOptions, on_url: OnUrl | None, headless: bool
+) -> Grant:
+    def obtain(request: LoginRequest) -> Flow[Login]:
+        client, last = own, request.last
+        if own.client_id is not None and own.issuer is None and last is not None:
+            # The host did not say whose credentials these are: they stay with the first issuer.
+            client = replace(own, issuer=last.key.issuer)
+        return authorize(request, client, options)
+
+    def browser(seconds: float) -> Browser:
+        return Browser(on_url, headless, own.redirect_uri, seconds, options.http_hosts)
+
+    browser(1.0)  # raises now what would be wrong later
+    return Grant(
+        obtain=obtain,
+        authenticate=lambda source, server, now: client_authentication(source, own),
+        owns=own.owns,
+        refresh=partial(refresh, own, send_resource=options.send_resource),
+        browser=browser,
+        shares_browser=on_url is None,
+        policy=FetchPolicy(() if own.issuer is None else (own.issuer,), options.http_hosts),
+        secrets=() if own.client_secret is None else (own.client_secret,),
+    )

@@ -391,7 +391,8 @@ _WHAT = "the identity provider's token endpoint"
 class IdentityProvider:
     """The company's identity provider, where the person is logged in.
 
-    ``client_id`` (and ``client_secret``) are this program's credentials there. ``id_token`` is the
+    ``token_endpoint`` is where it exchanges tokens; ``client_id`` (and ``client_secret``) are this
+    program's credentials there. ``id_token`` is the
     ID token of the person, or a function, sync or async, that returns one that has not expired.
     Raises ``ConfigError`` if an argument is wrong.
     """
@@ -416,7 +417,7 @@ class IdentityProvider:
             )
 
     @property
-    def authentication(self) -> ClientAuthentication:
+    def _authentication(self) -> ClientAuthentication:
         secret = self.client_secret
         methods = ["client_secret_basic", "client_secret_post"]
         return ClientAuthentication.of(Registration(self.client_id, secret), methods)
@@ -473,7 +474,7 @@ def enterprise(
         **scope_field(scopes_for(request, discovered, client)),
     }
     response, _ = yield from first_token_request(
-        provider.token_endpoint, form, provider.authentication, what=_WHAT
+        provider.token_endpoint, form, provider._authentication, what=_WHAT
     )
     kind, grant = response.get("issued_token_type"), response["access_token"]
     if kind != _ID_JAG or not isinstance(grant, str):

@@ -77,12 +77,15 @@ class TokenStore:
         return f"TokenStore({self._state!r})"
 
     async def load(self, key: Key) -> Token | None:
+        """The token that is kept for this issuer, resource and client, or None."""
         return await self._get(TOKENS, _name(key), Token.from_wire)
 
     async def save(self, key: Key, token: Token) -> None:
+        """Keep ``token`` in the place of the one that is there."""
         await self._change(TOKENS, _name(key), lambda found: token.to_wire())
 
     async def delete(self, key: Key) -> None:
+        """Forget the token for this issuer, resource and client."""
         await self._change(TOKENS, _name(key), lambda found: None)
 
     async def load_registration(
@@ -127,6 +130,7 @@ class TokenStore:
         return await self._get(SOURCES, server, Source.from_wire)
 
     async def remember(self, server: str, source: Source) -> None:
+        """Note where the tokens of the MCP server at this URL come from."""
         if await self.recall(server) != source:
             await self._change(SOURCES, server, lambda found: source.to_wire())
 

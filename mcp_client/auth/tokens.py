@@ -89,7 +89,11 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Token(Stored):
-    """An access token, its expiry, and the refresh token (RFC 6749 section 5.1)."""
+    """An access token, its expiry, and the refresh token (RFC 6749 section 5.1).
+
+    ``access_token`` is what a server is shown, ``refresh_token`` what another one is got for. Both
+    are secrets and not in the repr.
+    """
 
     access_token: str = field(repr=False)
     token_type: str = "Bearer"  # noqa: S105 - the scheme's name

@@ -19,6 +19,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from ..runtime.strict_json import is_deeper
+
 __all__ = [
     "ErrorResponse",
     "Id",
@@ -110,12 +112,8 @@ _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
 dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _quote = json.encoder.encode_basestring
 
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
-_LARGE = 64 * 1024
-_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 # Searched for by the functions of ``re``, which compile a pattern when a frame first needs it: few
 # sessions get such a frame.
-_STRINGS = rb'(?s:"(?:[^"\\]|\\.)*+"?)'
 _ID_FIRST = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,(?!\s*"method")'
 _METHOD_FIRST = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"'
 _ID_LAST = rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
@@ -126,7 +124,7 @@ def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
 
     Raises ``InvalidFrame`` where the frame as a whole cannot be read.
     """
-    if _may_be_deeper(frame, depth) and _deeper_than(frame, depth):
+    if is_deeper(frame, depth):
         raise InvalidFrame(f"nested deeper than {depth} levels", owner_of_fragment(frame))
     try:
         text = frame.decode()
@@ -215,41 +213,6 @@ def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
             tail = head
         found = None if tail is None else re.search(_ID_LAST, tail[-256:])
     return int(found.group(1)) if found else None
-
-
-def _may_be_deeper(frame: bytes, depth: int) -> bool:
-    """Whether there are enough brackets: a cheap test that is False for most frames."""
-    if len(frame) < _LARGE:
-        return frame.count(b"{") + frame.count(b"[") > depth
-    # In a large frame, counting all brackets costs more than finding the first few.
-    found = 0
-    for bracket in (b"{", b"["):
-        at = frame.find(bracket)
-        while at >= 0:
-            found += 1
-            if found > depth:
-                return True
-            at = frame.find(bracket, at + 1)
-    return False
-
-
-def _deeper_than(frame: bytes, depth: int) -> bool:
-    # Innermost pairs are removed level by level with ``bytes.replace``, which is fast. Brackets
-    # inside strings are counted too, so a frame that looks too deep is counted again without its
-    # strings. Both kinds of bracket are made one, so that each pass removes exactly one level.
-    if _levels(frame.translate(_ONE_KIND, _NOT_BRACKETS), depth):
-        return False
-    return not _levels(re.sub(_STRINGS, b"", frame).translate(_ONE_KIND, _NOT_BRACKETS), depth)
-
-
-def _levels(brackets: bytes, depth: int) -> bool:
-    """Whether ``brackets`` nest at most ``depth`` deep, even if they are cut off."""
-    for _ in range(depth):
-        shorter = brackets.replace(b"[]", b"")
-        if len(shorter) == len(brackets):
-            break
-        brackets = shorter
-    return not brackets or (len(brackets) <= depth and not brackets.strip(b"["))
 
 
 def _short(value: Any) -> str:

@@ -14,10 +14,14 @@ import json
 import re
 from typing import Any
 
-__all__ = ["read_json", "read_json_object"]
+__all__ = ["is_deeper", "read_json", "read_json_object"]
 
 _MAX_DEPTH = 64
-_BRACKET_OR_STRING = re.compile(r'[\[{]|[\]}]|"(?:[^"\\]|\\.)*+"?')
+_LARGE_BYTES = 64 * 1024
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+# Searched for by a function of ``re``, which compiles it when it is first needed: seldom.
+_STRINGS = rb'(?s:"(?:[^"\\]|\\.)*+"?)'
 
 
 def read_json(document: str | bytes, *, max_depth: int | None = _MAX_DEPTH) -> Any:
@@ -30,7 +34,8 @@ def read_json(document: str | bytes, *, max_depth: int | None = _MAX_DEPTH) -> A
         text = document.decode("utf-8-sig") if isinstance(document, bytes) else document
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
-    if max_depth is not None and text.count("{") + text.count("[") > max_depth < _depth(text):
+    raw = document if isinstance(document, bytes) else text.encode("utf-8", "surrogatepass")
+    if max_depth is not None and is_deeper(raw, max_depth):
         raise ValueError(f"it is nested deeper than {max_depth} levels")
     try:
         return _decoder.decode(text)
@@ -43,21 +48,51 @@ def read_json(document: str | bytes, *, max_depth: int | None = _MAX_DEPTH) -> A
 def read_json_object(
     document: str | bytes, *, max_depth: int | None = _MAX_DEPTH
 ) -> dict[str, Any]:
-    """The same, where the value has to be an object."""
+    """The object in ``document``: see ``read_json``. Raises ``ValueError`` for any other value."""
     value = read_json(document, max_depth=max_depth)
     if type(value) is not dict:
         raise ValueError("it is not a JSON object")
     return value
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for match in _BRACKET_OR_STRING.finditer(text):
-        sign = match[0][0]
-        if sign != '"':
-            depth += 1 if sign in "[{" else -1
-            deepest = max(deepest, depth)
-    return deepest
+def is_deeper(document: bytes, depth: int) -> bool:
+    """Whether arrays and objects are nested deeper than ``depth``, by the brackets alone."""
+    return _may_be_deeper(document, depth) and _deeper_than(document, depth)
+
+
+def _may_be_deeper(document: bytes, depth: int) -> bool:
+    """Whether there are enough brackets: a cheap test that is False for most."""
+    if len(document) < _LARGE_BYTES:
+        return document.count(b"{") + document.count(b"[") > depth
+    # In a large one, counting all brackets costs more than finding the first few.
+    found = 0
+    for bracket in (b"{", b"["):
+        at = document.find(bracket)
+        while at >= 0:
+            found += 1
+            if found > depth:
+                return True
+            at = document.find(bracket, at + 1)
+    return False
+
+
+def _deeper_than(document: bytes, depth: int) -> bool:
+    # Innermost pairs are removed level by level with ``bytes.replace``, which is fast. Brackets
+    # inside strings are counted too, so one that looks too deep is counted again without its
+    # strings. Both kinds of bracket are made one, so that each pass removes exactly one level.
+    if _levels(document.translate(_ONE_KIND, _NOT_BRACKETS), depth):
+        return False
+    return not _levels(re.sub(_STRINGS, b"", document).translate(_ONE_KIND, _NOT_BRACKETS), depth)
+
+
+def _levels(brackets: bytes, depth: int) -> bool:
+    """Whether ``brackets`` nest at most ``depth`` deep, even if they are cut off."""
+    for _ in range(depth):
+        shorter = brackets.replace(b"[]", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return not brackets or (len(brackets) <= depth and not brackets.strip(b"["))
 
 
 def _refuse_constant(name: str) -> Any:

@@ -513,7 +513,7 @@ def test_rules_come_from_toml_and_from_json(tmp_path: Path) -> None:
         (
             "r.json",
             '{"rules": [{"outcome": "deny", "outcome": "allow", "tool": "*"}]}',
-            "the key 'outcome' comes twice",
+            "the member 'outcome' appears twice",
         ),
         ("r.json", '{"rules": [{"outcome": "ask", "_hints": []}]}', "unknown key '_hints'"),
         ("r.json", "[" * 100_000, "the rules are not JSON"),

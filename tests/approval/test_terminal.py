@@ -457,14 +457,14 @@ async def test_an_edit_that_changes_nothing_leaves_the_call_as_it_was(
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("path.write_text('{\"a\": 1,')", "it is not JSON: line 1"),
+        ("path.write_text('{\"a\": 1,')", "in line 1"),
         ("path.write_text('[1]')", "it is not a JSON object"),
-        ('path.write_text(\'{"a": 1, "a": 2}\')', "a member is given twice"),
-        ("path.write_text('{\"a\": NaN}')", "NaN is not JSON"),
+        ('path.write_text(\'{"a": 1, "a": 2}\')', "the member 'a' appears twice"),
+        ("path.write_text('{\"a\": NaN}')", "NaN is not a value of JSON"),
         ("path.write_bytes(b'\\xff')", "the file cannot be read"),
         ("path.unlink()", "the file cannot be read"),
         ("path.write_text('{}'); sys.exit(3)", "the editor ended with status 3"),
-        ("path.write_text('[' * 100000)", "it is not JSON"),
+        ("path.write_text('[' * 100000)", "it is nested too deep"),
     ],
 )
 async def test_an_edit_that_cannot_be_used_changes_nothing(
@@ -549,7 +549,7 @@ async def test_a_login_at_the_terminal_waits_until_the_open_question_is_answered
 
     async def log_in() -> None:
         person = Browser(headless=True)
-        uri = (await person.listen(Listen())).redirect_uri
+        uri = await person.listen(Listen())
         uris.append(uri)
         url = "https://as.example.com/authorize?client_id=c&state=st-4711"
         redirected = await person.consent(Consent(url, uri, "st-4711", "files"))
