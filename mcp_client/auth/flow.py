@@ -17,7 +17,6 @@ code to us. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
 
 from __future__ import annotations
 
-import base64
 import logging
 import secrets
 import time
@@ -39,7 +38,7 @@ from .registration import (
     register_again,
     scope_field,
 )
-from .signing import Prover
+from .signing import Prover, base64_sha256
 from .steps import Consent, Fetch, Fetched, Flow, InStore, Redirected, TakeTurn, Unreachable
 from .token_endpoint import (
     UNKNOWN_CLIENT,
@@ -63,6 +62,24 @@ __all__ = [
 _log = logging.getLogger("mcp_client")
 _REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
 _OFFLINE = "offline_access"
+_OWN = frozenset(
+    {
+        "client_id",
+        "code_challenge",
+        "code_challenge_method",
+        "dpop_jkt",
+        "redirect_uri",
+        "request",
+        "request_uri",
+        "resource",
+        "response_type",
+        "scope",
+        "state",
+    }
+)
+"""Parameters that decide what is granted to whom: neither host nor server may add them."""
+_NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
+_WHAT_PUSHED = "the pushed authorization request endpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,24 +282,7 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
     return Login(token, Source(key, endpoint, authentication.method), attempt.scopes, prover)
 
 
-_OWN = frozenset(
-    {
-        "client_id",
-        "code_challenge",
-        "code_challenge_method",
-        "dpop_jkt",
-        "redirect_uri",
-        "request",
-        "request_uri",
-        "resource",
-        "response_type",
-        "scope",
-        "state",
-    }
-)
-"""Parameters that decide what is granted to whom: neither host nor server may add them."""
-_NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
-_WHAT_PUSHED = "the pushed authorization request endpoint"
+# ------------------------------------------------------- the authorization request
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +368,7 @@ class AuthorizationRequest:
             "client_id": self.identity.registration.client_id,
             "redirect_uri": self.identity.redirect_uri,
             "state": self.state,
-            "code_challenge": _challenge(self.verifier),
+            "code_challenge": base64_sha256(self.verifier),
             "code_challenge_method": "S256",
             **self.options.resource_field(self.discovered.resource),
             **scope_field(self.scopes),
@@ -433,10 +433,3 @@ def is_forgotten(request: AuthorizationRequest) -> Flow[bool]:
     if isinstance(response, Unreachable):
         return False
     return 400 <= response.status < 500 and response.status not in _NOT_ABOUT_THE_CLIENT
-
-
-def _challenge(verifier: str) -> str:
-    import hashlib
-
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

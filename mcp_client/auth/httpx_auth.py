@@ -39,6 +39,8 @@ from .tokens import SENDABLE, Token
 
 __all__ = ["Authorization", "BearerToken"]
 
+TokenSource: TypeAlias = Callable[[], str | Awaitable[str]]
+
 _MAX_STEP_UPS = 2
 """Logins for more scopes, per request."""
 _MAX_NONCES = 2
@@ -159,7 +161,8 @@ class Authorization(httpx.Auth):
                 manager.fetcher.server_answered(response)
                 refresh = response.status_code == 401 and manager.refreshes == tries.refreshes
                 token = await manager.replace(context, token, challenge, refresh=refresh)
-            response.stream = _Beginning(response.stream)
+            if isinstance(response, httpx.Response):
+                response.stream = _BoundedBody(response.stream)
 
     def _manager(self, url: str) -> TokenManager:
         manager = self._managers.get(url)
@@ -249,7 +252,7 @@ def _refusal(response: httpx.Response, token: Token | None) -> Challenge | None:
     return next(iter(same or ours), None)
 
 
-class _Beginning(httpx.AsyncByteStream):
+class _BoundedBody(httpx.AsyncByteStream):
     """The body of a refusal, which httpx reads before it sends again, cut off after 64 KiB."""
 
     def __init__(self, stream: object) -> None:
@@ -270,7 +273,7 @@ class _Beginning(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-TokenSource: TypeAlias = Callable[[], str | Awaitable[str]]
+# ------------------------------------------------------ a token of the host's own
 
 
 class BearerToken(httpx.Auth):

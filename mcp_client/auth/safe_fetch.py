@@ -76,6 +76,47 @@ _MAX_ADDRESSES = 4
 _UNKNOWN = ""
 """The address of an MCP server that has answered, if its address cannot be told."""
 
+PUBLIC = "public"
+UNREADABLE = "unreadable"
+NEVER = frozenset({"unspecified", "multicast", "cloud metadata", UNREADABLE})
+"""Kinds of address that are never used, wherever the MCP server is."""
+
+_NETWORKS = {
+    "cloud metadata": (
+        "169.254.169.254/32",
+        "169.254.170.2/32",
+        "168.63.129.16/32",
+        "100.100.100.200/32",
+        "fd00:ec2::254/128",
+    ),
+    "loopback": ("127.0.0.0/8", "::1/128"),
+    "unspecified": ("0.0.0.0/8", "::/128"),
+    "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
+    "link-local": ("169.254.0.0/16", "fe80::/10"),
+    "carrier-grade NAT": ("100.64.0.0/10",),
+    "multicast": ("224.0.0.0/4", "ff00::/8"),
+    "local NAT64": ("64:ff9b:1::/48",),
+    "benchmarking": ("198.18.0.0/15", "2001:2::/48"),
+    "reserved": (
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "240.0.0.0/4",
+        "::/96",
+        "100::/64",
+        "2001:db8::/32",
+        "3fff::/20",
+        "5f00::/16",
+    ),
+}
+_KINDS = [(ip_network(text), kind) for kind, texts in _NETWORKS.items() for text in texts]
+_NAT64 = ip_network("64:ff9b::/96")
+_COMPATIBLE = ip_network("::/96")
+_MAX_URL_CHARS = 16 * 1024
+"""Browsers and command lines do not take much longer URLs."""
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
+
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """From a host's name and a port to its addresses."""
 
@@ -339,46 +380,7 @@ def _redirected(
     return target
 
 
-PUBLIC = "public"
-UNREADABLE = "unreadable"
-NEVER = frozenset({"unspecified", "multicast", "cloud metadata", UNREADABLE})
-"""Kinds of address that are never used, wherever the MCP server is."""
-
-_NETWORKS = {
-    "cloud metadata": (
-        "169.254.169.254/32",
-        "169.254.170.2/32",
-        "168.63.129.16/32",
-        "100.100.100.200/32",
-        "fd00:ec2::254/128",
-    ),
-    "loopback": ("127.0.0.0/8", "::1/128"),
-    "unspecified": ("0.0.0.0/8", "::/128"),
-    "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
-    "link-local": ("169.254.0.0/16", "fe80::/10"),
-    "carrier-grade NAT": ("100.64.0.0/10",),
-    "multicast": ("224.0.0.0/4", "ff00::/8"),
-    "local NAT64": ("64:ff9b:1::/48",),
-    "benchmarking": ("198.18.0.0/15", "2001:2::/48"),
-    "reserved": (
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "240.0.0.0/4",
-        "::/96",
-        "100::/64",
-        "2001:db8::/32",
-        "3fff::/20",
-        "5f00::/16",
-    ),
-}
-_KINDS = [(ip_network(text), kind) for kind, texts in _NETWORKS.items() for text in texts]
-_NAT64 = ip_network("64:ff9b::/96")
-_COMPATIBLE = ip_network("::/96")
-_MAX_URL_CHARS = 16 * 1024
-"""Browsers and command lines do not take much longer URLs."""
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
+# ------------------------------------------------------ which URLs and addresses
 
 
 def kind_of(address: str) -> str:

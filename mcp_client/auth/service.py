@@ -54,7 +54,6 @@ __all__ = [
     "WorkloadIdentity",
     "client_credentials",
     "enterprise",
-    "private_key_jwt",
     "request_token",
     "resolve_assertion",
     "scopes_for",
@@ -68,6 +67,9 @@ Assertion: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
 """A text, or a function, sync or async, that returns one each time it is needed."""
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a grant's name
+_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_WHAT = "the identity provider's token endpoint"
 _ASSERTION_SECONDS = 120
 _WORKLOAD = "WorkloadIdentity(assertion=...)"
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -97,11 +99,8 @@ def takes_client_options(init: Init) -> Init:
 
     ``help`` and editors then show them, and an unknown one raises ``TypeError``.
     """
-    own = [
-        each
-        for each in inspect.signature(init).parameters.values()
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+    signature = inspect.signature(init)
+    *own, _ = signature.parameters.values()
     options = [
         inspect.Parameter(
             name,
@@ -111,7 +110,7 @@ def takes_client_options(init: Init) -> Init:
         )
         for name, kind in ClientOptions.__annotations__.items()
     ]
-    signature = inspect.Signature([*own, *options], return_annotation="None")
+    signature = signature.replace(parameters=[*own, *options])
 
     @functools.wraps(init)
     def named(*args: Any, **given: Any) -> None:
@@ -162,50 +161,31 @@ class ServiceClient:
     ) -> ClientAuthentication:
         """How this client authenticates at ``server``. Raises ``AuthError``."""
         if self.key is not None:
-            return private_key_jwt(
-                self.client_id,
-                self.key,
-                server.issuer,
-                algorithm=self.algorithm,
-                accepted=server.signing_algorithms,
-                clock=now,
+            algorithm = self.key.algorithm(server.signing_algorithms, self.algorithm)
+            sign = functools.partial(
+                _assertion, self.key, algorithm, self.client_id, server.issuer, now
             )
+            return ClientAuthentication(self.client_id, "private_key_jwt", sign=sign)
         registration = Registration(self.client_id, self.secret, issuer=server.issuer)
         # A server may offer "none" for public clients, but a client with a secret must show it.
         methods = [method for method in server.auth_methods or () if method != "none"]
         return ClientAuthentication.of(registration, methods or None)
 
 
-def private_key_jwt(
-    client_id: str,
-    key: PrivateKey,
-    audience: str,
-    *,
-    algorithm: str | None = None,
-    accepted: Iterable[str] | None = None,
-    clock: Callable[[], float],
-) -> ClientAuthentication:
-    """Authentication by signed assertions for ``audience``, the authorization server's issuer.
-
-    ``accepted`` is its ``token_endpoint_auth_signing_alg_values_supported``. Raises ``AuthError``
-    if it supports no algorithm of this key. RFC 7523 section 2.2.
-    """
-    chosen = key.algorithm(accepted, algorithm)
-    header = {} if key.key_id is None else {"kid": key.key_id}
-
-    def sign() -> str:
-        now = int(clock())
-        claims = {
-            "iss": client_id,
-            "sub": client_id,
-            "aud": audience,
-            "iat": now,
-            "exp": now + _ASSERTION_SECONDS,
-            "jti": secrets.token_urlsafe(16),
-        }
-        return key.sign(claims, chosen, header)
-
-    return ClientAuthentication(client_id, "private_key_jwt", sign=sign)
+def _assertion(
+    key: PrivateKey, algorithm: str, client_id: str, issuer: str, clock: Callable[[], float]
+) -> str:
+    """A signed assertion for ``issuer`` (RFC 7523 section 2.2), which must not be sent twice."""
+    now = int(clock())
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": issuer,
+        "iat": now,
+        "exp": now + _ASSERTION_SECONDS,
+        "jti": secrets.token_urlsafe(16),
+    }
+    return key.sign(claims, algorithm, {} if key.key_id is None else {"kid": key.key_id})
 
 
 def service_grant(
@@ -382,9 +362,7 @@ def request_token(
     return Login(replace(token, refresh_token=None), source, scopes, prover)
 
 
-_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a grant's name
-_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
-_WHAT = "the identity provider's token endpoint"
+# --------------------------------------------------------- a person of a company
 
 
 @dataclass(frozen=True, slots=True)

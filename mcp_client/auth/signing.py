@@ -24,11 +24,12 @@ from ..errors import AuthError, ConfigError
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of
 
-__all__ = ["PrivateKey", "Prover"]
+__all__ = ["PrivateKey", "Prover", "base64_sha256"]
 
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _RSA = ("RS256", "PS256", "RS384", "PS384", "RS512", "PS512")
 _MIN_RSA_BITS = 2048
+_NONCE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1024}")
 
 
 def _jwt() -> ModuleType:
@@ -145,9 +146,6 @@ def _algorithms(key: Any) -> tuple[str, ...]:
     )
 
 
-_NONCE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1024}")
-
-
 class Prover:
     """Makes the values of the ``DPoP`` header.
 
@@ -173,7 +171,7 @@ class Prover:
     @property
     def thumbprint(self) -> str:
         """The key's thumbprint (RFC 7638), as in ``dpop_jkt`` and in a token's ``cnf.jkt``."""
-        return _hash(json.dumps(self._public, sort_keys=True, separators=(",", ":")))
+        return base64_sha256(json.dumps(self._public, sort_keys=True, separators=(",", ":")))
 
     def check(self, accepted: Iterable[str] | None) -> None:
         """Raises ``AuthError`` if a server accepts none of the algorithms of this key."""
@@ -191,7 +189,7 @@ class Prover:
             "iat": int(self._clock()),
         }
         if access_token is not None:
-            claims["ath"] = _hash(access_token)
+            claims["ath"] = base64_sha256(access_token)
         nonce = self._nonces.get(_nonce_owner(url, access_token is not None))
         if nonce is not None:
             claims["nonce"] = nonce
@@ -217,7 +215,8 @@ def _nonce_owner(url: str, resource: bool) -> tuple[str, str, int, bool]:
     return (*origin_of(url), resource)
 
 
-def _hash(text: str) -> str:
+def base64_sha256(text: str) -> str:
+    """The digest of ``text`` as JOSE and PKCE write it: URL-safe, without padding."""
     import hashlib
 
     digest = hashlib.sha256(text.encode()).digest()

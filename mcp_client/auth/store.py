@@ -248,12 +248,7 @@ def keyring_secret(service: str, user: str) -> str | None:
     ``ConfigError`` without a keyring, or if it stays locked.
     """
     keyring = _keyring("a secret of the keyring")
-    try:
-        found: str | None = keyring.get_password(service, user)
-    except Exception as error:  # noqa: BLE001 - keyring backends raise anything, maybe with secrets
-        raise ConfigError(
-            f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set one up"
-        ) from None
+    found: str | None = _ask(keyring.get_password, service, user)
     return found
 
 
@@ -294,7 +289,7 @@ class _KeyringStorage(Storage):
     def get(self, kind: str, key: str) -> Object | None:
         if kind == CLAIMS:
             return self._index.get(kind, key)
-        text: str | None = self._call(self._keyring.get_password, _entry(kind, key))
+        text: str | None = _ask(self._keyring.get_password, self._service, _entry(kind, key))
         try:
             return None if text is None else read_json_object(text)
         except ValueError as error:
@@ -310,10 +305,10 @@ class _KeyringStorage(Storage):
             before = self.get(kind, key)
             changed = function(before)
             if changed is None and before is not None:
-                self._call(self._keyring.delete_password, _entry(kind, key))
+                _ask(self._keyring.delete_password, self._service, _entry(kind, key))
             elif changed is not None and changed != before:
                 text = json.dumps(changed, allow_nan=False)
-                self._call(self._keyring.set_password, _entry(kind, key), text)
+                _ask(self._keyring.set_password, self._service, _entry(kind, key), text)
                 return {"written": secrets.token_hex(8)}
             return None if changed is None else entry or {}
 
@@ -332,15 +327,16 @@ class _KeyringStorage(Storage):
     def unusable(self, kind: str, why: str) -> ConfigError:
         return ConfigError(f"an entry of the system's keyring cannot be used: {why}; {_REMEDY}")
 
-    def _call(self, function: Callable[..., Value], *arguments: str) -> Value:
-        """What it raises may quote secrets."""
-        try:
-            return function(self._service, *arguments)
-        except Exception as error:  # noqa: BLE001 - keyring backends raise anything
-            raise ConfigError(
-                f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set "
-                "one up, or keep tokens in FileTokens()"
-            ) from None
+
+def _ask(function: Callable[..., Value], *arguments: str) -> Value:
+    """Raises ``ConfigError`` for whatever ``function`` raises, which may quote secrets."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # noqa: BLE001 - keyring backends raise anything
+        raise ConfigError(
+            f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set one "
+            "up, or keep tokens in FileTokens()"
+        ) from None
 
 
 def _keyring(wanted: str) -> ModuleType:

@@ -22,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
-from mcp_client.auth.service import private_key_jwt
+from mcp_client.auth.discovery import ServerMetadata
+from mcp_client.auth.service import ServiceClient
 from mcp_client.auth.signing import PrivateKey, Prover
 from tests.properties import examples
 
@@ -177,7 +178,8 @@ def test_the_key_of_a_prover_is_in_no_repr() -> None:
 @pytest.mark.parametrize("algorithm", KEYS)
 def test_an_assertion_names_the_client_twice_and_the_issuer_it_is_for(algorithm: str) -> None:
     key = PrivateKey.read(pem(KEYS[algorithm]), key_id="the-key")
-    made = private_key_jwt("the-client", key, "https://as.example", clock=lambda: NOW + 0.5)
+    server = ServerMetadata("https://as.example", "https://as.example/token")
+    made = ServiceClient("the-client", key=key).authentication(server, lambda: NOW + 0.5)
     fields, headers = made.apply_to({"grant_type": "client_credentials"})
     assert headers == {}
     text = fields["client_assertion"]
