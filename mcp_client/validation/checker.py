@@ -56,8 +56,8 @@ from .worker_pool import WorkerFailed, WorkerPool
 
 __all__ = ["Checker", "Problem", "checker_for"]
 
-_KEPT = 1024
-_SHOWN = 200
+_MAX_CHECKERS = 1024
+_SHOWN_CHARS = 200
 
 _ids = itertools.count(1)
 
@@ -163,7 +163,7 @@ class Checker:
         try:
             answer = await workers.ask(self._id, self._schema, value, True, budget)
         except WorkerFailed as error:
-            return Problem("", "", "", safe_text(error, _SHOWN))
+            return Problem("", "", "", safe_text(error, _SHOWN_CHARS))
         found = self._read(answer)
         if self._fault is not None:
             raise InvalidSchema(self._fault)
@@ -198,10 +198,10 @@ def _problem(found: Any) -> Problem | None:
     if found is None:
         return None
     problems, more = found
-    texts = [[safe_text(text, _SHOWN) for text in problem] for problem in problems]
+    texts = [[safe_text(text, _SHOWN_CHARS) for text in problem] for problem in problems]
     others = tuple(Problem(path, expected, came) for path, expected, came in texts[1:])
     path, expected, came = texts[0]
-    return Problem(path, expected, came, others=others, more=safe_text(more, _SHOWN))
+    return Problem(path, expected, came, others=others, more=safe_text(more, _SHOWN_CHARS))
 
 
 _checkers: OrderedDict[str, Checker] = OrderedDict()
@@ -221,7 +221,7 @@ def checker_for(schema: Any, limits: Limits) -> Checker:
     checker = _checkers.get(key)
     if checker is None:
         checker = _checkers[key] = Checker(schema, survey)
-        if len(_checkers) > _KEPT:
+        if len(_checkers) > _MAX_CHECKERS:
             _checkers.popitem(last=False)
     else:
         _checkers.move_to_end(key)

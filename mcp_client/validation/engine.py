@@ -21,15 +21,22 @@ from typing import Any, BinaryIO
 
 from .fast_path import compile_fast_path
 
-__all__ = ["MEMORY", "UnusableSchema", "build_validator", "find_problems", "is_loaded", "load"]
+__all__ = [
+    "MEMORY_BYTES",
+    "UnusableSchema",
+    "build_validator",
+    "find_problems",
+    "is_loaded",
+    "load",
+]
 
 _MAX_ERRORS = 64
-_TOLD = 5
-MEMORY = 1024 * 1024 * 1024
-"""Bytes that a worker may use."""
-_FRAMES_DEEP = 4_000
-_SHOWN = 120
-_LONG = 1_000
+_MAX_TOLD = 5
+MEMORY_BYTES = 1024 * 1024 * 1024
+"""That a worker may use."""
+_MAX_FRAMES = 4_000
+_SHOWN_CHARS = 120
+_MAX_TEXT_CHARS = 1_000
 
 
 class UnusableSchema(Exception):
@@ -131,7 +138,10 @@ def _told_problems(errors: list[Any]) -> tuple[list[list[str]], str]:
         root = root.parent
     places.pop(_place(root))
     rest = list(reversed(places.values()))
-    problems = [_problem(first), *(_problem(best_match([error])) for error in rest[: _TOLD - 1])]
+    problems = [
+        _problem(first),
+        *(_problem(best_match([error])) for error in rest[: _MAX_TOLD - 1]),
+    ]
     more = len(rest) + 1 - len(problems)
     if not more and len(errors) < _MAX_ERRORS:
         return problems, ""
@@ -143,18 +153,22 @@ def _place(error: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _problem(error: Any) -> list[str]:
-    return [_path(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)]
+    return [
+        _path(error)[:_MAX_TEXT_CHARS],
+        _expected(error)[:_MAX_TEXT_CHARS],
+        short(error.instance),
+    ]
 
 
 def _unresolved(reference: object) -> str:
     return (
-        f"it refers to {str(reference)[:_SHOWN]!r}, which is not in it; addresses outside a "
+        f"it refers to {str(reference)[:_SHOWN_CHARS]!r}, which is not in it; addresses outside a "
         "schema are never fetched"
     )
 
 
 def _brief(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:_SHOWN]}"
+    return f"{type(error).__name__}: {str(error)[:_SHOWN_CHARS]}"
 
 
 def _path(error: Any) -> str:
@@ -186,12 +200,12 @@ def _expected(error: Any) -> str:
 def short(value: Any) -> str:
     """``value`` as JSON, shortened. Its time does not depend on the size of ``value``."""
     text = json.dumps(_pruned(value, 3), ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 
 def _pruned(value: Any, levels: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+        return value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
     if isinstance(value, dict):
         if not levels:
             return "{…}"
@@ -212,7 +226,7 @@ def _pruned(value: Any, levels: int) -> Any:
 def main(idle: float) -> None:
     """Answer questions until the input ends, or for ``idle`` seconds without one."""
     _limit_memory()
-    sys.setrecursionlimit(_FRAMES_DEEP)
+    sys.setrecursionlimit(_MAX_FRAMES)
     source, sink = sys.stdin.buffer, sys.stdout
     known: dict[int, tuple[Any, Any]] = {}
     find_problems(build_validator({"type": "object"}), 0)  # loads what the first question needs
@@ -328,5 +342,5 @@ def _limit_memory() -> None:
 
         with contextlib.suppress(OSError, ValueError):
             _, most = resource.getrlimit(resource.RLIMIT_AS)
-            wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+            wanted = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
             resource.setrlimit(resource.RLIMIT_AS, (wanted, most))

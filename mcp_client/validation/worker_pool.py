@@ -31,15 +31,15 @@ from .fast_path import has_at_most
 __all__ = ["WorkerFailed", "WorkerPool"]
 
 _MAX_WORKERS = 2
-_IDLE = 30.0
-_START_TIMEOUT = 15.0
-_END_TIMEOUT = 1.0
-_CLOSE_TIMEOUT = 5.0
-_QUEUE_TIMEOUT = 20
+_IDLE_SECONDS = 30.0
+_START_SECONDS = 15.0
+_END_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
+_QUEUE_BUDGETS = 20
 _MAX_SCHEMAS = 64
-_ANSWER_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 64 * 1024
 _PIECE_VALUES = 4_096
-_SLICE = 256
+_SLICE_ITEMS = 256
 _BATCH_BYTES = 64 * 1024
 _KEPT_ENV = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "SYSTEMROOT")
 
@@ -62,7 +62,7 @@ class WorkerFailed(Exception):
 class WorkerPool:
     """The worker processes of one session, which exit after ``idle`` seconds without work."""
 
-    def __init__(self, *, idle: float = _IDLE) -> None:
+    def __init__(self, *, idle: float = _IDLE_SECONDS) -> None:
         self._idle_seconds = idle
         self._idle: list[_Worker] = []
         self._working: set[_Worker] = set()
@@ -77,7 +77,7 @@ class WorkerPool:
             self._slots = anyio.Semaphore(_MAX_WORKERS)
         self._busy += 1
         try:
-            with anyio.move_on_after(_QUEUE_TIMEOUT * budget) as queueing:
+            with anyio.move_on_after(_QUEUE_BUDGETS * budget) as queueing:
                 await self._slots.acquire()
             if queueing.cancelled_caught:
                 raise WorkerFailed("too many values are waiting to be checked")
@@ -119,7 +119,7 @@ class WorkerPool:
         """Wait for checks under way, then end all workers. From any task, any number of times."""
         self._closed = True
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(_CLOSE_TIMEOUT):
+            with anyio.move_on_after(_CLOSE_SECONDS):
                 while self._busy:
                     self._all_done = self._all_done or anyio.Event()
                     await self._all_done.wait()
@@ -155,15 +155,15 @@ class _Worker:
         try:
             code = _code(self._idle_seconds)
             argv = [sys.executable, "-I", "-W", "ignore", "-c", code]
-            process.start(argv, env, None, memory=engine.MEMORY)
+            process.start(argv, env, None, memory=engine.MEMORY_BYTES)
         except ConnectError as error:
             raise WorkerFailed(f"a worker process is needed to check it: {error}") from None
         self._process = process
-        with anyio.move_on_after(_START_TIMEOUT):
+        with anyio.move_on_after(_START_SECONDS):
             await self._line()
             return
         raise WorkerFailed(
-            f"the worker process that checks it did not start within {_START_TIMEOUT:g} s"
+            f"the worker process that checks it did not start within {_START_SECONDS:g} s"
         )
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
@@ -213,7 +213,7 @@ class _Worker:
     def _take(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._answers += lines
-        if len(self._partial) > _ANSWER_BYTES:
+        if len(self._partial) > _MAX_ANSWER_BYTES:
             self._ended = True
         self._changed.set()
 
@@ -230,10 +230,10 @@ class _Worker:
         if process is not None:
             if kill:
                 process.kill()
-            await process.aclose(_END_TIMEOUT)
+            await process.aclose(_END_SECONDS)
 
 
-def _code(idle: float = _IDLE) -> str:
+def _code(idle: float = _IDLE_SECONDS) -> str:
     return _CHILD.format(
         idle=idle,
         package="mcp_client_worker",
@@ -279,7 +279,7 @@ def _pieces(value: Any) -> Iterator[Any]:
         return
     yield "open", "object" if type(value) is dict else "array"
     items = map(list, value.items()) if type(value) is dict else iter(value)
-    while some := list(itertools.islice(items, _SLICE)):
+    while some := list(itertools.islice(items, _SLICE_ITEMS)):
         if has_at_most(some, _PIECE_VALUES):
             yield "part", some
         else:
