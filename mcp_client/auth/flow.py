@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ..errors import AuthError, ConfigError
-from ..protocol.www_authenticate import Challenge
+from ..protocol.response_headers import Challenge
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown

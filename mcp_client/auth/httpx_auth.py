@@ -31,7 +31,7 @@ from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.storage import Storage
 from ..transports.http_client import HttpClient
-from ..transports.http_server import origin_of, shown, taking_any_request
+from ..transports.http_server import origin_of, shown
 from .steps import AskHost
 from .store import MemoryTokens, TokenStore
 from .token_manager import Grant, RequestContext, TokenManager
@@ -161,8 +161,7 @@ class Authorization(httpx.Auth):
                 manager.fetcher.server_answered(response)
                 refresh = response.status_code == 401 and manager.refreshes == tries.refreshes
                 token = await manager.replace(context, token, challenge, refresh=refresh)
-            if isinstance(response, httpx.Response):
-                response.stream = _BoundedBody(response.stream)
+            response.stream = _BoundedBody(response.stream)
 
     def _manager(self, url: str) -> TokenManager:
         manager = self._managers.get(url)
@@ -302,7 +301,6 @@ class BearerToken(httpx.Auth):
         """Equal while the same token is sent; None where only a request tells which that is."""
         return None if callable(self._token) else 0
 
-    @taking_any_request
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:

@@ -257,7 +257,7 @@ class SafeFetcher:
         self, client: httpx.AsyncClient, step: Fetch, url: httpx.URL, address: str | None = None
     ) -> HttpResponse:
         # Not client.build_request: a client of the host may add headers for the MCP server.
-        headers = {"User-Agent": "mcp-client", "Accept": "application/json", **step.headers}
+        headers = {**USER_AGENT, "Accept": "application/json", **step.headers}
         timeout = httpx.Timeout(self._seconds, connect=min(_CONNECT_SECONDS, self._seconds))
         request = httpx.Request(
             step.method,
@@ -270,7 +270,7 @@ class SafeFetcher:
         if address is not None:
             request.extensions["sni_hostname"] = url.raw_host.decode("ascii")
             request.url = url.copy_with(host=address)
-        response = await send_logged_safely(client, request, None)
+        response = await send_logged_safely(client, request)
         return HttpResponse(response, Limits(message_bytes=_MAX_RESPONSE_BYTES), ConnectionLost)
 
     # ------------------------------------------------------------- address checks

@@ -15,7 +15,7 @@ from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.tokens import Key, Registration, Token
-from mcp_client.protocol.www_authenticate import Challenge
+from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.server.http_server import Reply, Request, serving
 
