@@ -31,7 +31,7 @@ from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.storage import Storage
 from ..transports.http_client import HttpClient
-from ..transports.http_server import origin_of, shown
+from ..transports.http_options import origin_of, shown
 from .steps import AskHost
 from .store import MemoryTokens, TokenStore
 from .token_manager import Grant, RequestContext, TokenManager
