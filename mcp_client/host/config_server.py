@@ -44,49 +44,32 @@ _GRANTS = re.compile(r"trust(ed)?|always_?allow.*|auto.*|default_tools_approval_
 """Names of fields with which a file would decide what may run without asking."""
 _HARMLESS_GRANTS: tuple[Any, ...] = (None, False, "prompt", "ask", [], {})
 _ANY = {
-    "include": Fields.names,
-    "exclude": Fields.names,
-    "disabled": Fields.flag,
-    "enabled": Fields.flag,
-    "required": Fields.flag,
-    "resource": Fields.raw,
-    "description": Fields.raw,
-    "startup_seconds": Fields.seconds,
-    "startup_ms": Fields.milliseconds,
-    "timeout_seconds": Fields.seconds,
-    "timeout_ms": Fields.milliseconds,
-    "tool_modes": Fields.object,
-    "own": Fields.object,
+    **dict.fromkeys(("include", "exclude"), Fields.names),
+    **dict.fromkeys(("disabled", "enabled", "required"), Fields.flag),
+    **dict.fromkeys(("resource", "description"), Fields.raw),
+    **dict.fromkeys(("startup_seconds", "timeout_seconds"), Fields.seconds),
+    **dict.fromkeys(("startup_ms", "timeout_ms"), Fields.milliseconds),
+    **dict.fromkeys(("tool_modes", "own"), Fields.object),
 }
 """How the fields of any server are read, by our names for them; and those of one that is started,
 and of one at a URL."""
 _STDIO = {
-    "command": Fields.word,
+    **dict.fromkeys(("command", "cwd", "env_file"), Fields.word),
     "args": Fields.words,
     "env_vars": Fields.names_of_variables,
     "env": Fields.pairs,
-    "cwd": Fields.word,
-    "env_file": Fields.word,
     "sandbox": Fields.flag,
 }
 _HTTP = {
-    "headers_helper": Fields.raw,
-    "auth_provider": Fields.raw,
+    **dict.fromkeys(("headers_helper", "auth_provider", "bearer_variable"), Fields.raw),
     "url": Fields.text,
-    "headers": Fields.pairs,
-    "header_variables": Fields.pairs,
-    "bearer_variable": Fields.raw,
+    **dict.fromkeys(("headers", "header_variables"), Fields.pairs),
     "scopes": Fields.names,
 }
 _OWN = {
-    "include": Fields.names,
-    "exclude": Fields.names,
-    "lazy": Fields.flag,
-    "enabled": Fields.flag,
-    "trusted": Fields.flag,
-    "validation": Fields.raw,
-    "revision": Fields.raw,
-    "description": Fields.raw,
+    **dict.fromkeys(("include", "exclude"), Fields.names),
+    **dict.fromkeys(("lazy", "enabled", "trusted"), Fields.flag),
+    **dict.fromkeys(("validation", "revision", "description"), Fields.raw),
     "timeouts": Fields.object,
 }
 _TIMEOUTS = dict.fromkeys(("connect", "idle", "total", "ping"), Fields.seconds)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyio.lowlevel import checkpoint
 
@@ -48,24 +48,35 @@ class Entry:
     """As the session has it."""
 
 
+@dataclass(slots=True, eq=False)
+class _Known:
+    """What is known of one server's tools."""
+
+    source: ToolList | None = None
+    """As its session lists them; None where only names are known."""
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    """By the server's own names."""
+    qualified_names: list[str] = field(default_factory=list)
+    tools: tuple[Tool, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    doubles: Mapping[str, Rejected] = field(default_factory=dict)
+    """By the name that two of its tools would have."""
+
+
 class Directory:
     def __init__(self, names: Names) -> None:
         self.entries: dict[str, Entry] = {}
         """By qualified name."""
         self._names = names
-        self._of: dict[str, dict[str, Entry]] = {}
-        self._tools: dict[str, tuple[Tool, ...]] = {}
-        self._sources: dict[str, ToolList] = {}
-        self._rejected: dict[str, tuple[Rejected, ...]] = {}
-        self._doubles: dict[str, dict[str, Rejected]] = {}
-        """By server, and by the name that two of its tools would have."""
-        self._qualified: dict[str, list[str]] = {}
-        self._listing: tuple[Any, ToolList] | None = None
+        self._known: dict[str, _Known] = {}
+        """By server."""
+        self._listing: tuple[tuple[int, tuple[_Known, ...]], ToolList] | None = None
 
     # ------------------------------------------------------------------- filling
 
     def know(self, server: HostedServer, tools: Iterable[str]) -> None:
         """Tools that ``server`` had in an earlier run: known until it is listed."""
+        known = self._known.setdefault(server.name, _Known())
         for tool in tools:
             if server.leaves_out(tool) is not None:
                 continue
@@ -74,16 +85,16 @@ class Directory:
             except ValueError:
                 continue
             self.entries.setdefault(name, Entry(server, tool))
-            self._qualified.setdefault(server.name, []).append(name)
+            known.qualified_names.append(name)
 
     async def take(self, server: HostedServer) -> bool:
         """Take over the list of ``server``, if it is another. Returns whether a tool is."""
-        tools = server.listing.tools
-        if tools is None or self._sources.get(server.name) is tools:
+        tools, known = server.listing.tools, self._known.get(server.name, _Known())
+        if tools is None or known.source is tools:
             return False
-        old = self._of.get(server.name, {})
-        of: dict[str, Entry] = {}
-        rejected: list[Rejected] = []
+        old = known.entries
+        entries: dict[str, Entry] = {}
+        rejected: list[Rejected] = list(tools.rejected)
         changed = False
         for number, tool in enumerate(tools):
             if number % _SLICE_TOOLS == _SLICE_TOOLS - 1:
@@ -92,38 +103,38 @@ class Directory:
             if entry is None or entry.source != tool:
                 changed = True
                 try:
-                    entry = self._entry(server, tool)
+                    name = self._names.of(server.name, tool.name)
                 except ValueError as error:
-                    rejected.append(
-                        Rejected(safe_text(tool.name, _MAX_SHOWN_CHARS), str(error), "unnamed")
-                    )
+                    shown = safe_text(tool.name, _MAX_SHOWN_CHARS)
+                    rejected.append(Rejected(shown, str(error), "unnamed"))
                     continue
-            of[tool.name] = entry
-        doubles = self._without_doubles(server, of)
+                entry = Entry(server, tool.name, replace(tool, _qualified_name=name), tool)
+            entries[tool.name] = entry
+        doubles = self._without_doubles(server, entries)
         rejected += (one for same in doubles.values() for one in same)
         if server.listing.tools is not tools or server.closed:
             return False
-        changed = changed or len(of) != len(old)
-        self._put(server, of, tools)
-        self._doubles[server.name] = {
-            name: replace(same[0], server=server.name) for name, same in doubles.items()
-        }
-        self._rejected[server.name] = tuple(
-            replace(one, server=server.name) for one in (*tools.rejected, *rejected)
+        self.forget(server)
+        found = tuple(entry.tool for entry in entries.values() if entry.tool is not None)
+        names = [tool.qualified_name for tool in found]
+        self.entries.update(zip(names, entries.values(), strict=True))
+        self._known[server.name] = _Known(
+            tools,
+            entries,
+            names,
+            found,
+            tuple(replace(one, server=server.name) for one in rejected),
+            {name: replace(same[0], server=server.name) for name, same in doubles.items()},
         )
-        return changed
-
-    def _entry(self, server: HostedServer, tool: Tool) -> Entry:
-        name = self._names.of(server.name, tool.name)
-        return Entry(server, tool.name, replace(tool, _qualified_name=name), tool)
+        return changed or len(entries) != len(old)
 
     def _without_doubles(
-        self, server: HostedServer, of: dict[str, Entry]
+        self, server: HostedServer, entries: dict[str, Entry]
     ) -> dict[str, list[Rejected]]:
         """Take out tools that would have one name: only by design of their server, for it takes
         two names with one hash."""
         by_name: dict[str, list[str]] = {}
-        for tool, entry in of.items():
+        for tool, entry in entries.items():
             assert entry.tool is not None
             by_name.setdefault(entry.tool.qualified_name, []).append(tool)
         rejected: dict[str, list[Rejected]] = {}
@@ -132,31 +143,15 @@ class Directory:
             if len(tools) == 1 and (other is None or other.server is server):
                 continue
             for tool in tools:
-                del of[tool]
+                del entries[tool]
                 reason = f"its name here, {name}, cannot be told from that of another tool"
                 one = Rejected(safe_text(tool, _MAX_SHOWN_CHARS), reason, "same_name")
                 rejected.setdefault(name, []).append(one)
         return rejected
 
-    def _put(self, server: HostedServer, of: dict[str, Entry], tools: ToolList) -> None:
-        self._drop_names(server)
-        found = []
-        for entry in of.values():
-            assert entry.tool is not None
-            self.entries[entry.tool.qualified_name] = entry
-            found.append(entry.tool)
-        self._of[server.name] = of
-        self._qualified[server.name] = [tool.qualified_name for tool in found]
-        self._tools[server.name] = tuple(found)
-        self._sources[server.name] = tools
-
     def forget(self, server: HostedServer) -> None:
-        self._drop_names(server)
-        for known in (self._of, self._tools, self._sources, self._rejected, self._doubles):
-            known.pop(server.name, None)
-
-    def _drop_names(self, server: HostedServer) -> None:
-        for name in self._qualified.pop(server.name, ()):
+        known = self._known.pop(server.name, _Known())
+        for name in known.qualified_names:
             if name in self.entries and self.entries[name].server is server:
                 del self.entries[name]
 
@@ -165,8 +160,8 @@ class Directory:
     def listing(self, servers: Iterable[HostedServer], version: int) -> ToolList:
         """All tools of servers that are there, in the order of the servers. The same object while
         nothing changed; ``version`` is that of the servers' states."""
-        key = version, tuple(self._tools.values())
-        if self._listing is not None and _same(self._listing[0], key):
+        key = version, tuple(self._known.values())
+        if self._listing is not None and self._listing[0] == key:
             return self._listing[1]
         tools: list[Tool] = []
         rejected: list[Rejected] = []
@@ -177,11 +172,11 @@ class Directory:
             if why is not None:
                 text = f"server '{shown}' is missing: {why}"
                 findings.append(Finding("missing_server", text, server.name))
-            if server.offers_tools and server.name in self._tools:
-                tools += self._tools[server.name]
-                rejected += self._rejected[server.name]
-                source = self._sources[server.name]
-                findings += [one.at(f"server '{shown}'") for one in source.own_findings]
+            known = self._known.get(server.name)
+            if server.offers_tools and known is not None and known.source is not None:
+                tools += known.tools
+                rejected += known.rejected
+                findings += [one.at(f"server '{shown}'") for one in known.source.own_findings]
         listing = ToolList(tools, rejected, findings)
         self._listing = key, listing
         return listing
@@ -214,11 +209,11 @@ class Directory:
 
     def _rejection(self, name: str) -> Rejected | None:
         """What was left out that has this name, or would have it."""
-        for doubles in self._doubles.values():
-            if name in doubles:
-                return doubles[name]
-        for server, all_rejected in self._rejected.items():
-            for one in all_rejected:
+        for known in self._known.values():
+            if name in known.doubles:
+                return known.doubles[name]
+        for server, known in self._known.items():
+            for one in known.rejected:
                 if one.name and self._names.would_be(server, one.name, name):
                     return one
         return None
@@ -248,9 +243,3 @@ def near_names(name: str, entries: Mapping[str, Entry]) -> list[str]:
 
 def _pairs(text: str) -> set[str]:
     return {text[at : at + 2] for at in range(len(text) - 1)}
-
-
-def _same(one: tuple[int, tuple[object, ...]], other: tuple[int, tuple[object, ...]]) -> bool:
-    if one[0] != other[0] or len(one[1]) != len(other[1]):
-        return False
-    return all(mine is theirs for mine, theirs in zip(one[1], other[1], strict=True))

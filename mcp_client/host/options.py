@@ -203,6 +203,7 @@ class SharedOptions:
         given = map(options.get, ("state", "decisions", "pins", "audit"))
         kept = kept_in(*given)
         self.decisions = kept.decisions
+        self._options |= {"timeouts": self.timeouts, "limits": self.limits}
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:
             self._options["audit"] = _logs_of(kept.audit)
