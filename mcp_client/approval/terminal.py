@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread
-from ..runtime.console import Console, open_console, why_no_terminal
+from ..runtime.console import TRIES, Console, open_console, why_no_terminal
 from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
 from .decision import CHOICES, Allow, Answer, Deny
@@ -20,7 +20,6 @@ from .request import ApprovalRequest, Choice, Fact
 
 __all__ = ["ask_on_terminal", "everything", "question"]
 
-_TRIES = 3
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
 _LINES_BESIDE = 22
@@ -78,13 +77,12 @@ async def ask_on_terminal(request: ApprovalRequest) -> Answer:
 
 
 async def _decided(console: Console, request: ApprovalRequest) -> Answer:
-    shown, tries, view = request, _TRIES, Page(0)
+    shown, tries, view = request, TRIES, Page(0)
     there = await _show(console, shown)
     while there and tries:
-        answer = await console.ask(_prompt(shown))
-        if answer is None:
+        word = await console.word(_prompt(shown))
+        if word is None:
             break
-        word = _word(answer)
         if _KEYS.get(word) in shown.choices():
             return _yes(shown, _KEYS[word])
         if word in ("", "n"):
@@ -122,8 +120,7 @@ async def _show(console: Console, request: ApprovalRequest) -> bool:
         part = page.part(_MAX_LINES)
         part.say(f"Not all of it is shown yet: {len(page.lines):,} more lines.", indent=2)
         console.show(part)
-        more = await console.ask("Show the rest? [Y/n] ")
-        if more is None or _word(more) not in ("", "y"):
+        if await console.word("Show the rest? [Y/n] ") not in ("", "y"):
             return False
     console.show(page)
     return True
@@ -163,16 +160,9 @@ async def _edited(
             return call if changed.arguments_json == call.arguments_json else changed
         except (NotJson, EditorFailed) as error:
             console.say(f"Not taken: {safe_text(error, 400)}")
-        again = await console.ask("Edit it again? [y/N] ")
-        if again is None:
-            return None
-        if _word(again) != "y":
-            return shown
-
-
-def _word(answer: str) -> str:
-    word = answer.strip().lower()
-    return {"yes": "y", "no": "n"}.get(word, word)
+        again = await console.word("Edit it again? [y/N] ")
+        if again != "y":
+            return None if again is None else shown
 
 
 # --------------------------------------------------------------------- what is shown

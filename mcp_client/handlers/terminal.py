@@ -26,7 +26,6 @@ __all__ = ["elicit_on_terminal", "typed_value"]
 
 Outcome: TypeAlias = Accept | Decline | Cancel
 
-_TRIES = 3
 _MAX_CHOICES_SHOWN = 30
 _SECRET = re.compile(
     r"pass ?(word|wd|phrase|code)|secret|token|credential|api ?key|private ?key|access ?key|"
@@ -102,14 +101,9 @@ async def _url(console: Console, request: ElicitRequest) -> Outcome:
 
 
 async def _confirm(console: Console, prompt: str) -> None:
-    for _ in range(_TRIES):
-        match (await _line(console, prompt)).lower():
-            case "y" | "yes":
-                return
-            case "" | "n" | "no":
-                raise Declined
-        console.say("Answer y or n.")
-    raise Declined
+    agrees = await console.agrees(prompt)
+    if not agrees:
+        raise DialogClosed if agrees is None else Declined
 
 
 # ---------------------------------------------------------------------------------- a form
@@ -237,10 +231,12 @@ async def _review(console: Console, request: ElicitRequest, content: dict[str, A
         page.say("y sends it, n declines; the number of a field changes it.", indent=2)
         console.show(page)
         while True:
-            line = (await _line(console, "Send it? [y/N/number] ")).lower()
-            if line in ("y", "yes"):
+            line = await console.word("Send it? [y/N/number] ")
+            if line is None:
+                raise DialogClosed
+            if line == "y":
                 return
-            if line in ("", "n", "no"):
+            if line in ("", "n"):
                 raise Declined
             if line.isdecimal() and line.isascii() and 0 < int(line[:4]) <= len(fields):
                 break

@@ -38,9 +38,12 @@ if sys.platform != "win32":
 else:
     termios: Any = None
 
-__all__ = ["Console", "ask_at", "open_console", "terminal", "why_no_terminal"]
+__all__ = ["TRIES", "Console", "ask_at", "open_console", "terminal", "why_no_terminal"]
 
+TRIES = 3
+"""How often a person is asked for one of several words."""
 _INTERRUPT = b"\x03"
+_SHORT = {"yes": "y", "no": "n"}
 _MAX_LINE_BYTES = 4_000
 """Bytes of a line; a terminal cuts off what is above 4095."""
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
@@ -138,6 +141,23 @@ class Console:
             self.say("The terminal cuts off longer lines: give less.")
             return await self.ask(prompt)
         return data.decode(errors="replace").rstrip("\n")
+
+    async def word(self, prompt: str) -> str | None:
+        """The answer to a question of few words, in lower case, with "y" for "yes" and "n" for
+        "no"; None where the person left."""
+        line = await self.ask(prompt)
+        word = "" if line is None else line.strip().lower()
+        return None if line is None else _SHORT.get(word, word)
+
+    async def agrees(self, prompt: str) -> bool | None:
+        """Whether the person says yes; None where they left. What is neither yes nor no is asked
+        about again, and in the end is no."""
+        for left in reversed(range(TRIES)):
+            word = await self.word(prompt)
+            if word in (None, "", "y", "n"):
+                return None if word is None else word == "y"
+            self.say("Answer y or n." if left else "That counts as no.")
+        return False
 
     @contextmanager
     def listening(self) -> Iterator[None]:
