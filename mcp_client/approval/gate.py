@@ -70,12 +70,12 @@ R = TypeVar("R", bound=ApprovalRequest)
 Check: TypeAlias = Callable[[R, Allow], Awaitable[R]]
 
 _log = logging.getLogger("mcp_client.approval")
-_MOST_KINDS = 100
-_MOST_EDITS = 3
+_MAX_FAILURE_KINDS = 100
+_MAX_EDITS = 3
 """How often an approver is asked about an edit of their own that has findings."""
 _WRITE_SECONDS = 15.0
 """Waiting for another process that writes the same file takes at most ten."""
-_TICKS = 3
+_LOOP_TURNS = 3
 """Turns of the event loop after a hook has answered, so that what the server said by then is known
 when it is checked whether the call is still the one that was approved: one for the loop to see that
 there is something to read, one to read it, one for the task that listens for changes."""
@@ -149,7 +149,7 @@ class Gate:
             await self._keep(request, answer, remember, approved, once)
             if expires_at is None and remember.seconds is not None:
                 expires_at = time.time() + remember.seconds
-        for _ in range(_TICKS if waited else 0):
+        for _ in range(_LOOP_TURNS if waited else 0):
             await checkpoint()
         return Verdict(approved, answer.source, answer.reason, remember, answer.by, expires_at)
 
@@ -250,7 +250,7 @@ class Gate:
         Where something is found about the edit, the approver is asked about the edited call.
         """
         shown = request
-        for _ in range(_MOST_EDITS):
+        for _ in range(_MAX_EDITS):
             edited = self._with_arguments(request, answer.arguments, who)
             if check is not None:
                 edited = await check(edited, answer)
@@ -262,7 +262,7 @@ class Gate:
             answer, who = await self._wait(edited)
             if type(answer) is not Allow or answer.arguments is None:
                 return edited, answer
-        reason = f"the approver edited the arguments {_MOST_EDITS} times, and each has findings"
+        reason = f"the approver edited the arguments {_MAX_EDITS} times, and each has findings"
         raise request.refusal(reason, reason=reason, source=answer.source, by=answer.by)
 
     def _with_arguments(self, request: R, arguments: Any, who: str) -> R:
@@ -343,7 +343,7 @@ class Gate:
         if isinstance(error, ConfigError) and not isinstance(error, NotStorable):
             return
         kind = who, _kind_of(error)
-        first = kind not in self._failures and len(self._failures) < _MOST_KINDS
+        first = kind not in self._failures and len(self._failures) < _MAX_FAILURE_KINDS
         self._failures.add(kind)
         _log.log(
             logging.ERROR if first else logging.DEBUG,

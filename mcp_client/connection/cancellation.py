@@ -25,7 +25,7 @@ from ..runtime.event_loop import Backend, being_cancelled
 
 __all__ = ["CancelToken", "stop_if_cancelled"]
 
-_LONGEST = 500
+_MAX_REASON_CHARS = 500
 
 
 class CancelToken:
@@ -50,6 +50,7 @@ class CancelToken:
 
     @property
     def cancelled(self) -> bool:
+        """Whether ``cancel`` was called."""
         return bool(self._reasons)
 
     @property
@@ -65,7 +66,7 @@ class CancelToken:
         that has ended is not affected, nor is one that ends before it could be interrupted.
         """
         if not self._reasons:
-            self._reasons.append(str(reason)[:_LONGEST])
+            self._reasons.append(str(reason)[:_MAX_REASON_CHARS])
         for stop in list(self._stops.values()):
             stop()
 

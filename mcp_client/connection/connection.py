@@ -30,8 +30,8 @@ from .rpc import RpcConnection
 __all__ = ["Connection", "RestartPolicy", "session_ended"]
 
 _log = logging.getLogger("mcp_client")
-_MINUTE = 60.0
-_SIGN_OF_LIFE = Timeouts(idle=2.0, total=2.0)
+_MINUTE_SECONDS = 60.0
+_PING_TIMEOUTS = Timeouts(idle=2.0, total=2.0)
 
 
 class RestartPolicy(Protocol):
@@ -205,7 +205,7 @@ class _RestartLimit:
 
     def begin(self) -> None:
         now = current().now()
-        self._starts = [start for start in self._starts if now - start < _MINUTE]
+        self._starts = [start for start in self._starts if now - start < _MINUTE_SECONDS]
         if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
                 f"the server keeps dying, or ending our session: it was started again "
@@ -220,7 +220,7 @@ class _RestartLimit:
 async def _answers(rpc: RpcConnection) -> bool:
     """Whether the server gives a sign of life, be it an error."""
     try:
-        await rpc.request("ping", {}, _SIGN_OF_LIFE)
+        await rpc.request("ping", {}, _PING_TIMEOUTS)
     except (OutcomeUnknown, NotSent):
         return False
     except McpError:

@@ -20,7 +20,7 @@ from ..runtime.limits import Timeouts
 
 __all__ = ["RequestDeadline", "RequestDeadlines"]
 
-_GLANCE = 0.25
+_PAUSED_POLL_SECONDS = 0.25
 """Seconds between two looks whether the clocks go on."""
 
 
@@ -30,30 +30,30 @@ class RequestDeadline:
 
     _timeouts: Timeouts
     _started: float
-    _sign: float = field(default=-math.inf, init=False)
+    _last_sign: float = field(default=-math.inf, init=False)
     """When the server last gave a sign of life."""
-    _open: int = field(default=0, init=False)
+    _questions: int = field(default=0, init=False)
     """Questions of the server that wait for our answer."""
-    _since: float = field(default=0.0, init=False)
-    _thought: float = field(default=0.0, init=False)
+    _paused_at: float = field(default=0.0, init=False)
+    _paused_seconds: float = field(default=0.0, init=False)
 
     def sign(self, now: float) -> None:
         """The server gave a sign of life, or is not expected to give one before that time."""
-        self._sign = max(self._sign, now)
+        self._last_sign = max(self._last_sign, now)
 
     def allows(self, until: float) -> bool:
         """Whether the total timeout leaves the request waiting until then."""
-        return until < self._started + self._timeouts.total + self._thought
+        return until < self._started + self._timeouts.total + self._paused_seconds
 
     def until(self, now: float) -> float:
         """When to look again whether it is over; it is over where that is not after ``now``."""
         timeouts = self._timeouts
         latest = self._started + timeouts.total
-        if not self._open:
-            since = max(self._sign, self._started)
-            return min(latest + self._thought, since + timeouts.idle)
+        if not self._questions:
+            since = max(self._last_sign, self._started)
+            return min(latest + self._paused_seconds, since + timeouts.idle)
         latest += self._credit(now)
-        return max(latest, now + _GLANCE) if latest > now else latest
+        return max(latest, now + _PAUSED_POLL_SECONDS) if latest > now else latest
 
     def ran_out(self, now: float) -> str:
         """Which clock it was."""
@@ -61,35 +61,35 @@ class RequestDeadline:
         return "total" if spent >= self._timeouts.total else "idle"
 
     def pause(self, now: float) -> None:
-        if not self._open:
-            self._since = now
-        self._open += 1
+        if not self._questions:
+            self._paused_at = now
+        self._questions += 1
 
     def resume(self, now: float) -> None:
-        self._thought = self._credit(now)
-        self._since = self._sign = now
-        self._open -= 1
+        self._paused_seconds = self._credit(now)
+        self._paused_at = self._last_sign = now
+        self._questions -= 1
 
     def _credit(self, now: float) -> float:
-        thought = self._thought + (now - self._since if self._open else 0.0)
+        thought = self._paused_seconds + (now - self._paused_at if self._questions else 0.0)
         return min(thought, self._timeouts.approval)
 
 
 class RequestDeadlines(set[RequestDeadline]):
-    """Those of all requests under way on one connection."""
+    """The timeouts of all requests under way on one connection."""
 
-    __slots__ = ("_lost", "_now", "_pauses", "_since")
+    __slots__ = ("_lost", "_now", "_paused_at", "_pauses")
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()
         self._now = now
         self._pauses = 0
-        self._since = self._lost = 0.0
+        self._paused_at = self._lost = 0.0
 
     @property
     def paused(self) -> float:
         """Seconds in which some question of the server waited for our answer."""
-        return self._lost + (self._now() - self._since if self._pauses else 0.0)
+        return self._lost + (self._now() - self._paused_at if self._pauses else 0.0)
 
     def pause(self) -> Callable[[], None]:
         """Stop the clocks of what is under way now; call what is returned to let them go on."""
@@ -97,7 +97,7 @@ class RequestDeadlines(set[RequestDeadline]):
         for clock in stopped:
             clock.pause(now)
         if not self._pauses:
-            self._since = now
+            self._paused_at = now
         self._pauses += 1
 
         def resume() -> None:
@@ -106,6 +106,6 @@ class RequestDeadlines(set[RequestDeadline]):
                 clock.resume(now)
             self._pauses -= 1
             if not self._pauses:
-                self._lost += now - self._since
+                self._lost += now - self._paused_at
 
         return resume

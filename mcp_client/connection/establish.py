@@ -49,12 +49,14 @@ from .rpc import RpcConnection
 
 __all__ = ["ConnectionAttempt"]
 
-_PATIENCE = 1.0
-_PATIENCE_BLIND = 3.0
-_LOOK = 0.05
-_PROBING = 0.5
+_PROBE_SECONDS = 1.0
+"""For the answer to a probe that the server has read."""
+_PROBE_SECONDS_BLIND = 3.0
+"""The same, where the transport cannot see whether the server has read it."""
+_POLL_SECONDS = 0.05
+_PROBE_SHARE = 0.5
 """The part of the connect clock a probe may take where silence is slowness."""
-_REMEMBERED = 256
+_MAX_REMEMBERED = 256
 
 _wants_initialize: dict[Hashable, None] = {}
 
@@ -227,14 +229,14 @@ class ConnectionAttempt:
         give_up = None
         if self._transport.always_responds:
             now = self._now()
-            give_up = now + (self._deadline - now) * _PROBING
+            give_up = now + (self._deadline - now) * _PROBE_SHARE
         while True:
             now = self._now()
             if give_up is None:
                 unread = self._transport.unread()
                 if not unread:
-                    give_up = now + (_PATIENCE if unread == 0 else _PATIENCE_BLIND)
-            until = min(self._deadline, now + _LOOK if give_up is None else give_up)
+                    give_up = now + (_PROBE_SECONDS if unread == 0 else _PROBE_SECONDS_BLIND)
+            until = min(self._deadline, now + _POLL_SECONDS if give_up is None else give_up)
             try:
                 return await self._outcome(exchange, until)
             except TimeoutError:
@@ -284,7 +286,7 @@ class ConnectionAttempt:
 
 
 def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
-    """The same loss, told as what it is before a session stands: nothing was called."""
+    """What a lost connection raises before a session is open: nothing was called."""
     if transport.is_remote:
         advice = transport.exit_advice()
         return ConnectError(f"{error.why}; {advice}" if advice else error.why)
@@ -306,5 +308,5 @@ def _remember(identity: Hashable | None, wants_initialize: bool) -> None:
     _wants_initialize.pop(identity, None)
     if wants_initialize:
         _wants_initialize[identity] = None
-        if len(_wants_initialize) > _REMEMBERED:
+        if len(_wants_initialize) > _MAX_REMEMBERED:
             del _wants_initialize[next(iter(_wants_initialize))]

@@ -69,9 +69,9 @@ in place, in the event loop, and must not block.
 _log = logging.getLogger("mcp_client")
 _NO_HEADERS: Mapping[str, str] = {}
 _BUSY = frozenset({429, 503})
-_TRIES = 4
-_PAUSE = 0.25
-_LAST_WORDS = 1.0
+_MAX_TRIES = 4
+_BACKOFF_SECONDS = 0.25
+_LATE_PROGRESS_SECONDS = 1.0
 """Seconds a slow callback has to hear the rest of the progress once the answer is there."""
 _GAVE_UP = "the client gave up waiting"
 
@@ -148,7 +148,7 @@ class RpcConnection:
         self.now = clock.now
         """Seconds on the connection's own clock, which is paused while a person logs in."""
         self.clocks = RequestDeadlines(clock.now)
-        """Those of the requests under way."""
+        """The timeouts of the requests under way."""
         self.clock = clock
         self.mirrors = era.mirrors and transport.has_headers
         """Whether arguments of calls are repeated in headers."""
@@ -190,7 +190,7 @@ class RpcConnection:
         timeouts: Timeouts,
         options: RequestOptions,
     ) -> Reading:
-        """The same, traced; and sent again where the server is busy and that does no harm."""
+        """``_request``, traced; and sent again where the server is busy and that does no harm."""
         began, tries = self.clock.time(), 0
         while True:
             try:
@@ -242,7 +242,7 @@ class RpcConnection:
                         await progress.tell(message, options.cancel)
                 until = deadline.until(self.clock.time())
             if progress is not None:
-                await progress.aclose(_LAST_WORDS)
+                await progress.aclose(_LATE_PROGRESS_SECONDS)
         except InvalidFrame as error:
             raise ProtocolViolation(
                 "the server's answer cannot be used: "
@@ -471,6 +471,6 @@ def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
 
 def _pause(error: ServerError, tries: int) -> float | None:
     """Seconds to wait before asking a busy server again; None if it should not be asked."""
-    if error.http_status not in _BUSY or tries >= _TRIES:
+    if error.http_status not in _BUSY or tries >= _MAX_TRIES:
         return None
-    return max(spread(doubled(_PAUSE, tries)), error.retry_after or 0.0)
+    return max(spread(doubled(_BACKOFF_SECONDS, tries)), error.retry_after or 0.0)

@@ -37,58 +37,36 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 
 
 class Span:
-    """One request under way. This one does nothing: it is used without tracing."""
+    """One request under way. This one does nothing: it is used where tracing is at fault."""
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The caller's own ``_meta``, which wins, with the trace context beside it."""
         return own
 
     def sent(self, id: Id) -> None:
-        """The request is sent with this id."""
+        """Note on the span the id that the request is sent with."""
 
     def done(self, reading: Reading) -> Reading:
-        """The server has answered."""
+        """Note on the span what the server answered; ``reading`` is returned."""
         return reading
 
 
 class CallSpan:
-    """One tool call under way. This one does nothing: it is used without tracing."""
+    """One tool call under way. This one does nothing: it is used where tracing is at fault."""
 
     def approval(self) -> AbstractContextManager[None]:
         """The span of the time that approval takes, as a child."""
-        return _NO_APPROVAL
+        return nullcontext()
 
     def done(self, is_error: bool) -> None:
-        """The call has a result."""
-
-
-_NO_APPROVAL: AbstractContextManager[None] = nullcontext()
-_NO_SPAN = Span()
-_NO_CALL_SPAN = CallSpan()
-_NOTHING = nullcontext(_NO_SPAN)
-_NOTHING_OF_A_CALL = nullcontext(_NO_CALL_SPAN)
-
-
-def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractContextManager[Span]:
-    """The span of one request, around all of its waiting."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return _NOTHING
-    return _request_span(trace, method, fields, revision)
-
-
-def call_span(tool: str) -> AbstractContextManager[CallSpan]:
-    """The span of one tool call, around all of its steps."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return _NOTHING_OF_A_CALL
-    return _traced_call(trace, tool)
+        """Note on the span that the tool has answered, and whether with an error of its own."""
 
 
 @contextmanager
-def _request_span(
-    trace: Any, method: str, fields: Mapping[str, Any], revision: str
-) -> Iterator[Span]:
+def span(method: str, fields: Mapping[str, Any], revision: str) -> Iterator[Span]:
+    """The span of one request, around all of its waiting. Only where OpenTelemetry is
+    imported."""
+    trace: Any = sys.modules["opentelemetry.trace"]
     call = trace.get_current_span() if method == TOOLS_CALL else None
     if call is None:
         name, attributes = _names(method, fields.get("name"))
@@ -98,7 +76,7 @@ def _request_span(
     attributes["mcp.protocol.version"] = revision
     with _current(trace, name, kind, attributes) as started:
         if started is None:
-            yield _NO_SPAN
+            yield Span()
         else:
             if call is not None:
                 call.set_attribute("mcp.protocol.version", revision)
@@ -106,10 +84,13 @@ def _request_span(
 
 
 @contextmanager
-def _traced_call(trace: Any, tool: str) -> Iterator[CallSpan]:
+def call_span(tool: str) -> Iterator[CallSpan]:
+    """The span of one tool call, around all of its steps. Only where OpenTelemetry is
+    imported."""
+    trace: Any = sys.modules["opentelemetry.trace"]
     name, attributes = _names(TOOLS_CALL, tool)
     with _current(trace, name, trace.SpanKind.CLIENT, attributes) as started:
-        yield _NO_CALL_SPAN if started is None else _TracedCall(trace, started)
+        yield CallSpan() if started is None else _TracedCall(trace, started)
 
 
 @contextmanager

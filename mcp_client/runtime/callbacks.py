@@ -36,7 +36,7 @@ T = TypeVar("T")
 _log = logging.getLogger("mcp_client")
 _HOOK_THREADS = 256
 _OTHER_THREADS = 16
-_CANCELLED_WITHIN = 0.1
+_CANCEL_SECONDS = 0.1
 """Seconds that a cancelled callback has to end."""
 
 
@@ -103,7 +103,7 @@ class CallbackQueue:
         finally:
             while self._queue:
                 _close_coroutines(self._queue.popleft())
-            await self._tasks.aclose(_CANCELLED_WITHIN)
+            await self._tasks.aclose(_CANCEL_SECONDS)
 
 
 class ProgressNotifier:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
-_LOGINS = 3
+_MAX_LOGINS = 3
 """Times that somebody may be asked to log in for one call."""
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
@@ -188,7 +188,7 @@ class Caller:
                     raw = await self._send(call, approved, now)
                     break
                 except PersonAsked:  # to log in, and then the definition was another one
-                    if call.logins > _LOGINS:
+                    if call.logins > _MAX_LOGINS:
                         raise
                 now, approved = await self._approve_changed(call, now, approved)
             if raw is None:
@@ -412,7 +412,7 @@ class Caller:
             call.logins += 1
             self._tools.mark_outdated()
             is_same = not changes(now, await self._resolve(call.name, current=True))
-            if not is_same or call.logins > _LOGINS:
+            if not is_same or call.logins > _MAX_LOGINS:
                 raise PersonAsked(
                     "the server asked for one login after another; the call was not sent"
                 )

@@ -62,19 +62,19 @@ class CallState:
     findings: tuple[Finding, ...] = ()
     """How the definition changed while approval was asked for."""
     plan: ToolPlan = field(init=False)
-    """Of the definition in force."""
+    """What is known of the definition in force."""
     once: OneCallApproval = field(default_factory=OneCallApproval)
     frozen: tuple[dict[str, Any], str] | None = None
     """The arguments and their canonical text, taken once from what the caller gave."""
     cancel_requests: int | None = None
-    """Those to cancel the caller's task that were open before any callback could run."""
+    """Requests to cancel the caller's task that were open before any callback could run."""
     span: CallSpan | None = None
     logins: int = 0
     """Times that somebody was asked to log in before it could be sent."""
     attempts: int = 1
-    """Those that ``retry`` counts, this one included."""
+    """How many ``retry`` counts, this one included."""
     seconds: float = 0.0
-    """Those of the total timeout that earlier attempts have used, pauses included."""
+    """Seconds of the total timeout that earlier attempts have used, pauses included."""
     is_repetition: bool = False
     """Whether this attempt repeats one that the server refused to run, because what we knew of the
     server was out of date."""
@@ -158,7 +158,7 @@ class InForce:
     tool: Tool
     rpc: RpcConnection
     version: int
-    """Of the list the definition is from."""
+    """Which list the definition is from: each that is fetched has another."""
     fresh: bool
     """Whether that list was known to be current. A call may use one that is not."""
 

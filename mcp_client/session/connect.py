@@ -72,9 +72,10 @@ def connect(
     leads, with four digits more while a session of another server has that name. Nothing the server
     says of itself is used.
 
-    ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
-    terminal is asked, and without a terminal every call is refused.
-    ``Rules(...)`` may be given, too. ``decisions`` is where a yes for always is kept, the path of a
+    ``approval`` decides every call: a hook, async or not, that is given an ``ApprovalRequest`` and
+    answers ``Allow(...)`` or ``Deny(...)``, or ``Rules(...)``, or an ``ApprovalQueue``; anything
+    else than ``Allow`` means no. Without one, the person at the terminal is asked, and without a
+    terminal every call is refused. ``decisions`` is where a yes for always is kept, the path of a
     file or ``Decisions(...)``: see ``mcp_client.approval.decisions``. Its servers go by ``name``,
     so give one.
 
@@ -102,8 +103,9 @@ def connect(
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
     see ``mcp_client.catalog.pins``. Its servers go by ``name``, so give one.
 
-    ``handlers`` answer what the server asks back, and hear its log lines: see
-    ``mcp_client.handlers``. What is given there is declared to the server, and nothing else.
+    ``handlers`` answer what the server asks back and get its log lines,
+    ``Handlers(elicitation=..., sampling=..., roots=..., log=...)``: what is given there is declared
+    to the server, and nothing else.
 
     ``extensions`` are declared to the server, ``[Extension("com.example/x", {...})]``, and tasks
     beside them, which this client knows how to wait for; None declares nothing. What the server

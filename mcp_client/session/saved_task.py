@@ -42,7 +42,7 @@ __all__ = [
 _FORMAT = "mcp-client-task"
 _VERSION = 2
 _MAC = "mac"
-_STRETCH = 50_000
+_PBKDF2_ROUNDS = 50_000
 """Iterations that a guess at a password takes, for those who read a saved task."""
 _UNKNOWN: Literal[""] = ""
 """The authorization that no session is known to have."""
@@ -64,7 +64,7 @@ class SavedTask:
     name: str
     """What the host called the server."""
     revision: str
-    """Of the specification, under which the task is."""
+    """The revision of the specification under which the task is."""
     server: str | None
     """What the server is; None where that cannot be told, and the name has to do."""
     authorization: str | None
@@ -155,7 +155,7 @@ def _shown(transport: Transport, salt: bytes) -> str | None:
 
 
 def _stretched(digest: str, salt: str) -> str:
-    made = hashlib.pbkdf2_hmac("sha256", bytes.fromhex(digest), bytes.fromhex(salt), _STRETCH)
+    made = hashlib.pbkdf2_hmac("sha256", bytes.fromhex(digest), bytes.fromhex(salt), _PBKDF2_ROUNDS)
     return made.hex()
 
 
@@ -164,11 +164,11 @@ def _mac(made: Mapping[str, Any], key: bytes) -> str:
 
 
 _log = logging.getLogger("mcp_client")
-_MOST = 10_000
+_MAX_CLOSED = 10_000
 _KIND = "tasks"
-_KEPT = 90 * 86_400.0
+_KEPT_SECONDS = 90 * 86_400.0
 """Seconds after which a task that has ended is forgotten."""
-_CLEARED = 16
+_CLEARED_EACH = 16
 """One of so many ends of tasks looks for those that are to be forgotten."""
 
 
@@ -202,7 +202,7 @@ class ProcessLedger(TaskLedger):
         if task in self._closed:
             return False
         self._closed[task] = None
-        if len(self._closed) > _MOST:
+        if len(self._closed) > _MAX_CLOSED:
             del self._closed[next(iter(self._closed))]
         return True
 
@@ -237,12 +237,12 @@ class StateLedger(TaskLedger):
     def _close(self, task: str) -> bool:
         mine = {"closed_by": os.urandom(16).hex(), "at": time.time()}
         won = self._state.change(_KIND, task, lambda found: found or mine) == mine
-        if won and os.urandom(1)[0] % _CLEARED == 0:
+        if won and os.urandom(1)[0] % _CLEARED_EACH == 0:
             self._clear()
         return won
 
     def _clear(self) -> None:
-        before = time.time() - _KEPT
+        before = time.time() - _KEPT_SECONDS
         for task, row in self._state.list(_KIND).items():
             if not row.get("at", 0) > before:
                 self._state.change(_KIND, task, lambda found: None)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from ..catalog.subscriptions import Subscriptions
 from ..connection.rpc import RpcConnection
@@ -16,12 +15,12 @@ from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, P
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 
-__all__ = ["Incoming"]
+__all__ = ["ServerMessages"]
 
 _log = logging.getLogger("mcp_client")
 
 
-class Incoming:
+class ServerMessages:
     """Hands requests of the server to the dispatcher, and notifications to those they concern."""
 
     def __init__(self, context: SessionContext, dispatcher: Dispatcher, logs: ServerLog) -> None:
@@ -30,8 +29,6 @@ class Incoming:
         self._logs = logs
         self._rpc: RpcConnection | None = None
         self._subscriptions: Subscriptions | None = None
-        self.notices: dict[str, Callable[[Mapping[str, Any]], None]] = {}
-        """By method, what hears the notifications that an extension adds."""
 
     def start(self, subscriptions: Subscriptions) -> None:
         """Before the first connection."""
@@ -53,10 +50,10 @@ class Incoming:
         if self._subscriptions is not None:
             self._subscriptions.lost()
 
-    def hear(self, transport: Transport, message: Request | Notification) -> None:
+    def receive(self, transport: Transport, message: Request | Notification) -> None:
         """A message that belongs to no request of ours."""
         if isinstance(message, Notification):
-            self._hear_notice(transport, message)
+            self._receive_notification(transport, message)
             return
         era = transport.era
         if era is not None and not era.server_may_ask:
@@ -70,7 +67,7 @@ class Incoming:
         else:
             self._dispatcher.on_request(transport, message, era, self._pause_clocks)
 
-    def _hear_notice(self, transport: Transport, notice: Notification) -> None:
+    def _receive_notification(self, transport: Transport, notice: Notification) -> None:
         method = notice.method
         if method == LOGGED:
             self._logs.handle(notice.params)
@@ -82,8 +79,6 @@ class Incoming:
             token = notice.params.get("progressToken")
             if type(token) is int and token in self._dispatcher.task_progress:
                 self._dispatcher.task_progress[token](notice.params)
-        elif method in self.notices:
-            self.notices[method](notice.params)
         elif self._subscriptions is not None:
             self._subscriptions.hear(notice)
 

@@ -31,7 +31,7 @@ from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
 from .library import LibraryOfSession
-from .server_messages import Incoming
+from .server_messages import ServerMessages
 from .session_options import Setup
 
 if TYPE_CHECKING:
@@ -77,15 +77,15 @@ class Session(LibraryOfSession):
         self._why_left_out: Callable[[str], str | None] | None = None
         self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory, setup.audit)
         self._logs = ServerLog(setup.handlers, self._context)
-        self._incoming = Incoming(self._context, self._dispatcher, self._logs)
+        self._messages = ServerMessages(self._context, self._dispatcher, self._logs)
         self._connection = Connection(
             transport,
             self._context,
             client=setup.client,
             pin=setup.pin,
-            unasked=self._incoming.hear,
-            connected=self._incoming.connected,
-            lost=self._incoming.lost,
+            unasked=self._messages.receive,
+            connected=self._messages.connected,
+            lost=self._messages.lost,
         )
         self._workers = WorkerPool()
         self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)
@@ -347,7 +347,7 @@ class Session(LibraryOfSession):
         level goes with every request from here on, and nothing is sent now
         (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
         """
-        await self._incoming.set_log_level(self._connection.ensure_connected, level)
+        await self._messages.set_log_level(self._connection.ensure_connected, level)
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -452,10 +452,10 @@ class Session(LibraryOfSession):
         )
         self._dispatcher.start(current())
         self._logs.start()
-        self._incoming.start(self._subscriptions)
+        self._messages.start(self._subscriptions)
         try:
             await self._connection.open()
-            await self._incoming.ask_for_logs(self._connection.rpc)
+            await self._messages.ask_for_logs(self._connection.rpc)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()

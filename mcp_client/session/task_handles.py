@@ -142,7 +142,7 @@ class Handover:
         return task
 
 
-_SECONDS = Timeouts().validation
+_CHECK_SECONDS = Timeouts().validation
 
 
 class StartedCall:
@@ -227,10 +227,12 @@ class ResumedCall:
             return self._unchecked(result, self._validation.results)
         try:
             plan = tool._plan or self._validation.plan(tool)
-            await self._validation.prepare_results(plan, _SECONDS)
+            await self._validation.prepare_results(plan, _CHECK_SECONDS)
         except InvalidSchema:  # which would say that nothing was sent
             return self._unchecked(result, self._validation.results)
-        return await self._validation.checked(plan, result, self._validation.results, _SECONDS)
+        return await self._validation.checked(
+            plan, result, self._validation.results, _CHECK_SECONDS
+        )
 
     def _unchecked(self, result: ToolResult, strictness: Strictness) -> ToolResult:
         text = (

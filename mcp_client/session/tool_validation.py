@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("mcp_client")
-_LONGEST_ABOUT = 200
+_MAX_ABOUT_CHARS = 200
 _MISSING = Problem("", "structuredContent", "none")
 
 
@@ -70,9 +70,9 @@ class ToolPlan:
         """Who may call it, of the host, which speaks for a model too, and views."""
         self.task_support = tool.task_support
         self.input = input
-        """Of arguments."""
+        """Checks arguments."""
         self.output: Checker | _NotRead | None = _NOT_READ
-        """Of structured content; None where the tool has no output schema."""
+        """Checks structured content; None where the tool has no output schema."""
         self.mirrors: Sequence[HeaderParam] | None = None
         """The arguments that HTTP headers repeat; None before that is needed."""
 
@@ -166,7 +166,7 @@ def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) ->
     about = "; ".join(_about(one.path, arguments) for one in (problem, *problem.others))
     if problem.more:
         about += f"; {problem.more}"
-    shown = safe_text(about, _LONGEST_ABOUT)
+    shown = safe_text(about, _MAX_ABOUT_CHARS)
     return Finding(
         "broken_arguments", text, shown if shown == about else f"{shown} {sha256(about)}"
     )
