@@ -36,10 +36,13 @@ class Definition:
     """What a model is shown of a tool's arguments."""
 
     schema: dict[str, Any]
+    """What the model is shown in place of the tool's own input schema."""
     changes: tuple[str, ...]
     """Each a clause, without the tool's name."""
     undo: Restoration | None
+    """What to undo in a model's arguments; None for nothing."""
     strict: bool
+    """Whether the provider guarantees arguments that fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +50,7 @@ class Dialect:
     """What one provider takes as the schema of a function's arguments."""
 
     provider: str
+    """Its name, for people."""
     plain: Profile | None = None
     """The subset without strict mode; None for all of JSON Schema 2020-12 below the root."""
     strict: Profile | None = None
@@ -57,7 +61,7 @@ class Dialect:
     """Whether an object has to have ``properties`` and an array ``items``."""
 
     def definition(self, tool: Tool, strict: bool) -> Definition:
-        """The same object for the same tool, as long as the tool is kept."""
+        """What a model is shown of ``tool``: one object for each tool, as long as it is kept."""
         return tool.derived(self._strictly if strict else self._plainly)
 
     def _plainly(self, tool: Tool) -> Definition:
@@ -142,8 +146,11 @@ class Restoration:
     optional: frozenset[str] = frozenset()
     """Members that the tool's schema does not require, by the model's names."""
     members: dict[str, Restoration] = field(default_factory=dict)
+    """For the values of members, by the model's names."""
     others: Restoration | None = None
+    """For the values of all other members."""
     items: Restoration | None = None
+    """For the items of an array."""
     options: tuple[tuple[dict[str, Any], Restoration | None], ...] = ()
     """Alternatives, each with its schema: the first that fits says what to undo."""
 

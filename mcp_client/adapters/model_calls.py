@@ -66,8 +66,11 @@ class RawCall:
     """A call as it stands in a response."""
 
     id: str
+    """The provider's id of the call; empty where it gave none."""
     name: str
+    """What the model wrote as the tool's name."""
     arguments: Any
+    """An object or its JSON text, as the provider gives it."""
 
 
 def member(value: Any, *names: str) -> Any:

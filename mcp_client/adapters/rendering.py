@@ -48,8 +48,10 @@ class Media:
     mime_type: str
     """What its first bytes say it is, where they do: providers refuse one that is another."""
     data: bytes
+    """The image or sound itself, decoded."""
 
     def base64(self) -> str:
+        """``data`` as text, for requests."""
         from base64 import b64encode
 
         return b64encode(self.data).decode()

@@ -41,6 +41,7 @@ class Notes:
         self._found.setdefault((what, effect), []).append(path)
 
     def not_merged(self, keywords: list[str], path: Path) -> None:
+        """``keywords`` were lost where schemas became one."""
         for keyword in dict.fromkeys(keywords):
             what = f"'{keyword}' is not kept where schemas are merged"
             self.add(what, path, Effect.ACCEPTS_MORE)

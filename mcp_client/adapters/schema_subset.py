@@ -76,11 +76,15 @@ class Profile:
     """What a provider takes beside ``type``, ``properties``, ``items`` and ``anyOf``."""
 
     name: str
+    """The provider's, for people."""
     keeps: frozenset[str]
+    """Keywords of strings, numbers, arrays and objects that it takes."""
     formats: frozenset[str]
+    """The values of ``format`` that it takes."""
     any_enum: bool = False
     """Whether an ``enum`` may have other values than strings."""
     strict: bool = False
+    """Whether it guarantees arguments that fit, and wants more of a schema for that."""
     type_lists: bool = False
     """Whether ``type`` may be a list of scalar types; else it becomes ``anyOf``."""
 

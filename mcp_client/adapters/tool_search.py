@@ -81,6 +81,7 @@ class ToolSearch:
         dialect: Dialect,
         strict: bool,
     ) -> list[dict[str, Any]]:
+        """The two tools that a model is shown, in the provider's shape."""
         strictly = strict and dialect.strict is not None
         return [
             declare(SEARCH, _ABOUT_SEARCH, Definition(_SEARCH_SCHEMA, (), None, strictly)),

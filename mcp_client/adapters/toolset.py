@@ -65,16 +65,20 @@ class Answer:
     """The answer to one call, before it has the provider's shape."""
 
     call: ModelCall
+    """What it answers."""
     parts: tuple[Part, ...]
     """The first is a text."""
     is_error: bool
+    """Whether the call failed, or was not made."""
 
     @property
     def text(self) -> str:
+        """All its texts, a line each."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     @property
     def media(self) -> Iterator[Media]:
+        """Its images and sounds."""
         return (part for part in self.parts if isinstance(part, Media))
 
 
@@ -85,8 +89,11 @@ class Toolset:
     """
 
     dialect: ClassVar[Dialect]
+    """What the provider takes as a schema, and whether it has a strict mode."""
     media_types: ClassVar[MediaTypes] = {}
+    """What the provider takes in the answer to a call, beside text."""
     letter_first: ClassVar[bool] = False
+    """Whether the names of tools have to begin with a letter or an underscore."""
 
     def __init__(
         self, tools: Iterable[Tool], *, strict: bool = False, search: bool = False

@@ -134,6 +134,7 @@ class SkillReader:
     async def read(
         self, path: str, timeout: float | Timeouts | None = None, traffic: Traffic | None = None
     ) -> bytes:
+        """The content of a file, compared with the entry. Raises ``SkillError``."""
         plain = self._plain(path)
         entry = self._entry
         file = None if entry.dynamic else entry.file(plain)
@@ -188,6 +189,7 @@ class SkillReader:
         return "/".join(part for part in path.split("/") if part != ".")
 
     def error(self, path: str, reason: str, what: str) -> SkillError:
+        """What is raised where a file cannot be used, because of ``what``."""
         entry = self._entry
         name = f"{safe_text(path, 200)!r} of the skill {safe_text(entry.uri, 200)!r}"
         file = entry.file(path) if usable_uri(path) is None else None

@@ -22,7 +22,7 @@ from ..catalog.skill_file import SkillFile, digest_of
 from ..protocol.resources import is_visible, usable_uri
 from ..runtime.safe_text import safe_text
 
-__all__ = ["SkillEntry", "directory_of", "path_problem"]
+__all__ = ["SkillEntry", "directory_of", "path_problem", "request_for"]
 
 _MAIN = "SKILL.md"
 _NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -53,6 +53,7 @@ class SkillEntry:
 
     @classmethod
     def from_wire(cls, entry: Any, server: str) -> SkillEntry:
+        """Check an entry of ``skills/list`` or ``skills/get``. Raises ``ValueError``."""
         if type(entry) is not dict:
             raise ValueError("it is not a JSON object")
         uri, fields, resources = (entry.get(key) for key in ("uri", "frontmatter", "resources"))
@@ -81,7 +82,7 @@ class SkillEntry:
 
     @property
     def digest(self) -> str | None:
-        """Of the set of all (uri, digest); None where the content is dynamic."""
+        """SHA-256 over the URIs and digests of all files; None where the content is dynamic."""
         return digest_of(self.files) if self.files else None
 
     @property
@@ -94,28 +95,6 @@ class SkillEntry:
     def ignored(self) -> tuple[str, ...]:
         """Fields of its front matter that have no effect: see ``SkillRequest.ignored``."""
         return tuple(safe_text(name, 64) for name in self.frontmatter if name not in _HARMLESS)
-
-    def request(
-        self,
-        id: str,
-        findings: tuple[Finding, ...],
-        context: Any,
-        identity: Callable[[], str | None] | None = None,
-    ) -> SkillRequest:
-        return SkillRequest(
-            id=id,
-            server=self.server,
-            name=self.name,
-            description=self.description,
-            uri=self.uri,
-            files=self.files,
-            size=self.size,
-            ignored=self.ignored,
-            digest=self.digest,
-            findings=findings,
-            context=context,
-            _identity=identity,
-        )
 
     def file(self, path: str) -> SkillFile | None:
         """The file at ``path``, spelled as in its URI, or without percent-encoding."""
@@ -130,6 +109,30 @@ class SkillEntry:
     def uri_of(self, path: str) -> str:
         """The URI of a file that is not listed, because the content is dynamic."""
         return f"{directory_of(self.uri)}/{quote(path, safe=_SAFE)}"
+
+
+def request_for(
+    entry: SkillEntry,
+    id: str,
+    findings: tuple[Finding, ...],
+    context: Any,
+    identity: Callable[[], str | None] | None = None,
+) -> SkillRequest:
+    """What is asked before the skill is loaded."""
+    return SkillRequest(
+        id=id,
+        server=entry.server,
+        name=entry.name,
+        description=entry.description,
+        uri=entry.uri,
+        files=entry.files,
+        size=entry.size,
+        ignored=entry.ignored,
+        digest=entry.digest,
+        findings=findings,
+        context=context,
+        _identity=identity,
+    )
 
 
 def directory_of(uri: str) -> str:

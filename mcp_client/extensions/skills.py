@@ -45,7 +45,7 @@ from ..runtime.safe_text import safe_text
 from .extension import SKILLS
 from .front_matter import BadYaml, check_installed, front_matter, same
 from .skill import Skill, SkillReader
-from .skill_entry import SkillEntry
+from .skill_entry import SkillEntry, request_for
 
 if TYPE_CHECKING:
     from ..audit import Audit
@@ -64,6 +64,7 @@ _DYNAMIC = Finding(
 )
 _INVALID_PARAMS = -32602
 _MAX_LEAVES = 1_000
+_MAX_SHOWN = 4
 
 
 class Skills:
@@ -93,6 +94,7 @@ class Skills:
         self._list = _SkillList(_KIND, _entry, requests, subscriptions.add(_NO_NOTICES))
 
     async def list_skills(self, refresh: bool) -> Listed[SkillEntry]:
+        """All skills of the server. Nothing of them is read."""
         await self._require()
         listed = await self._list.all(refresh=refresh)
         if self._pins is None:
@@ -109,6 +111,7 @@ class Skills:
         timeout: float | Timeouts | None,
         context: Hashable,
     ) -> Skill:
+        """Load a skill, by its entry or URI, once it is approved."""
         check_installed()
         uri = self._uri_of(skill)
         check_context(context)
@@ -151,7 +154,7 @@ class Skills:
         if entry.dynamic:
             findings.append(_DYNAMIC)
         findings += text_findings(_texts(entry.raw))
-        request = entry.request(id, tuple(findings), context, self._identity)
+        request = request_for(entry, id, tuple(findings), context, self._identity)
         if load is not None:
             await load.open_request(request)
         if self._pins is not None:
@@ -271,29 +274,25 @@ class _SkillList(PagedEntries[SkillEntry]):
 
 def with_same_names(listed: Listed[SkillEntry]) -> Listed[SkillEntry]:
     """The skills of several servers, with findings for names that skills of two of them have."""
-    by_name: dict[str, list[SkillEntry]] = {}
-    for entry in listed:
-        by_name.setdefault(entry.name, []).append(entry)
-    findings = [
-        _same_name(
-            name, [f"{safe_text(one.uri, 128)} of '{safe_text(one.server, 60)}'" for one in same]
-        )
-        for name, same in by_name.items()
-        if len({one.server for one in same}) > 1
-    ]
+    findings = _same_names(listed, across_servers=True)
     return Listed(listed, listed.rejected, (*listed.findings, *findings)) if findings else listed
 
 
-def _same_names(listed: Listed[SkillEntry]) -> list[Finding]:
-    by_name: dict[str, list[str]] = {}
+def _same_names(listed: Listed[SkillEntry], *, across_servers: bool = False) -> list[Finding]:
+    by_name: dict[str, list[SkillEntry]] = {}
     for entry in listed:
-        by_name.setdefault(entry.name, []).append(safe_text(entry.uri, 128))
-    return [_same_name(name, uris) for name, uris in by_name.items() if len(uris) > 1]
-
-
-def _same_name(name: str, shown: list[str]) -> Finding:
-    text = f"{len(shown)} skills are named '{name}': {', '.join(shown[:4])}"
-    return Finding("same_name", text, name)
+        by_name.setdefault(entry.name, []).append(entry)
+    findings = []
+    for name, alike in by_name.items():
+        if len({one.server for one in alike} if across_servers else alike) > 1:
+            shown = [
+                safe_text(one.uri, 128)
+                + (f" of '{safe_text(one.server, 60)}'" if across_servers else "")
+                for one in alike[:_MAX_SHOWN]
+            ]
+            text = f"{len(alike)} skills are named '{name}': {', '.join(shown)}"
+            findings.append(Finding("same_name", text, name))
+    return findings
 
 
 def _texts(entry: Mapping[str, Any]) -> list[str]:

@@ -85,6 +85,7 @@ class TotalClock:
 
     @property
     def spent(self) -> float:
+        """Seconds until now, without those that do not count."""
         paused = min(self._rpc.clocks.paused - self._paused, self._most)
         return self._rpc.now() - self._since - paused
 

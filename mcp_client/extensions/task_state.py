@@ -54,7 +54,9 @@ class TaskState:
     """A task as the server described it last."""
 
     id: str = field(repr=False)
+    """The server's, and a secret."""
     status: str
+    """One of ``WORKING``, ``INPUT_REQUIRED``, ``COMPLETED``, ``FAILED`` and ``CANCELLED``."""
     message: str | None = None
     """What the server says of the status, for people and models: untrusted text."""
     interval: float = _POLL_SECONDS
@@ -72,6 +74,7 @@ class TaskState:
 
     @property
     def ended(self) -> bool:
+        """Whether its status is one that does not change any more."""
         return self.status in _ENDED
 
 

@@ -84,6 +84,7 @@ class TaskCalls:
         return self.run(TaskState(id, WORKING))
 
     def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
+        """What waits for a task, under the rules of the session's revision."""
         kind = HandshakeTaskRun if self._connection.rpc.era.has_tasks else TaskRun
         return kind(self._connection, self._dispatcher, self.context, state, call=call)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_client import JsonRpcError, MemoryServer, SkillRequest
 from mcp_client.approval.skill_request import SKILL_FINDING
-from mcp_client.extensions.skill_entry import SkillEntry
+from mcp_client.extensions.skill_entry import SkillEntry, request_for
 
 __all__ = ["FORMS", "MAIN", "PDF", "TEXT", "SkillServer", "entry_of", "request_of", "skill"]
 
@@ -107,4 +107,4 @@ class SkillServer:
 def request_of(entry: Any = None, *, context: Any = None, findings: Any = ()) -> SkillRequest:
     """The request to load a skill of the server ``docs``, as an approval hook is asked with it."""
     raw = SkillServer().skills[0] if entry is None else entry
-    return SkillEntry.from_wire(raw, "docs").request("1", (SKILL_FINDING, *findings), context)
+    return request_for(SkillEntry.from_wire(raw, "docs"), "1", (SKILL_FINDING, *findings), context)
