@@ -178,7 +178,13 @@ async def _transport(
     target: Any = await chosen_target(options)
     name = None
     if isinstance(target, Configured):
-        name, target = target.name, await started_from(target, options, queue)
+        filtered = target.config.servers[target.name]
+        if filtered.include or filtered.exclude:
+            raise UsageError(
+                f"doctor does not go with {target.name!r}, whose config file leaves out tools: "
+                "give its URL or command"
+            )
+        name, target = target.name, (await started_from(target, options, queue)).server
     if isinstance(target, StdioServer):
         return (transport := StdioTransport(target)), name or transport.name
     from ..transports.http import HttpTransport

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.queue import ApprovalQueue
     from ..catalog.tool import Tool
-    from ..host.options import AnyServer
+    from ..host.options import ServerConfig
     from ..state import FileState
     from ..transports.http import HttpServer
 
@@ -105,17 +105,22 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "audit": options.audit,
         "pins": options.pins,
         "decisions": decisions_of(options),
+        "timeouts": _timeouts(options),
     }
-    if options.timeout is not None:
-        seconds = options.timeout
-        connect = seconds if options.command == "doctor" else max(seconds, _MIN_START_SECONDS)
-        found["timeouts"] = Timeouts(connect=connect, idle=seconds, total=seconds)
     if options.terminal:
         from ..handlers.handlers import Handlers
         from ..handlers.terminal import elicit_on_terminal
 
         found["handlers"] = Handlers(elicitation=elicit_on_terminal)
     return found
+
+
+def _timeouts(options: argparse.Namespace) -> Timeouts:
+    if options.timeout is None:
+        return Timeouts()
+    seconds = options.timeout
+    connect = seconds if options.command == "doctor" else max(seconds, _MIN_START_SECONDS)
+    return Timeouts(connect=connect, idle=seconds, total=seconds)
 
 
 @asynccontextmanager
@@ -168,16 +173,11 @@ async def _session(
     queue: ApprovalQueue | None,
 ) -> AsyncIterator[Session]:
     chosen = options_of(options, queue)
-    if isinstance(target, Configured) and options.revision == "auto" and not options.record:
+    if isinstance(target, Configured):
         async with _configured(target, options, chosen, queue) as session:
             yield session
         return
-    server: AnyServer
-    if isinstance(target, Configured):  # a host has neither option
-        chosen["name"] = target.name
-        server = await started_from(target, options, queue)
-    else:
-        server = await _logged_in(target, options)
+    server = await _logged_in(target, options)
     revision, record = options.revision, options.record
     async with connect(server, revision=revision, record=record, **chosen) as session:
         yield session
@@ -190,27 +190,20 @@ async def _configured(
     chosen: dict[str, Any],
     queue: ApprovalQueue | None,
 ) -> AsyncIterator[Session]:
+    """In a host of this server alone, which knows the options that its file sets."""
     from ..host.host import Host
 
-    host = Host.from_config(
-        target.config.path,
-        confirm=_confirm(options, queue),
-        scope=target.config.scope,
-        only=[target.name],
-        **chosen,
-    )
-    for problem in host.problems:
+    for problem in target.config.problems:
         if target.name in problem.key:
             note(problem)
-    async with host:
-        try:
-            refused = host.status()[target.name].error
-            if isinstance(refused, StartDenied):  # session() would ask again
-                raise refused
-            session = await host.session(target.name)
-        except StartDenied as error:
-            raise _denied(error, target) from None
-        yield session
+    config = target.config.servers[target.name]
+    if config.enabled:
+        config = await started_from(target, options, queue)
+    config = replace(config, lazy=True, record=options.record)
+    if options.revision != "auto":
+        config = replace(config, revision=options.revision)
+    async with Host({target.name: config}, **chosen) as host:
+        yield await host.session(target.name)
 
 
 async def _logged_in(
@@ -226,25 +219,17 @@ async def _logged_in(
 
 async def started_from(
     target: Configured, options: argparse.Namespace, queue: ApprovalQueue | None = None
-) -> AnyServer:
+) -> ServerConfig:
     """What a config file says to start or to connect to, once that is allowed."""
     from ..host.from_config import check_start
 
-    options_of = target.config._starts[target.name].first.options
-    if options_of.get("include") or options_of.get("exclude"):
-        raise UsageError(
-            f"--revision, --record and doctor do not go with {target.name!r}, whose config file "
-            "leaves out tools: give its URL or command"
-        )
-    confirm = _confirm(options, queue)
-    seconds = Timeouts().approval
+    config, name, confirm = target.config, target.name, _confirm(options, queue)
     try:
-        server = await check_start(
-            target.config, target.name, confirm, decisions_of(options), options.audit, seconds
+        return await check_start(
+            config, name, confirm, decisions_of(options), options.audit, _timeouts(options)
         )
     except StartDenied as error:
         raise _denied(error, target) from None
-    return server.server
 
 
 def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> ApprovalHook | None:

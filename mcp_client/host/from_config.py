@@ -103,14 +103,14 @@ async def check_start(
     confirm: ApprovalHook | Policy | None,
     decisions: Decisions | None,
     audit: AuditTo | None,
-    seconds: float,
+    timeouts: Timeouts,
 ) -> ServerConfig:
     """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
     it. Raises ``StartDenied`` where it may not."""
     start = config._starts[name]
-    gate = _gate(confirm, decisions, seconds)
+    gate = _gate(confirm, decisions, timeouts.approval)
     recorder = audit_of(name, {"audit": audit})
-    return await _decided(start, gate, Timeouts(approval=seconds), recorder) or start.config()
+    return await _decided(start, gate, timeouts, recorder) or start.config(timeouts)
 
 
 def _main_problems(config: Config) -> str:

@@ -198,6 +198,24 @@ def test_a_server_of_a_config_file_goes_by_its_name(tmp_path: Path) -> None:
     shown = run("audit", "show", str(log)).out
     assert shown.count(f"sky/{sys.executable}") == 4  # both starts, opened and closed
     assert run("doctor", "sky", home=home).out.startswith("sky: healthy")
+
+
+def test_tools_that_a_config_file_leaves_out_are_left_out_of_a_recorded_session(
+    tmp_path: Path,
+) -> None:
+    home, record = tmp_path / "home", tmp_path / "session.jsonl"
+    place = home / ".gemini" / "settings.json"
+    place.parent.mkdir(parents=True)
+    weather = {"command": sys.executable, "args": [str(ROOT / "examples/servers/weather.py")]}
+    filtered = {**weather, "includeTools": ["get_weather"]}
+    place.write_text(json.dumps({"mcpServers": {"sky": filtered}}))
+    done = run("tools", "sky", "--record", str(record), "--revision", "2025-06-18", home=home)
+    assert done.code == 0
+    assert done.err.startswith("left out: set_alarm: ")
+    assert "get_weather" in done.out
+    assert "set_alarm" not in done.out
+    assert "set_alarm" in record.read_text()
+    assert run("doctor", "sky", home=home).code == 2
     done = run("tools", "ski", "--json", home=home)
     assert done.code == 4
     assert "did you mean sky?" in done.json["error"]["message"]
