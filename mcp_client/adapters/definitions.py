@@ -62,7 +62,7 @@ class Dialect:
 
     def definition(self, tool: Tool, strict: bool) -> Definition:
         """What a model is shown of ``tool``: one object for each tool, as long as it is kept."""
-        return tool.derived(self._strictly if strict else self._plainly)
+        return tool._derive(self._strictly if strict else self._plainly)
 
     def _plainly(self, tool: Tool) -> Definition:
         return self._made_or_left_out(tool, False)

@@ -295,7 +295,7 @@ class CallRecord:
         """Those of the tool alone are looked through once."""
         if self._hidden or call.meta_json or call.drift or call.origin != "host" or call.edited:
             return self._shown_facts(call)
-        known = call.tool.derived(_shown_by_audit)
+        known = call.tool._derive(_shown_by_audit)
         if self._audit not in known:
             known[self._audit] = self._shown_facts(call)
         return known[self._audit]
@@ -473,7 +473,7 @@ def _shown_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
 
 def _marks_of(tool: Tool | None) -> Any:
     """The tool's input schema where it marks secrets, else None: looked for once."""
-    return None if tool is None else tool.derived(_marked_schema)
+    return None if tool is None else tool._derive(_marked_schema)
 
 
 def _marked_schema(tool: Tool) -> Any:

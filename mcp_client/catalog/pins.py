@@ -138,7 +138,7 @@ class Pins:
         self._key: bytes | None = None
 
     @classmethod
-    def of(cls, pins: Pins | str | os.PathLike[str] | None) -> Pins | None:
+    def _of(cls, pins: Pins | str | os.PathLike[str] | None) -> Pins | None:
         if pins is None or isinstance(pins, Pins):
             return pins
         if isinstance(pins, str | os.PathLike):
@@ -155,7 +155,7 @@ class Pins:
         """What findings call it: the file's name."""
         return "the lock file" if self.path is None else self.path.name
 
-    def identify(
+    def _identify(
         self,
         server: str,
         identity: Callable[[], str | None],
@@ -174,7 +174,7 @@ class Pins:
         """How the last list of ``server`` differed from the file, without what was accepted."""
         return self._drifts.get(server, ())
 
-    def has_gone(self, server: str, tool: str) -> bool:
+    def _has_gone(self, server: str, tool: str) -> bool:
         return any(drift.tool == tool and drift.kind == "gone" for drift in self.drift(server))
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
@@ -186,7 +186,7 @@ class Pins:
 
     # ------------------------------------------------------ on the way of a call
 
-    def drift_of(self, tool: Tool) -> Drift | None:
+    def _drift_of(self, tool: Tool) -> Drift | None:
         """How this very definition differs from the file as it is now.
 
         Not from the last list: that may be of another session with the same name, or newer than
@@ -197,9 +197,9 @@ class Pins:
         found = self._drifts_in(self._book(), tool.server, [tool])
         return found[0] if found else None
 
-    def refuse(self, tool: Tool) -> None:
-        """Raises ``CallDenied`` where the policy says so."""
-        drift = self.drift_of(tool) if self.policy == "refuse" else None
+    def _check_policy(self, tool: Tool) -> None:
+        """Raises ``CallDenied`` where the definition has drifted and the policy is to refuse it."""
+        drift = self._drift_of(tool) if self.policy == "refuse" else None
         if drift is not None:
             reason = "; ".join(map(str, drift.findings(self.name)))
             raise CallDenied(
@@ -209,10 +209,7 @@ class Pins:
                 tool=tool.name,
             )
 
-    def has_drifted(self, tool: Tool) -> bool:
-        return self.drift_of(tool) is not None
-
-    def approved(self, tool: Tool) -> None:
+    def _accept_tool(self, tool: Tool) -> None:
         """Write down a definition that was approved for always by somebody who saw the drift."""
         pin = {tool.name: self._pin_of(tool)}
         self._change(
@@ -228,24 +225,20 @@ class Pins:
         """Write down these entries of ``list_skills()``: from now on none of it is drift."""
         from .skill_file import pinned
 
-        self.write_skills(server, {skill.uri: pinned(skill.files) for skill in skills})
+        self._write_skills(server, {skill.uri: pinned(skill.files) for skill in skills})
 
-    def skills(self, server: str) -> Mapping[str, Any] | None:
+    def _skills(self, server: str) -> Mapping[str, Any] | None:
         """What is written down of the server's skills; None where none was."""
         entry = self._book().servers.get(server)
         return None if entry is None else entry.skills
 
-    def has_moved(self, server: str) -> bool:
-        """Whether the server is elsewhere than when it was written down."""
-        return self._has_moved(self._book(), server)
-
-    def write_skills(self, server: str, skills: Mapping[str, Any]) -> None:
+    def _write_skills(self, server: str, skills: Mapping[str, Any]) -> None:
         """Write down ``skills``, beside the others of the server."""
         self._change(server, lambda entry: _Entry(entry.tools, {**(entry.skills or {}), **skills}))
 
     # ------------------------------------------------------------------ the list
 
-    def compare(self, server: str, tools: Iterable[Tool]) -> list[Finding]:
+    def _compare(self, server: str, tools: Iterable[Tool]) -> list[Finding]:
         """Compare a list with the file, write down what the policy says, and say what differs."""
         tools = list(tools)
         before = book = self._book()
@@ -300,7 +293,7 @@ class Pins:
             if self.create and server not in self._seen:
                 return []  # it has not been listed yet
             return [Drift(server, tool.name, "unpinned", tool.fingerprint) for tool in tools]
-        if self._has_moved(book, server):
+        if self._has_moved(server, book):
             return [Drift(server, tool.name, "moved", tool.fingerprint) for tool in tools]
         return list(self._drifts_from(server, known, tools))
 
@@ -316,7 +309,9 @@ class Pins:
                 if old.fingerprint != now.fingerprint:
                     yield Drift.of(tool, "changed", old.definition, now.definition)
 
-    def _has_moved(self, book: _Book, server: str) -> bool:
+    def _has_moved(self, server: str, book: _Book | None = None) -> bool:
+        """Whether the server is elsewhere than when it was written down."""
+        book = self._book() if book is None else book
         entry = book.servers.get(server)
         if entry is None or entry.identity is None:
             return False
@@ -330,7 +325,7 @@ class Pins:
 
     # ------------------------------------------------------------------ the state
 
-    def read(self) -> dict[str, tuple[str, ...]]:
+    def _read(self) -> dict[str, tuple[str, ...]]:
         """The tools that are written down, by server. Raises ``ConfigError`` where the file cannot
         be used."""
         servers = self._book().servers

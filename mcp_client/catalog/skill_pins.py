@@ -48,7 +48,7 @@ class SkillPins:
                 return ()  # none of its skills has been written down yet
             text = f"{pins.name} does not have the skills of this server"
             return (Finding("not_pinned", text, "server"),)
-        if pins.has_moved(server):
+        if pins._has_moved(server):
             text = f"{pins.name} has this server's name for another URL or other identity"
             return (Finding("server_moved", text),)
         return self._drift(known, uri, files)
@@ -69,7 +69,7 @@ class SkillPins:
         ]
         is_first = known is None and self._may_begin(server) and bool(skills)
         if (is_first or (follows and findings)) and not (
-            pins.has_moved(server) and pins.policy != "accept"
+            pins._has_moved(server) and pins.policy != "accept"
         ):
             self._write(server, skills)
             if is_first and pins.policy == "refuse":
@@ -81,8 +81,8 @@ class SkillPins:
                 return [Finding("not_pinned", text, "server")]
         return findings
 
-    def refuse(self, server: str, uri: str, drift: Sequence[Finding]) -> None:
-        """Raises ``CallDenied`` where the policy says so."""
+    def check_policy(self, server: str, uri: str, drift: Sequence[Finding]) -> None:
+        """Raises ``CallDenied`` where there is ``drift`` and the policy is to refuse it."""
         if drift and self._pins.policy == "refuse":
             reason = "; ".join(map(str, drift))
             raise CallDenied(
@@ -99,11 +99,11 @@ class SkillPins:
         if known is not None and known.get(uri) == pinned(files):
             return
         is_first = known is None and self._may_begin(server)
-        if (is_first or for_good or pins.policy == "accept") and not pins.has_moved(server):
+        if (is_first or for_good or pins.policy == "accept") and not pins._has_moved(server):
             self._write(server, [(uri, files)])
 
     def _known(self, server: str) -> Mapping[str, Any] | None:
-        known = self._pins.skills(server)
+        known = self._pins._skills(server)
         if known is not None:
             self._seen.add(server)
         return known
@@ -114,7 +114,7 @@ class SkillPins:
 
     def _write(self, server: str, skills: Iterable[tuple[str, Files]]) -> None:
         self._seen.add(server)
-        self._pins.write_skills(server, {uri: pinned(files) for uri, files in skills})
+        self._pins._write_skills(server, {uri: pinned(files) for uri, files in skills})
 
     def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[Finding, ...]:
         old, new, name = known.get(uri), pinned(files), self._pins.name

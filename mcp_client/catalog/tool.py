@@ -201,17 +201,17 @@ class Tool:
 
         Looked for when this is first read, so that a list of many tools costs little.
         """
-        return self.derived(_findings_of)
+        return self._derive(_findings_of)
 
     @property
     def hints(self) -> Hints:
         """The server's hints where the host trusts it, else the worst case."""
-        return self.derived(_hints_of)
+        return self._derive(_hints_of)
 
     @property
-    def mirrors(self) -> tuple[HeaderParam, ...]:
+    def _header_params(self) -> tuple[HeaderParam, ...]:
         """The arguments that HTTP headers repeat (``x-mcp-header``)."""
-        return self.derived(_mirrors_of)
+        return self._derive(_header_params_of)
 
     @property
     def fingerprint(self) -> str:
@@ -220,9 +220,9 @@ class Tool:
 
         Equal for equal definitions wherever they come from.
         """
-        return self.derived(_fingerprint_of)
+        return self._derive(_fingerprint_of)
 
-    def derived(self, make: Callable[[Tool], T]) -> T:
+    def _derive(self, make: Callable[[Tool], T]) -> T:
         """``make(tool)``, made once and kept as long as the tool."""
         derived = self._derived
         if derived is None:
@@ -247,7 +247,7 @@ def _hints_of(tool: Tool) -> Hints:
     return hints_from(tool._definition.get("annotations"), tool.trusted)
 
 
-def _mirrors_of(tool: Tool) -> tuple[HeaderParam, ...]:
+def _header_params_of(tool: Tool) -> tuple[HeaderParam, ...]:
     return header_params_of(tool._definition["inputSchema"])
 
 

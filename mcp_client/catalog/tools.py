@@ -121,7 +121,7 @@ class Catalog(PagedCache[ToolList]):
             if left_out
             else f"the server has no tool {shown!r}; it has: {names}{more}"
         )
-        if self._pins is not None and self._pins.has_gone(self._server, name):
+        if self._pins is not None and self._pins._has_gone(self._server, name):
             text += f" ({self._pins.name} has it: the server no longer offers it)"
         kind = InvalidSchema if left_out and left_out.kind == "schema" else UnknownTool
         return kind(text, server=self._server, tool=shown)
@@ -149,7 +149,7 @@ class Catalog(PagedCache[ToolList]):
         self._log_rejected(rejected)
         differences: list[Finding] = []
         if self._pins is not None:
-            compare = self._pins.compare
+            compare = self._pins._compare
             differences = await anyio.to_thread.run_sync(
                 compare, self._server, tools, limiter=self._thread
             )

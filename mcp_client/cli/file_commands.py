@@ -289,9 +289,9 @@ async def pins(options: argparse.Namespace) -> int:
 def _accept(book: Any, server: str, listed: Any, name: str) -> None:
     for tool in listed:
         if tool.name == name:
-            book.approved(tool)
+            book._accept_tool(tool)
             return
-    if book.has_gone(server, name):
+    if book._has_gone(server, name):
         raise UsageError(f"the server no longer has {name!r}: accept that with --accept '*'")
     text = f"the server has no tool {safe_text(name, 60)!r}{near(name, [t.name for t in listed])}"
     raise NotFound(text, server=server)

@@ -158,7 +158,7 @@ class Skills:
         if load is not None:
             await load.open_request(request)
         if self._pins is not None:
-            self._pins.refuse(request.server, request.uri, drift)
+            self._pins.check_policy(request.server, request.uri, drift)
         if load is not None:
             load.asking()
         verdict = await self._gate.decide(request)

@@ -158,7 +158,7 @@ class Host(LibraryOfHost):
             for server in self._servers.values():
                 server.open(self._backend)
             if self._options.pins is not None:
-                pinned = await anyio.to_thread.run_sync(self._options.pins.read)
+                pinned = await anyio.to_thread.run_sync(self._options.pins._read)
                 for name in self._servers.keys() & pinned.keys():
                     self._tools.directory.know(self._servers[name], pinned[name])
             self._stop_if_closed()

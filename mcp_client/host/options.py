@@ -211,7 +211,7 @@ class SharedOptions:
         if kept.pins is not None:
             from ..catalog.pins import Pins
 
-            self.pins = self._options["pins"] = Pins.of(kept.pins)
+            self.pins = self._options["pins"] = Pins._of(kept.pins)
 
     def session(self, name: str, server: Any, config: ServerConfig) -> Session:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""

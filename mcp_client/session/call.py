@@ -239,7 +239,7 @@ class Caller:
         arguments, text = call.frozen
         drift, findings = None, plan.findings
         if self._pins is not None:
-            drift = self._pins.drift_of(tool)
+            drift = self._pins._drift_of(tool)
             if drift is not None:
                 findings = (*drift.findings(self._pins.name), *findings)
         frozen = new_call(
@@ -294,7 +294,7 @@ class Caller:
         if call.validation != "off" and not (plan.output is None or plan.output.is_sound):
             await self.validation.prepare_results(plan, call.timeouts.validation)
         if self._pins is not None:
-            self._pins.refuse(frozen.tool)
+            self._pins._check_policy(frozen.tool)
         if call.entry is not None:
             call.entry.asking()
         deciding = self._gate.decide(frozen, call.once, partial(self._check_edit, call))
@@ -309,8 +309,10 @@ class Caller:
             call.entry.decided(approved, *about)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)
-        if self._pins is not None and verdict.for_good and self._pins.has_drifted(frozen.tool):
-            await write_down(f"{frozen.server}: the definition", self._pins.approved, frozen.tool)
+        if self._pins is not None and verdict.for_good and self._pins._drift_of(frozen.tool):
+            await write_down(
+                f"{frozen.server}: the definition", self._pins._accept_tool, frozen.tool
+            )
         return Approved(approved)
 
     async def _approve_in_time(self, call: CallState, frozen: ToolCall) -> Approved:
@@ -347,7 +349,7 @@ class Caller:
     ) -> dict[str, Any] | None:
         plan, token, rpc = call.plan, call.cancel, now.rpc
         if rpc.mirrors and plan.mirrors is None:
-            plan.mirrors = approved.tool.mirrors
+            plan.mirrors = approved.tool._header_params
         before = call.cancel_requests or 0
         options = RequestOptions(
             meta=None if approved.meta_json is None else json.loads(approved.meta_json),

@@ -281,9 +281,9 @@ def _pins(
 ) -> Pins | None:
     from ..catalog.pins import Pins
 
-    book = Pins.of(pins)
+    book = Pins._of(pins)
     if book is not None:
-        book.identify(server, lambda: transport.pinned_identity, secrets)
+        book._identify(server, lambda: transport.pinned_identity, secrets)
     return book
 
 

@@ -429,7 +429,7 @@ class Session(LibraryOfSession):
         self._opened = True
         setup = self._setup
         if setup.pins is not None:
-            await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
+            await anyio.to_thread.run_sync(setup.pins._read)  # unusable: then nothing is started
         if setup.memory.store is not None:
             await anyio.to_thread.run_sync(setup.memory.store.check)  # likewise
         self._reads.now = current().now

@@ -117,7 +117,7 @@ async def test_the_file_is_the_same_whatever_the_order_and_not_written_again(loc
 async def test_invisible_characters_are_visible_in_the_file(lock: Path) -> None:
     await first_use_with(lock, "in\u200bvisible \ud800")
     assert "in\\u200bvisible \\ud800" in lock.read_text()
-    Pins(lock).read()
+    Pins(lock)._read()
 
 
 async def first_use_with(lock: Path, description: str) -> None:
@@ -366,7 +366,7 @@ pins, me = Pins(sys.argv[1]), sys.argv[2]
 sys.stdin.readline()
 for number in range(20):
     name = f"{me}-{number}"
-    pins.compare(name, [Tool("a", name, False, {"name": "a", "inputSchema": {}})])
+    pins._compare(name, [Tool("a", name, False, {"name": "a", "inputSchema": {}})])
 """
 
 
@@ -383,7 +383,7 @@ def test_processes_that_write_at_once_lose_nothing(lock: Path) -> None:
         process.stdin.write(b"go\n")
         process.stdin.close()
     assert [process.wait(60) for process in started] == [0] * 4
-    assert len(Pins(lock).read()) == 80
+    assert len(Pins(lock)._read()) == 80
     assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"]
 
 
@@ -413,10 +413,10 @@ def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is
         for text in ("Old.", "New.")
     )
     pins = Pins(lock)
-    assert pins.compare("files", [old]) == []
-    assert pins.compare("files", [new]) != []
-    assert pins.has_drifted(new)
-    assert not pins.has_drifted(old), "a call that was built before goes by what it was built on"
+    assert pins._compare("files", [old]) == []
+    assert pins._compare("files", [new]) != []
+    assert pins._drift_of(new)
+    assert not pins._drift_of(old), "a call that was built before goes by what it was built on"
 
 
 def test_waiting_for_a_lock_that_is_never_released_is_bounded(
@@ -607,7 +607,7 @@ async def test_a_state_keeps_pins_and_hands_them_out(where: str, tmp_path: Path)
             await session.call_tool("read")
     assert again.path is None
     with pytest.raises(ConfigError, match=r"the lock file does not exist or has no server"):
-        Pins(MemoryState(), create=False).read()
+        Pins(MemoryState(), create=False)._read()
 
 
 @pytest.mark.parametrize("said", ["sent {}", "{}"])

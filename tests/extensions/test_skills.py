@@ -645,11 +645,11 @@ async def test_a_skill_that_is_not_among_the_pinned_ones_is_a_finding(tmp_path: 
 def test_pins_of_skills_are_for_the_server_where_it_was(tmp_path: Path) -> None:
     path, files = tmp_path / "mcp.lock", request_of().files
     here = Pins(path)
-    here.identify("docs", lambda: "https://docs.example.com")
+    here._identify("docs", lambda: "https://docs.example.com")
     SkillPins(here).compare("docs", [(PDF, files)])
     assert SkillPins(here).drift_of("docs", PDF, files) == ()
     elsewhere = Pins(path)
-    elsewhere.identify("docs", lambda: "https://evil.example.com")
+    elsewhere._identify("docs", lambda: "https://evil.example.com")
     (finding,) = SkillPins(elsewhere).drift_of("docs", PDF, files)
     assert "another URL" in str(finding)
     SkillPins(elsewhere).loaded("docs", PDF, files[:1], for_good=True)
@@ -661,7 +661,7 @@ async def test_pins_that_are_not_created_name_a_server_they_do_not_have(tmp_path
     Pins(path).accept("docs", [])
     await load(SkillServer(), Pins(path, create=False), hook)
     assert "does not have the skills" in str(hook.requests[0].findings[1])
-    assert Pins(path).skills("docs") is None
+    assert Pins(path)._skills("docs") is None
 
 
 async def test_pinning_skills_leaves_the_first_list_of_tools_to_be_pinned(tmp_path: Path) -> None:
@@ -681,8 +681,8 @@ async def test_pinning_skills_leaves_the_first_list_of_tools_to_be_pinned(tmp_pa
         await session.list_skills()
         await session.list_tools()
     again = Pins(tmp_path / "mcp.lock")
-    assert set(again.read()["docs"]) == {"t"}
-    assert set(again.skills("docs") or ()) == {PDF}
+    assert set(again._read()["docs"]) == {"t"}
+    assert set(again._skills("docs") or ()) == {PDF}
 
 
 @pytest.mark.parametrize("skills", [[], {"docs": []}, {"docs": {PDF: 5}}, {"docs": {PDF: {}}}])
@@ -692,7 +692,7 @@ def test_a_lock_file_with_other_skills_than_these_cannot_be_used(
     path = tmp_path / "mcp.lock"
     path.write_text(json.dumps({"version": 2, "servers": {}, "skills": skills}))
     with pytest.raises(ConfigError):
-        Pins(path).read()
+        Pins(path)._read()
 
 
 # ---------------------------------------------------------------------------- audit

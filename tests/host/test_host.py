@@ -753,10 +753,10 @@ class TestEverythingElse:
         reading, go_on = threading.Event(), threading.Event()
 
         class SlowPins(Pins):
-            def read(self) -> Any:
+            def _read(self) -> Any:
                 reading.set()
                 assert go_on.wait(10)
-                return super().read()
+                return super()._read()
 
         host = host_of({"one": box}, pins=SlowPins(tmp_path / "mcp.lock"))
         async with anyio.create_task_group() as tasks:

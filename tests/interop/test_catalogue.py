@@ -50,7 +50,7 @@ async def test_a_tool_that_comes_after_the_lock_file_is_drift(tmp_path: Path) ->
         assert pins.drift("growing")  # a yes to one call does not accept the change for good
         pins.accept("growing", await session.list_tools())
         assert pins.drift("growing") == ()
-    assert sorted(pins.read()["growing"]) == ["grow", "late", "shrink"]
+    assert sorted(pins._read()["growing"]) == ["grow", "late", "shrink"]
 
 
 async def test_the_tools_of_the_reference_server_are_all_taken_and_nothing_is_found() -> None:

@@ -89,7 +89,7 @@ async def test_a_state_keeps_decisions_pins_and_the_audit(how: str, tmp_path: Pa
     opened: State = FileState(folder) if state is None else state
     (kept,) = opened.decisions.list()
     assert (kept.subject, kept.by, kept.server) == ("t", "ana", "s")
-    assert opened.pins.read() == {"s": ("t",)}
+    assert opened.pins._read() == {"s": ("t",)}
     server.description = "It reads, and mails what it read."
     async with connect(server.transport(), name="s", approval=never, state=opened) as session:
         with pytest.raises(CallDenied, match="nobody was to be asked"):
@@ -113,7 +113,7 @@ async def test_what_has_an_option_of_its_own_is_kept_there(tmp_path: Path) -> No
     async with connect(server.transport(), name="s", approval=always, **options) as session:
         await session.call_tool("t")
     assert len(store.list()) == 1
-    assert pins.read() == {"s": ("t",)}
+    assert pins._read() == {"s": ("t",)}
     assert "closed" in log.path.read_text()
     assert state.decisions.list() == ()
     assert not (tmp_path / "state").exists() or not list((tmp_path / "state").iterdir())
@@ -129,7 +129,7 @@ async def test_the_servers_of_a_host_share_its_state(tmp_path: Path) -> None:
     assert len(one.ran) == len(other.ran) == 2
     state = FileState(folder)
     assert [kept.server for kept in state.decisions.list()] == ["a", "b"]
-    assert state.pins.read() == {"a": ("t",), "b": ("t",)}
+    assert state.pins._read() == {"a": ("t",), "b": ("t",)}
 
 
 def test_without_an_event_loop_a_state_is_the_same(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class Kept:
             pins.accept(server, [Tool(f"t{n}", server, False, {"name": f"t{n}"})])
 
         self.write = write
-        self.numbers = lambda: {int(name[1:]) for (name,) in pins.read().values()}
+        self.numbers = lambda: {int(name[1:]) for (name,) in pins._read().values()}
 
     def tokens(self, path: Path, is_folder: bool) -> None:
         store = FileState(path).tokens if is_folder else FileTokens(path)
@@ -141,7 +141,7 @@ def use(thing: str) -> Callable[[State], Any]:
     uses: dict[str, Callable[[State], Any]] = {
         "decisions": lambda state: state.decisions.list(),
         "tickets": lambda state: state.decisions.tickets.pending(),
-        "pins": lambda state: state.pins.read(),
+        "pins": lambda state: state.pins._read(),
         "tokens": lambda state: anyio.run(state.tokens.load, Key("i", "r", "c")),
     }
     return uses[thing]

@@ -76,7 +76,7 @@ class TestStateOfOnesOwn(StateContract):
     async def test_it_hands_out_what_any_state_does(self) -> None:
         state = DictState()
         assert state.decisions.list() == ()
-        assert state.pins.read() == {}
+        assert state.pins._read() == {}
         assert state.audit is None
         key = Key("https://issuer.example", "https://mcp.example/", "client")
         await state.tokens.save(key, Token("secret"))

@@ -409,7 +409,7 @@ async def test_a_header_mismatch_refreshes_the_list_and_calls_once_more() -> Non
     asked: list[Any] = []
 
     async def hook(call: ToolCall) -> Allow:
-        asked.append(call.tool.mirrors)
+        asked.append(call.tool._header_params)
         return Allow()
 
     async with (
