@@ -230,7 +230,7 @@ TAKE_APART = {
     *(PATTERNS := {"match", "fullmatch", "search", "findall", "finditer", "sub"}),
 }
 MAY_READ = {
-    ("approval/memory.py", "why"): "each warning is given once",
+    ("approval/remembered.py", "why"): "each warning is given once",
     ("host/config_text.py", "why"): "tomllib of Python 3.11 names the line in its text alone",
 }
 

@@ -46,8 +46,7 @@ from .decision import (
     not_an_answer,
     not_arguments,
 )
-from .memory import ApprovalMemory
-from .one_call import OneCallApproval
+from .remembered import ApprovalMemory, OneCallApproval
 from .request import ApprovalRequest, NotStorable
 
 __all__ = [

@@ -41,13 +41,14 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import same_context
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotPending
@@ -57,7 +58,6 @@ from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
-from .pending import DecidedApproval, PendingApproval, PendingChanges
 from .request import ApprovalRequest
 
 if TYPE_CHECKING:
@@ -76,7 +76,65 @@ _CLEANUP_SECONDS = 5.0
 _WITHDRAWN = Deny("the question was withdrawn, without an answer", source="gate")
 
 
-class _Question:
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A request that waits to be decided. Times are seconds since the beginning of 1970, UTC."""
+
+    id: str
+    """Random, and used for no other call; ``request.id`` is the one in the audit."""
+    request: ApprovalRequest
+    """What is asked about."""
+    asked_at: float
+    """When it was asked about."""
+    expires_at: float | None
+    """When it will be refused if it is not decided; None where nothing limits that."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedApproval:
+    """A request that was decided lately. Whether a call was then sent and ran is in the audit."""
+
+    id: str
+    request: ApprovalRequest
+    asked_at: float
+    decided_at: float
+    answer: Answer
+    """With ``answer.by``, who decided."""
+
+
+All: TypeAlias = tuple[PendingApproval, ...]
+
+
+class PendingChanges(Watch[All]):
+    """What ``ApprovalQueue.changes()`` returns; see there."""
+
+    def __init__(self, look: Callable[[], All], notifier: Notifier, seconds: float | None) -> None:
+        """``look`` gives what is pending, ``notifier`` tells of changes; where these may come from
+        another process, ``look`` waits, and ``seconds`` are those after which it is called again.
+        """
+        super().__init__(notifier)
+        self._look = look
+        self._look_again_after = seconds
+        self._last: All = ()
+
+    async def _begin(self) -> None:
+        await checkpoint()
+
+    async def _take(self) -> All | None:
+        waits = self._look_again_after is not None
+        return self._new(await in_thread(self._look) if waits else self._look())
+
+    def _take_in_thread(self) -> All | None:
+        return self._new(self._look())
+
+    def _new(self, now: All) -> All | None:
+        if self._closed or now == self._last:
+            return None
+        self._last = now
+        return now
+
+
+class _Waiting:
     """A pending call, and how to tell the task that waits for the answer."""
 
     __slots__ = ("_answered", "_run_soon", "answer", "pending")
@@ -88,7 +146,7 @@ class _Question:
         self.answer: Answer | None = None
         now, left = time.time(), anyio.current_effective_deadline() - backend.now()
         expires_at = now + left if left < inf else None
-        self.pending = PendingApproval(_new_id(), call, now, expires_at)
+        self.pending = PendingApproval(new_id(), call, now, expires_at)
 
     def wake(self) -> None:
         self._run_soon(self._answered.set)
@@ -141,32 +199,32 @@ class ApprovalQueue:
         self._keep = keep
         self._notifier = Notifier()
         self._lock = threading.Lock()
-        self._questions: dict[str, _Question] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._pending: tuple[PendingApproval, ...] | None = ()
         self._decided: deque[DecidedApproval] = deque()
         self._decided_chars = 0
 
     def __repr__(self) -> str:
-        where = f"{len(self._questions)} pending" if self._store is None else self._shown
+        where = f"{len(self._waiting)} pending" if self._store is None else self._shown
         return f"<ApprovalQueue, {where}>"
 
     async def __call__(self, request: ApprovalRequest) -> Answer:
         """Wait until ``request`` is decided. This is what a gate calls."""
         if self._store is not None:
             return await self._ask_store(self._store, request)
-        question = _Question(request)
-        id = question.pending.id
+        asked = _Waiting(request)
+        id = asked.pending.id
         with self._lock:
-            if len(self._questions) >= self._most:
+            if len(self._waiting) >= self._most:
                 return self._full()
-            self._questions[id] = question
+            self._waiting[id] = asked
             self._pending = None
         self._notifier.notify()
         try:
-            return await question.wait()
+            return await asked.wait()
         finally:
             with self._lock:
-                was_pending = self._questions.pop(id, None) is not None
+                was_pending = self._waiting.pop(id, None) is not None
                 self._pending = None
             if was_pending:
                 self._notifier.notify()
@@ -191,7 +249,7 @@ class ApprovalQueue:
             return tuple(map(_shown, self._store.pending()))
         with self._lock:
             if self._pending is None:
-                self._pending = tuple(question.pending for question in self._questions.values())
+                self._pending = tuple(one.pending for one in self._waiting.values())
             return self._pending
 
     def pending_for(self, context: Hashable) -> tuple[PendingApproval, ...]:
@@ -237,7 +295,7 @@ class ApprovalQueue:
         elif not any(one.id == wanted for one in self._store.pending()) or not (
             self._store.withdraw(wanted)
         ):
-            raise _not_pending((wanted,), 1)
+            raise not_pending((wanted,), 1)
         self._notifier.notify()
 
     def _check_edited(self, wanted: tuple[str, ...]) -> None:
@@ -261,17 +319,17 @@ class ApprovalQueue:
 
     def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
         with self._lock:
-            missing = tuple(id for id in wanted if id not in self._questions)
+            missing = tuple(id for id in wanted if id not in self._waiting)
             if missing:
-                raise _not_pending(missing, len(wanted))
-            questions = [self._questions.pop(id) for id in wanted]
+                raise not_pending(missing, len(wanted))
+            waiting = [self._waiting.pop(id) for id in wanted]
             self._pending = None
-            for question in questions:
-                question.answer = answer
+            for one in waiting:
+                one.answer = answer
                 if is_decision:
-                    self._remember(question.pending, answer)
-        for question in questions:
-            question.wake()
+                    self._remember(one.pending, answer)
+        for one in waiting:
+            one.wake()
 
     def _remember(self, pending: PendingApproval, answer: Answer) -> None:
         kept = self._decided
@@ -287,8 +345,6 @@ class ApprovalQueue:
     # ----------------------------------------------------------------- with a store
 
     async def _ask_store(self, tickets: Tickets, request: ApprovalRequest) -> Answer:
-        from .tickets import new_id
-
         mark = new_id()
         try:
             return await self._wait_for_ticket(tickets, request, mark)
@@ -341,7 +397,7 @@ class ApprovalQueue:
 
     def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
         """``left`` is for how many seconds its caller waits for an answer at most."""
-        from .tickets import Ticket, caller, new_id
+        from .tickets import Ticket, caller
 
         now = time.time()
         if self._wait == 0:
@@ -353,14 +409,18 @@ class ApprovalQueue:
         return Ticket(new_id(), request, now, expires_at, callers=callers)
 
 
-def _new_id() -> str:
+def not_pending(missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
+    """The error for ``missing`` of ``wanted`` ids that were to be decided."""
+    what = "is not pending: it was decided, or its caller has gone"
+    if wanted == 1:
+        return NotPending(f"the request {what}", ids=missing)
+    several = f"{len(missing)} of the {wanted} requests are not pending"
+    then = f"the other {decided} are decided" if decided else "so none is decided"
+    return NotPending(f"{several}, {then}", ids=missing)
+
+
+def new_id() -> str:
     return secrets.token_urlsafe(16)
-
-
-def _not_pending(missing: tuple[str, ...], wanted: int) -> NotPending:
-    from .tickets import not_pending
-
-    return not_pending(missing, wanted)
 
 
 def _shown(ticket: Ticket) -> PendingApproval:

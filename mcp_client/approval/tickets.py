@@ -15,24 +15,24 @@ only, as every file of decisions.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, NotPending
+from ..errors import ConfigError
 from ..protocol.canonical_json import plain
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
-from .one_call import is_known
+from .queue import new_id, not_pending
+from .remembered import is_known
 from .request import ApprovalRequest, as_json, optional_text, text
 
 if TYPE_CHECKING:
     from .decisions import Decision
 
-__all__ = ["Ticket", "Tickets", "caller", "new_id", "not_pending"]
+__all__ = ["Ticket", "Tickets", "caller"]
 
 _ROWS = "tickets"
 
@@ -269,20 +269,6 @@ class Tickets:
             return Ticket.from_json(row)
         except ValueError as error:
             raise self._state.unusable(_ROWS, f"a ticket cannot be read: {error}") from None
-
-
-def not_pending(missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
-    """The error for ``missing`` of ``wanted`` ids that were to be decided."""
-    what = "is not pending: it was decided, or its caller has gone"
-    if wanted == 1:
-        return NotPending(f"the request {what}", ids=missing)
-    several = f"{len(missing)} of the {wanted} requests are not pending"
-    then = f"the other {decided} are decided" if decided else "so none is decided"
-    return NotPending(f"{several}, {then}", ids=missing)
-
-
-def new_id() -> str:
-    return secrets.token_urlsafe(16)
 
 
 def caller(until: float) -> tuple[str, float]:

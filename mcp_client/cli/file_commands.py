@@ -302,7 +302,7 @@ def _accept(book: Any, server: str, listed: Any, name: str) -> None:
 
 async def servers(options: argparse.Namespace) -> int:
     """What config files name, and whether it may be started here; nothing is started."""
-    from ..approval.memory import ApprovalMemory
+    from ..approval.remembered import ApprovalMemory
 
     memory = ApprovalMemory(store=decisions_of(options))
     found = []

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ..approval.decision import CHOICES, Allow, Remember
-from ..approval.pending import DecidedApproval, PendingApproval
+from ..approval.queue import DecidedApproval, PendingApproval
 from ..approval.request import ApprovalRequest, Choice, Fact
 from ..catalog.call_context import is_storable
 from ..runtime.console_layout import SHORT, WHOLE, Fold

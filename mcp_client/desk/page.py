@@ -36,8 +36,7 @@ import anyio
 
 from ..approval.decision import CHOICES, Allow, Answer, Deny, check_person
 from ..approval.editor import EditorFailed, arguments_of, draft_of
-from ..approval.pending import DecidedApproval, PendingApproval
-from ..approval.queue import ApprovalQueue
+from ..approval.queue import ApprovalQueue, DecidedApproval, PendingApproval
 from ..approval.request import ApprovalRequest
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson

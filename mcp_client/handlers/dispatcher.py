@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
-from ..approval.memory import ApprovalMemory
+from ..approval.remembered import ApprovalMemory
 from ..errors import (
     CallDenied,
     CallTimeout,

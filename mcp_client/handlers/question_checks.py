@@ -18,7 +18,7 @@ from ..errors import McpError
 from ..runtime.limits import Limits, RateLimit
 
 if TYPE_CHECKING:
-    from ..approval.memory import ApprovalMemory
+    from ..approval.remembered import ApprovalMemory
     from ..approval.sampling_request import SamplingRequest
     from ..approval.tool_call import ToolCall
     from ..audit import Audit

@@ -24,7 +24,7 @@ import anyio
 from ..approval.decision import check_hook
 from ..approval.decisions import Decisions
 from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
-from ..approval.memory import ApprovalMemory
+from ..approval.remembered import ApprovalMemory
 from ..approval.request import new_id
 from ..approval.start_request import Scope, StartRequest
 from ..approval.terminal import ask_on_terminal

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..approval.one_call import OneCallApproval
+from ..approval.remembered import OneCallApproval
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from .._version import __version__
 from ..approval.decision import check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
-from ..approval.memory import ApprovalMemory
+from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
 from ..catalog.tool import Trust, trust_of
 from ..connection.call_options import Retry, Strictness, check_strictness

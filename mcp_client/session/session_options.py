@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..approval.decisions import Decisions
 from ..approval.gate import Gate
-from ..approval.memory import ApprovalMemory
+from ..approval.remembered import ApprovalMemory
 from ..catalog.tool import Trust
 from ..connection.call_options import Retry, Strictness
 from ..protocol.capabilities import ClientDeclaration

@@ -34,7 +34,7 @@ from mcp_client import (
 )
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
-from mcp_client.approval.memory import ApprovalMemory
+from mcp_client.approval.remembered import ApprovalMemory
 from mcp_client.catalog.tool import fingerprint_of, fingerprinted
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.transports.memory import MemoryTransport

@@ -36,8 +36,7 @@ from mcp_client import (
     one_at_a_time,
 )
 from mcp_client.approval.gate import Gate
-from mcp_client.approval.memory import ApprovalMemory
-from mcp_client.approval.one_call import OneCallApproval
+from mcp_client.approval.remembered import ApprovalMemory, OneCallApproval
 from mcp_client.approval.tickets import Ticket
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import _transport

@@ -29,7 +29,7 @@ from mcp_client import (
     ToolCall,
     connect,
 )
-from mcp_client.approval.pending import PendingApproval
+from mcp_client.approval.queue import PendingApproval
 from mcp_client.catalog.drift import Drift
 from mcp_client.desk.card import card, part, whole
 from mcp_client.runtime.safe_text import invisible

@@ -31,7 +31,7 @@ from mcp_client import (
     load_config,
 )
 from mcp_client.approval.decision import Answer
-from mcp_client.approval.memory import ApprovalMemory
+from mcp_client.approval.remembered import ApprovalMemory
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 MARKING = """

@@ -1,26 +1,34 @@
-"""What is remembered for one session: its own answers, and those of the host's store."""
+"""What is remembered for one session: its own answers, those of the host's store, and the yes to
+one call, for when that same call has to be made again."""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..catalog.call_context import is_storable
+from ..catalog.call_context import is_storable, same_context
+from ..catalog.finding import Finding
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
 from .decisions import Decision, Decisions
 from .request import ApprovalRequest
 
-__all__ = ["ApprovalMemory"]
+if TYPE_CHECKING:
+    from .tool_call import ToolCall
+
+__all__ = ["ApprovalMemory", "OneCallApproval", "is_known"]
 
 _log = logging.getLogger("mcp_client.approval")
 
 
 class ApprovalMemory:
+    """What a gate remembers: see ``gate.Memory``."""
+
     def __init__(
         self, identity: Callable[[], str | None] = lambda: None, store: Decisions | None = None
     ) -> None:
@@ -110,3 +118,46 @@ def _is_exact(where: Mapping[str, Any], request: Any) -> bool:
     if set(where) != {""} or set(where[""]) != {"equals"}:
         return False
     return Constraints(where).hold(request.arguments) is True
+
+
+def is_known(finding: Finding, asked: Iterable[Finding]) -> bool:
+    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, or
+    says no more than that the connection is another one."""
+    return finding.kind == "reconnected" or finding.known_as in {one.known_as for one in asked}
+
+
+class OneCallApproval:
+    """The yes to one call, for when that same call has to be made again: the server did not run
+    it, or was restarted before it was sent."""
+
+    asked: ToolCall | None = None
+    """What was allowed; None where nothing was."""
+    _by: str | None = None
+    _edited_to: str | None = None
+
+    def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
+        """``approved`` is ``asked`` as ``by`` allowed it, with the arguments the approver gave."""
+        self.asked, self._by = asked, by
+        # The text, and not the hook's own mapping, which the hook may change afterwards.
+        self._edited_to = approved.arguments_json if approved.edited else None
+
+    def recall(self, call: ToolCall) -> Allow | None:
+        old = self.asked
+        if old is None or not _same_call(old, call):
+            return None
+        if not all(is_known(one, old.findings) for one in call.findings):
+            return None
+        reason = "this very call was allowed, and the server has not run it"
+        arguments = None if self._edited_to is None else json.loads(self._edited_to)
+        return Allow(arguments, reason=reason, source="memory", by=self._by)
+
+
+def _same_call(one: ToolCall, other: ToolCall) -> bool:
+    return (
+        one.server == other.server
+        and one.arguments_json == other.arguments_json
+        and one.meta_json == other.meta_json
+        and one.trusted is other.trusted
+        and one.tool.fingerprint == other.tool.fingerprint
+        and same_context(one.context, other.context)
+    )
