@@ -305,13 +305,13 @@ class BearerToken(httpx.Auth):
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Send ``request`` with the token, and again with another after 401; httpx calls this."""
-        token = await self._current()
-        request.headers["Authorization"] = f"Bearer {token}"
+        sent = await self.authorization()
+        request.headers["Authorization"] = sent
         response = yield request
         if response.status_code == 401 and callable(self._token):
-            newer = await self._current()
-            if newer != token:
-                request.headers["Authorization"] = f"Bearer {newer}"
+            newer = await self.authorization()
+            if newer != sent:
+                request.headers["Authorization"] = newer
                 yield request
 
     def sync_auth_flow(
@@ -320,13 +320,14 @@ class BearerToken(httpx.Auth):
         """Raises ``ConfigError``: blocking httpx clients are not supported."""
         raise ConfigError("BearerToken works with httpx.AsyncClient")
 
-    async def _current(self) -> str:
+    async def authorization(self) -> str:
+        """The ``Authorization`` header of the next request, for which a function is asked."""
         if not callable(self._token):
-            return self._token
+            return f"Bearer {self._token}"
         token = await AskHost(self._token, "BearerToken(...)").carry_out()
         _check(token, "the function given to BearerToken")
         self._last = token
-        return token
+        return f"Bearer {token}"
 
 
 def _check(token: object, what: str) -> None:

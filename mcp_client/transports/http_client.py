@@ -97,14 +97,7 @@ class HttpClient:
         self._last_request: httpx.Request | None = None
         self._pool = None if _needs_httpx(server) else self._new_pool()
         self._auth: httpx.Auth | None = server.auth if isinstance(server.auth, httpx.Auth) else None
-        self._credentials = HttpCredentials(
-            self._stock_client,
-            self._auth,
-            self.given_headers,
-            url=server.url,
-            is_own_client=server.client is None,
-            seconds=context.timeouts.connect,
-        )
+        self._credentials = HttpCredentials(server, self.given_headers, context.timeouts.connect)
         self._warn_of_plain_text()
 
     def _new_pool(self) -> HttpPool:
@@ -201,7 +194,7 @@ class HttpClient:
                 error, self.url, self.context.server, self.context.timeouts.connect
             ) from (error if is_foreign(error) else None)
         self._last_request = response.request
-        self._credentials.note(response)
+        self._credentials.note(headers[1], response)
         return self._wrapped(response)
 
     def _wrapped(self, response: httpx.Response) -> HttpResponse:

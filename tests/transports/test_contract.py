@@ -201,7 +201,7 @@ async def test_what_is_closed_says_at_once_that_nothing_was_sent(make: Make) -> 
 async def test_a_fresh_transport_reaches_the_same_server(make: Make) -> None:
     first = make()
     assert first.clone().identity == first.identity
-    async with _opened(first.fresh) as (transport, _):
+    async with _opened(first.clone) as (transport, _):
         assert await _ask(transport, 1, "echo") == "{}"
 
 
