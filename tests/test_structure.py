@@ -167,7 +167,6 @@ PURE = [
         "handlers/handlers.py",
         "handlers/wire_format.py",
         "host/naming.py",
-        "transports/default_names.py",
         "host/config_text.py",
         "host/start_request.py",
         "runtime/backoff.py",

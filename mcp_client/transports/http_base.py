@@ -17,9 +17,8 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
 from .base import Credentials, Received, Transport, TransportContext
-from .default_names import name_of_url
 from .http_client import HttpClient
-from .http_options import HttpServer, lasting_identity_of, origin_of, shown
+from .http_options import HttpServer, lasting_identity_of, name_of_url, origin_of, shown
 from .multiplexer import LineExchange
 
 __all__ = ["POSTED", "HttpBasedTransport", "receive_by"]

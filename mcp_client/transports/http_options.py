@@ -23,12 +23,15 @@ __all__ = [
     "HttpServer",
     "header_fault",
     "lasting_identity_of",
+    "name_of_url",
     "origin_of",
     "shown",
 ]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PORTS = {"http": 80, "https": 443}
+_PLAIN_SEGMENT = re.compile(r"[a-z]{1,16}(?:-[a-z]{1,16}){0,2}")
+_ENDPOINTS = ("", "mcp", "sse")
 _SCHEMELESS = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:]+\])(?::\d+)?(?:/\S*)?")
 
 Headers: TypeAlias = Mapping[str, str]
@@ -223,3 +226,23 @@ def lasting_identity_of(server: HttpServer) -> str:
         headers = {name.lower(): value for name, value in server.headers.items()}
         text = json.dumps([text, sorted((name, headers[name]) for name in named)])
     return f"{scheme}://{host}:{port} sha256:{sha256(text)}"
+
+
+def name_of_url(url: str) -> str:
+    """The URL's host, with its port if it is another than usual, and the words of its path; instead
+    of what may be secret, four digits of a hash, so that two URLs of one host are told apart."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return "server"
+    scheme = parts.scheme.lower()
+    name = host if port in (None, _PORTS.get(scheme)) else f"{host}:{port}"
+    segments = parts.path.split("/")
+    while segments and segments[-1] in _ENDPOINTS:
+        segments.pop()
+    segments = [segment for segment in segments if segment]
+    shown = [one for one in segments[:3] if _PLAIN_SEGMENT.fullmatch(one)]
+    if len(shown) < len(segments) or parts.query:
+        shown.append(sha256(f"{parts.path}?{parts.query}")[:4])
+    return "/".join([name, *shown]) if host else "server"

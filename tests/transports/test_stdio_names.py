@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.transports.default_names import name_of_command, name_of_url
-from mcp_client.transports.stdio import StdioServer, StdioTransport
+from mcp_client.transports.http_options import name_of_url
+from mcp_client.transports.stdio import StdioServer, StdioTransport, name_of_command
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,10 @@ from mcp_client.transports.stdio import StdioServer, StdioTransport
         (["env", "KEY=value", "node", "weather.js"], "weather"),
         (["java", "-cp", "x", "-jar", "weather.jar"], "weather"),
         (["sh", "-c", "echo secret"], "sh"),
+        (["cmd", "/c", "npx", "-y", "@scope/weather@1", "secret"], "weather"),
+        (["docker", "run", "-i", "--rm", "mcp/fetch", "secret"], "fetch"),
+        (["docker", "run", "-u", "1000", "-e", "KEY=secret", "mcp/fetch:2"], "fetch"),
+        (["npx", "--registry", "https://u:secret@example.com", "docs-server"], "docs-server"),
         (["C:\\tools\\weather.exe"], "weather"),
         (["node"], "node"),
         (["uv", "run"], "uv"),
