@@ -88,7 +88,7 @@ ALLOWED = {
     "trio": ("runtime/event_loop.py",),
     "httpx": ("transports/http", "transports/sse", "auth/"),
     "h11": ("transports/http",),
-    "httpx_sse": ("transports/sse", "transports/http", "transports/event_stream.py"),
+    "httpx_sse": ("transports/http",),
     "jsonschema": ("validation/engine.py",),
     "jsonschema_specifications": ("validation/engine.py",),
     "referencing": ("validation/engine.py",),

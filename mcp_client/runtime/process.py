@@ -1,4 +1,13 @@
-"""What every way of running a server's process has in common: its end, and what is kept of it.
+"""A server's process: started without a shell, read until its end, and never left behind.
+
+There are two ways to run one, with one interface (``Process``):
+
+- ``loop_process``: the event loop watches the pipes. Linux and macOS.
+- ``thread_process``: threads read and write them. Windows, where an event loop cannot watch a pipe;
+  and anywhere else if the environment variable ``MCP_CLIENT_STDIO`` is ``threads``: for an event
+  loop without ``add_reader``, and for the tests, which run over both.
+
+What both have in common is here: the end of a process, and what is kept of it.
 
 Ending a process is the specification's sequence (2026-07-28 ``basic/transports/stdio``, shutdown):
 close its input, wait, ask it and all it started to end, wait, kill them. ``ProcessTree`` says how a
@@ -11,7 +20,9 @@ Standard error is always drained, into a ring that keeps its end: a full pipe wo
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +33,7 @@ from ..errors import ConnectError
 from .event_loop import Backend, LoopEvent
 from .process_tree import ProcessTree, new_tree
 
-__all__ = ["CHUNK", "Pending", "Process", "Ring"]
+__all__ = ["CHUNK", "Pending", "Process", "Ring", "new_process"]
 
 CHUNK = 64 * 1024
 """Bytes that are read or written at once."""
@@ -267,3 +278,19 @@ def _kill(tree: ProcessTree, popen: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             popen.wait(5)
     tree.close()
+
+
+def new_process(
+    backend: Backend,
+    stderr: Ring,
+    output: Callable[[bytes], None],
+    over: Callable[[], None],
+) -> Process:
+    """A process that is not started yet, of the way that this system needs."""
+    if sys.platform == "win32" or os.environ.get("MCP_CLIENT_STDIO") == "threads":
+        from .thread_process import ThreadProcess
+
+        return ThreadProcess(backend, stderr, output, over)
+    from .loop_process import LoopProcess
+
+    return LoopProcess(backend, stderr, output, over)

@@ -4,10 +4,11 @@ A record is a file of JSON lines. The first says which format it is; each other 
 the order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.session_record`` says
 what counts as one):
 
-- ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: what we asked. ``secrets``
-  says which of the values left out of the requests were equal: each new one has the next number.
-  Nothing in the file is made of such a value, so that even a PIN of four digits cannot be found by
-  trying. What that costs is said in ``mcp_client.transports.replay``.
+- ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: what we asked.
+  ``[redacted]`` stands for any value, or for any text within a string. ``secrets`` says which of
+  the values left out of the requests were equal: each new one has the next number. Nothing in the
+  file is made of such a value: a digest, keyed or not, would let whoever has the file try every PIN
+  there is. What that costs is said in ``mcp_client.transports.replay``.
 - ``{"answer": 3, "result": ...}`` or ``{"answer": 3, "error": ...}``, ``{"failed": 3, ...}`` where
   the request ended without an answer.
 - ``{"notice": 3, ...}`` and ``{"question": 3, ...}``: what the server said and asked meanwhile;
@@ -23,27 +24,35 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..errors import ConfigError, ConnectError, McpError
+from ..errors import ConfigError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response, dump
 from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, NO_FOLLOW
 from ..runtime.session_context import KnownSecrets
 from .base import (
     AnnouncedSilence,
-    Credentials,
     Exchange,
     Received,
     Transport,
     TransportContext,
 )
-from .record_match import SecretNumbers, captured, matchable
 
-__all__ = ["FORMAT", "Recorder", "RecordingTransport", "Redact"]
+__all__ = [
+    "FORMAT",
+    "LEFT_OUT",
+    "Recorder",
+    "RecordingTransport",
+    "Redact",
+    "SecretNumbers",
+    "captured",
+    "text_of",
+]
 
 FORMAT = 1
+LEFT_OUT = "[redacted]"
 _log = logging.getLogger("mcp_client")
 
 
@@ -215,102 +224,9 @@ class RecordingTransport(Transport):
         self._writing = False
         self.name = inner.name
 
-    # What a transport says of itself is what the inner one says.
-
-    @property
-    def multiplexed(self) -> bool:  # type: ignore[override]
-        return self._inner.multiplexed
-
-    @property
-    def has_headers(self) -> bool:  # type: ignore[override]
-        return self._inner.has_headers
-
-    @property
-    def always_responds(self) -> bool:  # type: ignore[override]
-        return self._inner.always_responds
-
-    @property
-    def is_remote(self) -> bool:  # type: ignore[override]
-        return self._inner.is_remote
-
-    @property
-    def suspect(self) -> bool:
-        return self._inner.suspect
-
-    @suspect.setter
-    def suspect(self, value: bool) -> None:
-        self._inner.suspect = value
-
-    @property
-    def address(self) -> str | None:
-        return self._inner.address
-
-    @property
-    def may_log_in(self) -> bool:  # type: ignore[override]
-        return self._inner.may_log_in
-
-    def hold(self, id: Id) -> None:
-        self._inner.hold(id)
-
-    @property
-    def last_unsent_id(self) -> Id | None:  # type: ignore[override]
-        return self._inner.last_unsent_id
-
-    @property
-    def closed_because(self) -> str:
-        return self._inner.closed_because
-
-    @closed_because.setter
-    def closed_because(self, value: str) -> None:
-        self._inner.closed_because = value
-
     @property
     def alive(self) -> bool:
         return self._inner.alive
-
-    @property
-    def notification_epoch(self) -> int | None:
-        return self._inner.notification_epoch
-
-    @property
-    def identity(self) -> Hashable | None:
-        return self._inner.identity
-
-    @property
-    def lasting_identity(self) -> str | None:
-        return self._inner.lasting_identity
-
-    @property
-    def pinned_identity(self) -> str | None:
-        return self._inner.pinned_identity
-
-    @property
-    def is_local(self) -> bool:
-        return self._inner.is_local
-
-    @property
-    def origin(self) -> tuple[str, str, int] | None:
-        return self._inner.origin
-
-    @property
-    def credentials(self) -> Credentials | None:
-        return self._inner.credentials
-
-    async def lasting_authorization(self, key: bytes) -> bytes | None:
-        return await self._inner.lasting_authorization(key)
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        return self._inner.extensions
-
-    def unread(self) -> int | None:
-        return self._inner.unread()
-
-    def exit_advice(self) -> str:
-        return self._inner.exit_advice()
-
-    def maybe_unknown_method(self, error: ConnectError) -> bool:
-        return self._inner.maybe_unknown_method(error)
 
     def fallback(self) -> Transport | None:
         other = self._inner.fallback()
@@ -374,6 +290,22 @@ class RecordingTransport(Transport):
                 self._recorder.close()
 
 
+def _inner(name: str) -> property:
+    return property(
+        lambda self: getattr(self._inner, name),
+        lambda self, value: setattr(self._inner, name, value),
+    )
+
+
+for _name in (
+    *("multiplexed", "has_headers", "always_responds", "is_remote", "suspect", "address"),
+    *("may_log_in", "hold", "last_unsent_id", "closed_because", "notification_epoch", "identity"),
+    *("lasting_identity", "pinned_identity", "is_local", "origin", "credentials"),
+    *("lasting_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
+):
+    setattr(RecordingTransport, _name, _inner(_name))  # a transport says of itself what it wraps
+
+
 class _RecordedExchange:
     def __init__(self, inner: Exchange, recorder: Recorder, number: int, method: str) -> None:
         self._inner = inner
@@ -392,3 +324,100 @@ class _RecordedExchange:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+# ------------------------------------------ requests that are the same but for what is left out
+
+
+def matchable(shown: Any, value: Any) -> Any:
+    """``shown``, which is ``value`` without secrets, so that ``captured`` matches it with
+    ``value``: where their shapes differ, all is left out."""
+    if isinstance(shown, dict) and isinstance(value, dict) and shown.keys() == value.keys():
+        return {key: matchable(item, value[key]) for key, item in shown.items()}
+    if isinstance(shown, list) and isinstance(value, list) and len(shown) == len(value):
+        return [matchable(*pair) for pair in zip(shown, value, strict=True)]
+    return LEFT_OUT if captured(shown, value) is None else shown
+
+
+def captured(shown: Any, value: Any) -> list[str] | None:
+    """What stands in ``value`` where ``shown`` leaves something out, each as a text; None where
+    the two differ elsewhere."""
+    if shown == LEFT_OUT:
+        return [text_of(value)]
+    if type(shown) is not type(value):
+        return None
+    if isinstance(shown, str):
+        return _captured_in_text(shown, value)
+    if isinstance(shown, dict):
+        if shown.keys() != value.keys():
+            return None
+        pairs = [(item, value[key]) for key, item in shown.items()]
+    elif isinstance(shown, list):
+        if len(shown) != len(value):
+            return None
+        pairs = list(zip(shown, value, strict=True))
+    else:
+        return [] if shown == value else None
+    found: list[str] = []
+    for pair in pairs:
+        inner = captured(*pair)
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+def text_of(value: Any) -> str:
+    """The same for values that are equal as JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _captured_in_text(shown: str, text: str) -> list[str] | None:
+    first, *rest = shown.split(LEFT_OUT)
+    if not rest:
+        return [] if shown == text else None
+    *middle, last = rest
+    if not text.startswith(first) or not text.endswith(last):
+        return None
+    at, end, found = len(first), len(text) - len(last), list[str]()
+    for part in middle:  # the leftmost place of each is right if any is
+        start = text.find(part, at + 1, end) if part else at + 1
+        if not 0 <= start <= end:
+            return None
+        found.append(text[at:start])
+        at = start + len(part)
+    return [*found, text[at:end]] if at < end else None
+
+
+class SecretNumbers:
+    """Which value each number of a record stands for: in the record, or in a replay of it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._values: dict[int, str] = {}
+
+    def of(self, values: list[str]) -> list[int]:
+        """The numbers of ``values``; a new value gets the next number."""
+        return [self._numbers.setdefault(value, len(self._numbers) + 1) for value in values]
+
+    def fits(self, numbers: list[int], values: list[str]) -> bool:
+        """Whether ``values`` may be those that ``numbers`` stand for."""
+        if len(numbers) != len(values):
+            return False
+        pairs = dict[int, str](self._values)
+        known = dict(self._numbers)
+        for number, value in zip(numbers, values, strict=True):
+            if value in (LEFT_OUT, f'"{LEFT_OUT}"'):  # as a replayed result said it
+                continue
+            if pairs.setdefault(number, value) != value:
+                return False
+            if known.setdefault(value, number) != number:
+                return False
+        return True
+
+    def bind(self, numbers: list[int], values: list[str]) -> None:
+        """``numbers`` stand for ``values`` from now on."""
+        for number, value in zip(numbers, values, strict=True):
+            if value not in (LEFT_OUT, f'"{LEFT_OUT}"'):
+                self._values[number] = value
+                self._numbers[value] = number

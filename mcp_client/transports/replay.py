@@ -34,8 +34,7 @@ from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
 from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, given_path
 from .memory import JsonRpcError, MemoryTransport, ServerInProcess
-from .record_match import LEFT_OUT, SecretNumbers, captured, text_of
-from .recording import FORMAT
+from .recording import FORMAT, LEFT_OUT, SecretNumbers, captured, text_of
 
 __all__ = ["ReplayServer"]
 
@@ -55,7 +54,7 @@ class _Recorded:
     method: str
     params: dict[str, Any] | str
     secrets: list[int]
-    """Which of the values left out were equal; see ``record_match``."""
+    """Which of the values left out were equal; see ``recording``."""
     before: list[dict[str, Any]] = field(default_factory=list)
     """Notifications and questions that came before its answer."""
     result: Any = _MISSING

@@ -26,8 +26,8 @@ from ..runtime.executables import (
     split_words,
 )
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.process import Pending, Process, Ring, new_process
 from ..runtime.session_context import KnownSecrets
-from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
 from .multiplexer import LineExchange, Multiplexer
 

@@ -24,7 +24,7 @@ import anyio.lowlevel
 
 from ..errors import ConnectError
 from ..runtime.event_loop import current
-from ..runtime.subprocess import Process, Ring, new_process
+from ..runtime.process import Process, Ring, new_process
 from . import engine
 from .fast_path import has_at_most
 

@@ -46,7 +46,7 @@ from mcp_client.protocol.negotiation import (
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.session_context import Stats
 from mcp_client.transports.base import TransportContext
-from mcp_client.transports.event_stream import Event, EventStream, TooLong
+from mcp_client.transports.http_response import Event, EventStream, TooLong
 from mcp_client.transports.multiplexer import Multiplexer
 
 __all__ = ["TARGETS", "Target"]
@@ -375,7 +375,7 @@ TARGETS = {
     ),
     "sse": Target(
         sse,
-        ("transports/event_stream.py",),
+        ("transports/http_response.py",),
         (
             b'\x02: hello\nid: 1\nevent: message\ndata: {"a":\ndata: 1}\n\nretry: 10\n\n',
             b"\x01\xef\xbb\xbfdata:x\r\n\r\ndata\rid\r\revent: e\ndata: y\n\n",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.transports.event_stream import Event, EventStream, TooLong
+from mcp_client.transports.http_response import Event, EventStream, TooLong
 
 pytestmark = pytest.mark.one_backend
 
