@@ -206,9 +206,9 @@ class HttpExchange:
                     transport.end(self, None if self._body.begun else self._id)
                     self._spent = self._spent or scope.cancel_called
         if transport.closed:
-            raise self._client.lost(transport.closed_because)
+            raise self._client.endpoint.lost(transport.closed_because)
         if transport.agreed and not self._body.begun:
-            raise self._client.not_connected()
+            raise self._client.endpoint.not_connected()
         await checkpoint()  # or a caller that tries again and again would stop the event loop
         raise TimeoutError
 
@@ -223,7 +223,7 @@ class HttpExchange:
             self._response = response
             if not response.ok:
                 outcome = await http_error(
-                    self._client, response, self._id, agreed=self._transport.agreed
+                    self._client.endpoint, response, self._id, agreed=self._transport.agreed
                 )
                 self._transport.note_response(response, outcome)
                 if isinstance(outcome, McpError):
@@ -239,7 +239,7 @@ class HttpExchange:
 
     def _unanswered(self, response: HttpResponse) -> Exception:
         if response.streaming:
-            return self._client.lost("the stream of events ended without the answer")
+            return self._client.endpoint.lost("the stream of events ended without the answer")
         if response.status == 202:
             return InvalidFrame("it is HTTP 202, which is for notifications, to a request")
         return InvalidFrame("it has no body")

@@ -23,15 +23,15 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ..errors import AuthError, ConnectError, ConnectionLost, McpError
+from ..errors import AuthError, ConnectError, McpError
 from ..runtime.event_loop import current
 from ..runtime.loopback import is_loopback
 from ..runtime.masking import is_harmless, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from .base import TransportContext
-from .http_connect_errors import connect_failure, is_foreign
 from .http_credentials import HttpCredentials
+from .http_errors import Endpoint, is_foreign
 from .http_options import Headers, HttpServer, header_fault, origin_of, shown
 from .http_response import HttpResponse, InvalidHttp
 from .http_stock import (
@@ -81,7 +81,13 @@ class HttpClient:
         self.url = server.url
         """Where the server is: where it said that it moved to for good, if it did."""
         self.given_url = server.url
-        self.shown = shown(server.url)
+        self.endpoint = Endpoint(
+            server.url,
+            context.server,
+            context.timeouts.connect,
+            server.auth is not None or server.headers is not None,
+            context.limits.depth,
+        )
         self._held_open = 0
         """How many streams in a row were left open by the server after their answer."""
         self.got_no_http = False
@@ -127,13 +133,8 @@ class HttpClient:
                 "%s: credentials travel unencrypted to %s, and anybody on the way can read and "
                 "use them; use https://",
                 self.context.server,
-                self.shown,
+                self.endpoint.shown,
             )
-
-    @property
-    def authorized(self) -> bool:
-        """Whether the host gave something to show who is asking."""
-        return self._server.auth is not None or self._server.headers is not None
 
     # ---------------------------------------------------------------- requests
 
@@ -164,7 +165,9 @@ class HttpClient:
             body.rewind()
             if has_default_url and response.status in (301, 308):
                 self.url = target
-        raise ConnectError(f"{self.shown} redirects without end", http_status=response.status)
+        raise ConnectError(
+            f"{self.endpoint.shown} redirects without end", http_status=response.status
+        )
 
     async def finish(self, response: HttpResponse) -> None:
         """Wait for the end of a stream whose answer has come, so that its connection can be used
@@ -189,16 +192,15 @@ class HttpClient:
         except Exception as error:  # noqa: BLE001 - httpx, a closed connection, a host's auth
             self.got_no_http = isinstance(error, httpx.RemoteProtocolError | InvalidHttp)
             if body.begun:
-                raise self.lost(_text_of(error)) from None
-            raise connect_failure(
-                error, self.url, self.context.server, self.context.timeouts.connect
-            ) from (error if is_foreign(error) else None)
+                raise self.endpoint.lost(_text_of(error)) from None
+            failure = self.endpoint.connect_failure(error, self.url)
+            raise failure from (error if is_foreign(error) else None)
         self._last_request = response.request
         self._credentials.note(headers[1], response)
         return self._wrapped(response)
 
     def _wrapped(self, response: httpx.Response) -> HttpResponse:
-        return HttpResponse(response, self.context.limits, self.lost, self.secrets)
+        return HttpResponse(response, self.context.limits, self.endpoint.lost, self.secrets)
 
     def _request(
         self, method: str, url: str, headers: tuple[Headers, Headers], body: RequestBody
@@ -282,28 +284,10 @@ class HttpClient:
         finally:
             await flow.aclose()
 
-    def lost(self, why: str, status: int | None = None) -> ConnectionLost:
-        return ConnectionLost(
-            f"the connection to {self.shown} was lost while the request was under way: {why}; "
-            "it may have run",
-            why=f"the connection to {self.shown} was lost: {why}",
-            http_status=status,
-            server=self.context.server,
-        )
-
     def asked_from_now(self) -> Callable[[], bool]:
         """Tells whether a person was asked since this was called, such as to log in."""
         clock, before, paused = self.clock, self.clock.pauses, self.clock.is_paused
         return lambda: paused or clock.pauses != before
-
-    def not_connected(self) -> ConnectError:
-        """For a request whose time ran out before it could leave."""
-        return ConnectError(
-            f"no connection to {self.shown} was made within the time the request had; nothing "
-            "was sent",
-            server=self.context.server,
-            retryable=True,
-        )
 
     # ------------------------------------------------------------- credentials
 
@@ -383,7 +367,7 @@ class HttpClient:
         if target is None:
             elsewhere = response.mask(shown(location or ""))
             raise ConnectError(
-                f"{self.shown} redirects to {elsewhere!r}, another origin, and "
+                f"{self.endpoint.shown} redirects to {elsewhere!r}, another origin, and "
                 "credentials and messages stay with the one they are meant for; connect to that "
                 "URL if it is the right one",
                 http_status=response.status,

@@ -1,4 +1,7 @@
-"""What an HTTP status other than success means: a JSON-RPC error, if the body is one, else ours.
+"""What went wrong with a request over HTTP, in a sentence that says what to do about it.
+
+Where nothing could be sent, ``Endpoint.connect_failure`` makes it of an exception. Where a response
+came, ``http_error`` says what its status means: a JSON-RPC error, if the body is one, else ours.
 
 2026-07-28 ``basic/transports/streamable-http``: a JSON-RPC error may come on any 4xx or 5xx, and
 is then read as that error. What else comes is told apart by what may have happened: 401 and 403
@@ -9,15 +12,22 @@ the server itself says that it did not do it.
 from __future__ import annotations
 
 import re
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from ..errors import AuthError, ConnectError, McpError, ServerError
+import httpx
+
+from ..errors import AuthError, ConnectError, ConnectionLost, McpError, ServerError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
 from ..protocol.response_headers import Challenge, parse_challenges, what_is_wanted
 from ..runtime.safe_text import safe_text
-from .http_client import HttpClient
+from .http_options import origin_of, shown
 from .http_response import HttpResponse
 
-__all__ = ["NOT_KNOWN", "http_error", "is_passing", "session_is_gone", "session_lost"]
+__all__ = ["NOT_KNOWN", "Endpoint", "http_error", "is_foreign", "is_passing", "session_is_gone"]
 
 NOT_KNOWN = frozenset({400, 404, 405})
 """What a server may answer to what it was not made for: HTTP+SSE is tried after these."""
@@ -35,9 +45,86 @@ _NO_SESSION = re.compile(
 )
 _WANTS_TLS = re.compile(r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS", re.I)
 
+_SELF_SIGNED = (18, 19, 20, 21)
+"""OpenSSL's codes for a certificate whose issuer is not known here (X509_V_ERR_...)."""
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_OTHER_NAME = (62, 64)
+_NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_PASSING = (httpx.TransportError,)
+_LASTING = (httpx.ProtocolError, httpx.UnsupportedProtocol)
+
+
+class Endpoint(NamedTuple):
+    """Where requests go, and what errors have to say of it."""
+
+    url: str
+    server: str
+    """What the host calls it."""
+    connect_seconds: float
+    authorized: bool
+    """Whether the host gave something to show who is asking."""
+    depth: int
+    """See ``Limits.depth``."""
+
+    @property
+    def shown(self) -> str:
+        return shown(self.url)
+
+    def connect_failure(self, error: Exception, url: str) -> ConnectError:
+        """For a request to ``url``, of which nothing has reached the server."""
+        address = shown(url)
+        text, retryable = f"cannot connect to {address}: ", True
+        tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
+        if isinstance(error, httpx.ConnectTimeout | TimeoutError):
+            text += f"no answer within {self.connect_seconds:g} s; is the server running there?"
+        elif tls is not None:
+            text, retryable = text + _tls_advice(tls, url), False
+        elif any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+            host = safe_text(urlsplit(url).hostname or "", 80)
+            text += f"the host name {host!r} cannot be resolved; check the URL"
+        elif isinstance(error, httpx.ConnectError | httpx.PoolTimeout | OSError):
+            text += f"{_text_of(error)}; is the server running there?"
+        elif isinstance(error, httpx.ProxyError):
+            text += f"the proxy of this environment refused: {_text_of(error)}"
+        else:
+            text = (
+                f"the request to {address} could not be sent: {_text_of(error)}; nothing was sent"
+            )
+            retryable = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
+        return ConnectError(text, server=self.server, retryable=retryable)
+
+    def not_connected(self) -> ConnectError:
+        """For a request whose time ran out before it could leave."""
+        return ConnectError(
+            f"no connection to {self.shown} was made within the time the request had; nothing "
+            "was sent",
+            server=self.server,
+            retryable=True,
+        )
+
+    def session_lost(self) -> ConnectError:
+        """For a request that named a session which the server has no longer, or would have."""
+        return ConnectError(
+            f"{self.shown} no longer knows our session; nothing was run, and the next request "
+            "opens a new one",
+            http_status=404,
+            server=self.server,
+            retryable=True,
+        )
+
+    def lost(self, why: str, status: int | None = None) -> ConnectionLost:
+        """For a request that has begun to leave."""
+        return ConnectionLost(
+            f"the connection to {self.shown} was lost while the request was under way: {why}; "
+            "it may have run",
+            why=f"the connection to {self.shown} was lost: {why}",
+            http_status=status,
+            server=self.server,
+        )
+
 
 async def http_error(
-    client: HttpClient, response: HttpResponse, id: Id | None, *, agreed: bool
+    endpoint: Endpoint, response: HttpResponse, id: Id | None, *, agreed: bool
 ) -> ErrorResponse | McpError:
     """What the response means to the request ``id``.
 
@@ -45,21 +132,21 @@ async def http_error(
     """
     body = await response.excerpt()
     await response.aclose()
-    failure = _failure(client, body)
+    failure = _failure(endpoint, body)
     if failure is not None and response.status not in (401, 403):
         failure = response.without_secrets(failure)
         return failure._replace(id=id, status=response.status, retry_after=response.retry_after)
     excerpt = _excerpt(body, response, failure)
-    text = f"{client.shown} answered HTTP {response.status}"
+    text = f"{endpoint.shown} answered HTTP {response.status}"
     if excerpt:
         text += f": {excerpt}"
     if _WANTS_TLS.search(excerpt):
         text += "; use https://"
-    server, status, after = client.context.server, response.status, response.retry_after
+    server, status, after = endpoint.server, response.status, response.retry_after
     if status in (401, 403):
         headers = [response.mask(one) for one in response.headers.get_list("www-authenticate")]
         return AuthError(
-            text + _how_to_authorize(client, status, parse_challenges(headers)),
+            text + _how_to_authorize(endpoint, status, parse_challenges(headers)),
             challenge=", ".join(headers)[:4096] if headers else None,
             http_status=status,
             body_excerpt=excerpt,
@@ -76,7 +163,7 @@ async def http_error(
             retryable=status in (408, 429, 503) or status in _GATEWAY,
         )
     if status in _GATEWAY:
-        return client.lost(f"a gateway answered HTTP {status}", status)
+        return endpoint.lost(f"a gateway answered HTTP {status}", status)
     return ServerError(
         text,
         code=None,
@@ -88,9 +175,9 @@ async def http_error(
     )
 
 
-def _how_to_authorize(client: HttpClient, status: int, challenges: list[Challenge]) -> str:
+def _how_to_authorize(endpoint: Endpoint, status: int, challenges: list[Challenge]) -> str:
     text = f"; it wants {what_is_wanted(challenges)}" if challenges else ""
-    if client.authorized:
+    if endpoint.authorized:
         if status == 403:
             return text
         return f"{text}; what HttpServer(auth=...) or HttpServer(headers=...) gave was not accepted"
@@ -101,7 +188,7 @@ def _how_to_authorize(client: HttpClient, status: int, challenges: list[Challeng
         return f"{text}: give it with HttpServer(url, headers={{'Authorization': '...'}})"
     return (
         f"{text}: log in with HttpServer(url, auth=OAuth()), or, if you have a token already, give "
-        "it with HttpServer(url, auth=BearerToken('...')); both are in mcp_client.auth"
+        "it with HttpServer(url, auth=BearerToken('...')); both are in mcp_endpoint.auth"
     )
 
 
@@ -123,20 +210,9 @@ def session_is_gone(status: int, text: str, code: int | None = None) -> bool:
     return bool(_NO_SESSION.search(text[:2000]))
 
 
-def session_lost(client: HttpClient) -> ConnectError:
-    """For a request that named such a session, or would have."""
-    return ConnectError(
-        f"{client.shown} no longer knows our session; nothing was run, and the next request opens "
-        "a new one",
-        http_status=404,
-        server=client.context.server,
-        retryable=True,
-    )
-
-
-def _failure(client: HttpClient, body: bytes) -> ErrorResponse | None:
+def _failure(endpoint: Endpoint, body: bytes) -> ErrorResponse | None:
     try:
-        messages = parse(body.strip(), client.context.limits.depth)
+        messages = parse(body.strip(), endpoint.depth)
     except InvalidFrame:
         return None
     return next((message for message in messages if type(message) is ErrorResponse), None)
@@ -158,3 +234,47 @@ def _page_advice(status: int) -> str:
     if status in (401, 403, 407):
         return "it is a page for people, perhaps to log in"
     return "this may not be the URL of the MCP endpoint"
+
+
+def is_foreign(error: Exception) -> bool:
+    """Whether it comes from something the host gave, so that its trace tells more."""
+    return not isinstance(error, httpx.HTTPError | httpx.InvalidURL | OSError | TimeoutError)
+
+
+def _tls_advice(error: ssl.SSLError, url: str) -> str:
+    host = safe_text(origin_of(url)[1], 80)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _SELF_SIGNED:
+            return (
+                f"its TLS certificate is not trusted here ({error.verify_message}). If it is your "
+                "own, name its file, or that of its authority, in the environment variable "
+                "SSL_CERT_FILE, or give HttpServer(url, client=httpx.AsyncClient(verify="
+                "ssl.create_default_context(cafile=...)))"
+            )
+        if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
+            return f"its TLS certificate is not valid now ({error.verify_message})"
+        if error.verify_code in _OTHER_NAME:
+            return f"its TLS certificate is not for {host!r}; check the URL"
+        return f"its TLS certificate cannot be verified ({error.verify_message})"
+    code = getattr(error, "reason", None) or ""
+    if any(known in code for known in _NO_TLS):
+        return (
+            "what answers there does not speak TLS; if the server has no certificate, its URL "
+            "begins with http://"
+        )
+    return f"the TLS handshake failed ({safe_text(code or error, 100)})"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _text_of(error: BaseException) -> str:
+    text = safe_text(str(error), 200)
+    if isinstance(error, httpx.HTTPError | OSError):
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

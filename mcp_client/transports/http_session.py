@@ -32,7 +32,7 @@ from ..runtime.event_loop import current
 from .base import AnnouncedSilence, Owner, Received
 from .http_base import receive_by
 from .http_client import HttpClient, RequestBody
-from .http_errors import http_error, is_passing, session_is_gone, session_lost
+from .http_errors import http_error, is_passing, session_is_gone
 from .http_listener import HttpListener, resume_headers
 from .http_options import Headers
 from .http_response import HttpResponse
@@ -76,7 +76,7 @@ class PostedExchange:
             if not self._body.withdraw():
                 raise
             self._task.cancel()
-            raise client.not_connected() from None
+            raise client.endpoint.not_connected() from None
         except anyio.get_cancelled_exc_class():
             if self._body.withdraw():
                 self._session.last_unsent_id = self._inner.id
@@ -126,7 +126,7 @@ class HttpSession:
     ) -> PostedExchange:
         """``stale``: see ``RequestBody.is_stale``."""
         if self.gone:
-            raise session_lost(self.client)
+            raise self.client.endpoint.session_lost()
         # The host's functions are asked in the caller's own task, where its context variables are.
         try:
             with self.client.clock.scope(until) as scope:
@@ -135,7 +135,7 @@ class HttpSession:
             self.last_unsent_id = id
             raise
         if scope.cancelled_caught:
-            raise self.client.not_connected()
+            raise self.client.endpoint.not_connected()
         inner = self._multiplexer.exchange(id)
         own = {**headers, **self.headers}
         body = RequestBody(text.encode("utf-8", "replace"), stale)
@@ -169,12 +169,12 @@ class HttpSession:
                 inner.fail(error)
 
     async def _settle_refused(self, inner: LineExchange, response: HttpResponse) -> None:
-        outcome = await http_error(self.client, response, inner.id, agreed=True)
+        outcome = await http_error(self.client.endpoint, response, inner.id, agreed=True)
         refused = isinstance(outcome, ErrorResponse)
         said = outcome.message if refused else getattr(outcome, "body_excerpt", "")
         if self._id and session_is_gone(response.status, said):
             self._end()
-            inner.fail(session_lost(self.client))
+            inner.fail(self.client.endpoint.session_lost())
         elif isinstance(outcome, ErrorResponse):
             inner.deliver(outcome)
         else:
@@ -245,11 +245,11 @@ class HttpSession:
                 break
         else:
             why = "the id of its last event cannot be sent back"
-        raise self.client.lost(f"its stream ended without the answer, and {why}")
+        raise self.client.endpoint.lost(f"its stream ended without the answer, and {why}")
 
     def _unanswered(self, response: HttpResponse) -> Exception:
         if response.streaming:
-            return self.client.lost("the stream of events ended without the answer")
+            return self.client.endpoint.lost("the stream of events ended without the answer")
         return InvalidFrame("it has no answer to the request in it")
 
     # ----------------------------------------------------------------- reading
@@ -281,7 +281,7 @@ class HttpSession:
                         message = message._replace(id=inner.id)
                     if inner is not None and self._says_session_is_gone(response, message, inner):
                         self._end()
-                        inner.fail(session_lost(self.client))
+                        inner.fail(self.client.endpoint.session_lost())
                         return
                 self._multiplexer.sort(frame, message)
             if inner is not None and inner.settled:
@@ -310,7 +310,7 @@ class HttpSession:
 
     async def aclose(self, within: float, why: str) -> None:
         """End the session on the server too. A server may refuse that (405), or not answer."""
-        self._multiplexer.end(lambda: self.client.lost(why))
+        self._multiplexer.end(lambda: self.client.endpoint.lost(why))
         await self._tasks.aclose(within)
         if self._id is None or self.gone:
             return

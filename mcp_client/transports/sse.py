@@ -66,7 +66,7 @@ class SseTransport(HttpBasedTransport):
             await settled.wait()
         if self._endpoint is None:
             raise self._error or ConnectError(
-                f"{client.shown} sent no endpoint event within {within:g} s",
+                f"{client.endpoint.shown} sent no endpoint event within {within:g} s",
                 server=context.server,
                 retryable=True,
             )
@@ -87,38 +87,36 @@ class SseTransport(HttpBasedTransport):
         finally:
             self._ended = True
             self._error = self._error or ConnectError(
-                f"{client.shown} ended its stream of events before the endpoint event"
+                f"{client.endpoint.shown} ended its stream of events before the endpoint event"
             )
             settled.set()
-            self._multiplexer.end(lambda: client.lost(self._reason))
+            self._multiplexer.end(lambda: client.endpoint.lost(self._reason))
 
     async def _read(self, client: HttpClient, response: HttpResponse, settled: anyio.Event) -> None:
+        shown = client.endpoint.shown
         if not response.ok:
-            error = await http_error(client, response, None, agreed=False)
+            error = await http_error(client.endpoint, response, None, agreed=False)
             if isinstance(error, ErrorResponse):
                 error = ConnectError(
-                    f"{client.shown} answered HTTP {response.status}: "
-                    f"{safe_text(error.message, 200)}",
+                    f"{shown} answered HTTP {response.status}: {safe_text(error.message, 200)}",
                     http_status=response.status,
                 )
             raise error
         if not response.streaming:
             body = await response.excerpt()
-            raise ConnectError(f"what {client.shown} answers to GET is {response.unlike(body)}")
+            raise ConnectError(f"what {shown} answers to GET is {response.unlike(body)}")
         while (event := await response.event()) is not None:
             if event.kind == "endpoint" and self._endpoint is None:
                 location = event.data.decode("utf-8", "replace").strip()
                 self._endpoint = client.same_origin(location)
                 if self._endpoint is None:
                     raise ConnectError(
-                        f"{client.shown} wants messages sent to {safe_text(location, 100)!r}, "
+                        f"{shown} wants messages sent to {safe_text(location, 100)!r}, "
                         "which is of another origin"
                     )
                 settled.set()
             elif self._endpoint is None:
-                raise ConnectError(
-                    f"{client.shown} began its stream with another event than endpoint"
-                )
+                raise ConnectError(f"{shown} began its stream with another event than endpoint")
             elif event.kind == "message":
                 self._take(event.data.strip(), response)
 
@@ -152,7 +150,7 @@ class SseTransport(HttpBasedTransport):
                 # A server that does not even take a message is busy, for all we know.
                 self._note_abandoned(0)
                 if self._agreed and not body.begun:
-                    raise client.not_connected()
+                    raise client.endpoint.not_connected()
                 raise TimeoutError
         except BaseException as error:
             self._multiplexer.forget(inner)
@@ -160,7 +158,7 @@ class SseTransport(HttpBasedTransport):
                 self._note_abandoned(self._abandoned + 1)
             raise
         if self._ended:
-            inner.fail(client.lost(self._reason))
+            inner.fail(client.endpoint.lost(self._reason))
         return SseExchange(self, inner, self._abandoned)
 
     def given_up(self, inner: LineExchange) -> None:
@@ -195,7 +193,7 @@ class SseTransport(HttpBasedTransport):
                 await response.excerpt()
                 return
             id = None if inner is None else inner.id
-            error = await http_error(client, response, id, agreed=self._agreed)
+            error = await http_error(client.endpoint, response, id, agreed=self._agreed)
             if isinstance(error, McpError):
                 raise error
             if inner is not None:
@@ -206,7 +204,7 @@ class SseTransport(HttpBasedTransport):
     async def _end_exchanges(self, client: HttpClient, within: float) -> None:
         self._ended = True
         self._reason = self.closed_because
-        self._multiplexer.end(lambda: client.lost(self._reason))
+        self._multiplexer.end(lambda: client.endpoint.lost(self._reason))
 
 
 class SseExchange:
