@@ -301,7 +301,7 @@ def _gemini_lists(reading: Reading) -> tuple[list[Any] | None, list[Any]]:
 
 def _read_inputs(reading: Reading) -> None:
     """What the file says of its inputs: a default counts where no value was given."""
-    if "input" not in reading.program.syntax.kinds:
+    if "input" not in reading.program.syntax:
         return
     top = reading.document.value
     given = top.get(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..approval.start_request import Scope
-from .config_values import BRACED, DOLLAR, NO_SYNTAX, Syntax
+from .config_values import Syntax
 
 __all__ = ["OWN", "PROGRAMS", "ConfigFile", "Program", "Scope", "find_configs"]
 
@@ -34,7 +34,7 @@ class Program:
     """The program's name of a field, and ours; "" for one that has no effect here."""
     servers: str = "mcpServers"
     """The member that holds the servers."""
-    syntax: Syntax = NO_SYNTAX
+    syntax: Syntax = frozenset()
     lenient: frozenset[str] = frozenset()
     """What its JSON may have that JSON has not: see ``config_text``."""
     toml: bool = False
@@ -58,7 +58,7 @@ def as_ours(*names: str) -> dict[str, str]:
 _STDIO = {**as_ours("type", "command", "args", "env"), OWN: "own"}
 _COMMON = {**_STDIO, **as_ours("url", "headers", "disabled")}
 _CURSOR = {**_COMMON, "envFile": "env_file", "auth": "oauth"}
-_EDITOR = Syntax(kinds=frozenset({"env"}), folders=True)
+_EDITOR = frozenset({"env", "folders"})
 _LENIENT = frozenset({"comments", "trailing commas"})
 
 PROGRAMS: Mapping[str, Program] = {
@@ -80,7 +80,7 @@ PROGRAMS: Mapping[str, Program] = {
             "oauth": "oauth",
             "alwaysLoad": "",
         },
-        syntax=BRACED,
+        syntax=frozenset({"braced"}),
         file_names=(".mcp.json", ".claude.json"),
         in_project=".mcp.json",
         of_user=("{home}/.claude.json",),
@@ -96,7 +96,7 @@ PROGRAMS: Mapping[str, Program] = {
             **dict.fromkeys(("sandbox", "dev", "gallery", "version"), ""),
         },
         servers="servers",
-        syntax=Syntax(kinds=frozenset({"env", "input"}), folders=True),
+        syntax=_EDITOR | {"input"},
         lenient=_LENIENT,
         folder=".vscode",
         in_project=".vscode/mcp.json",
@@ -125,7 +125,7 @@ PROGRAMS: Mapping[str, Program] = {
         "Windsurf",
         "windsurf",
         {"serverUrl": "url", **_COMMON, "disabledTools": "exclude"},
-        syntax=Syntax(kinds=frozenset({"env", "file"})),
+        syntax=frozenset({"env", "file"}),
         file_names=("mcp_config.json",),
         of_user=("{home}/.codeium/windsurf/mcp_config.json", "{home}/.codeium/mcp_config.json"),
     ),
@@ -141,7 +141,7 @@ PROGRAMS: Mapping[str, Program] = {
             "excludeTools": "exclude",
             "authProviderType": "auth_provider",
         },
-        syntax=DOLLAR,
+        syntax=frozenset({"braced", "bare"}),
         lenient=frozenset({"comments"}),
         shared=True,
         folder=".gemini",
@@ -183,7 +183,7 @@ PROGRAMS: Mapping[str, Program] = {
             "timeout": "timeout_ms",
             "title": "",
         },
-        syntax=Syntax(braced=True, kinds=frozenset({"env", "input"}), folders=True),
+        syntax=_EDITOR | {"input", "braced"},
         lenient=_LENIENT,
         in_project="mcp.json",
         of_user=("{config}/mcp-client/mcp.json",),

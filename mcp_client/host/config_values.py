@@ -20,11 +20,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..runtime.safe_text import safe_text
 
-__all__ = ["BRACED", "DOLLAR", "NO_SYNTAX", "Expanded", "Syntax", "Unset", "Variables", "expand"]
+__all__ = ["Expanded", "Files", "Syntax", "Unset", "Variables", "expand"]
 
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _WITH_DEFAULT = re.compile(rf"({_VARIABLE})(?::-(.*))?", re.DOTALL)
@@ -50,31 +50,12 @@ class Expanded(NamedTuple):
         return f"<Expanded, {len(self.used)} references>"
 
 
-@dataclass(frozen=True, slots=True)
-class Syntax:
-    """How a program writes a reference."""
+Syntax: TypeAlias = frozenset[str]
+"""What a program knows as a reference: "braced", ``${NAME}`` and ``${NAME:-default}`` for variables
+of the environment; "bare", ``$NAME``; "env", "input" and "file", ``${kind:name}``; "folders",
+``${workspaceFolder}``, ``${userHome}`` and the like."""
 
-    braced: bool = False
-    """``${NAME}`` and ``${NAME:-default}`` for variables of the environment."""
-    bare: bool = False
-    """``$NAME``, too."""
-    kinds: frozenset[str] = frozenset()
-    """Of ``${kind:name}``: "env", "input", "file"."""
-    folders: bool = False
-    """``${workspaceFolder}``, ``${userHome}`` and the like."""
-
-    @property
-    def pattern(self) -> re.Pattern[str] | None:
-        if not (self.braced or self.kinds or self.folders):
-            return None
-        return _BARE_TOO if self.bare else _BRACES
-
-
-_BRACES = re.compile(r"\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
-_BARE_TOO = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare>{_VARIABLE})")
-NO_SYNTAX = Syntax()
-BRACED = Syntax(braced=True)
-DOLLAR = Syntax(braced=True, bare=True)
+_REFERENCE = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare>{_VARIABLE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +114,16 @@ def expand(
 
     ``shows_files``: the content of a file is ``shown``, for a word of a command.
     """
-    pattern = syntax.pattern
-    if pattern is None or "$" not in text:
+    if not syntax:
         return Expanded(text, text)
     used: list[str] = []
     values: list[str] = []
     shown: list[str] = []
     files: list[tuple[str, str]] = []
     at = 0
-    for match in pattern.finditer(text):
+    for match in _REFERENCE.finditer(text):
+        if match["bare"] and "bare" not in syntax:
+            continue
         between = text[at : match.start()]
         value, name = _reference(match, syntax, variables)
         is_shown = name is None
@@ -163,18 +145,17 @@ def _reference(
     """The value, and the name of what brought it: None for what the file itself says."""
     if match["open"]:
         raise Unset("a reference '${' does not end, or has another one in it: write them apart")
-    bare = match.groupdict().get("bare")
-    if bare is not None:
-        return variables.variable(bare), bare
+    if match["bare"]:
+        return variables.variable(match["bare"]), match["bare"]
     body: str = match["body"]
-    if syntax.folders and (value := variables.named(body)) is not None:
+    if "folders" in syntax and (value := variables.named(body)) is not None:
         return value, None
     kind, colon, name = body.partition(":")
-    if colon and kind in syntax.kinds and name:
+    if colon and kind in syntax and kind in _SOURCES and name:
         if kind == "input" and name not in variables.inputs and name in variables.defaults:
             return variables.defaults[name], None
         return _SOURCES[kind](variables, name), name if kind == "env" else body
-    found = _WITH_DEFAULT.fullmatch(body) if syntax.braced else None
+    found = _WITH_DEFAULT.fullmatch(body) if "braced" in syntax else None
     if found is not None:
         if found[2] is not None and found[1] not in variables.environ:
             return found[2], None

@@ -10,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.host.config_values import (
-    BRACED,
-    DOLLAR,
-    NO_SYNTAX,
     Syntax,
     Unset,
     Variables,
@@ -20,8 +17,11 @@ from mcp_client.host.config_values import (
 )
 from tests.properties import examples
 
-EDITOR = Syntax(kinds=frozenset({"env", "input"}), folders=True)
-FILES = Syntax(kinds=frozenset({"env", "file"}))
+NO_SYNTAX: Syntax = frozenset()
+BRACED = frozenset({"braced"})
+DOLLAR = frozenset({"braced", "bare"})
+EDITOR = frozenset({"env", "input", "folders"})
+FILES = frozenset({"env", "file"})
 
 
 def variables(folder: Path = Path("/srv/project"), **environ: str) -> Variables:
