@@ -128,13 +128,11 @@ PURE = [
     or path.relative_to(ROOT).as_posix()
     in {
         "adapters/definitions.py",
-        "adapters/error_text.py",
+        "adapters/answers.py",
         "adapters/model_calls.py",
         "adapters/naming.py",
-        "adapters/rendering.py",
         "adapters/schema_inlining.py",
         "adapters/schema_merging.py",
-        "adapters/schema_notes.py",
         "adapters/schema_subset.py",
         "adapters/tool_search.py",
         "approval/constraints.py",

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..catalog.tool import Tool
+from .answers import Answer, Media
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, member, typed_entries, unusable
-from .rendering import Media
 from .schema_subset import Profile
-from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
+from .toolset import declared
 
 __all__ = ["Toolset", "toolset"]
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..protocol.schema_walk import Role, walk
-from .schema_inlining import inline
+from .schema_inlining import Effect, Notes, inline
 from .schema_merging import is_of, object_root, type_of_value, types_of
-from .schema_notes import Effect, Notes
 from .schema_subset import EMPTY_ITEMS, OPTIONAL, Profile, Unsuitable, subset
 
 __all__ = ["Definition", "Dialect", "Restoration"]

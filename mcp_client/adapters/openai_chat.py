@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..catalog.tool import Tool
+from .answers import Answer
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, listed, member, typed_entries, unusable
 from .schema_subset import Profile
-from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
+from .toolset import declared
 
 __all__ = ["OPENAI", "Toolset", "toolset"]
 

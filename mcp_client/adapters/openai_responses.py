@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..catalog.tool import Tool
+from .answers import Answer, Media
 from .definitions import Definition
 from .model_calls import RawCall, has, member, typed_entries, unusable
 from .openai_chat import OPENAI
-from .rendering import Media
-from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
+from .toolset import declared
 
 __all__ = ["Toolset", "toolset"]
 

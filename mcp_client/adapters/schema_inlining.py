@@ -11,8 +11,9 @@ Older dialects are written in the newest one: lists of ``items`` become ``prefix
 leads back to a schema around it is cut, and what stands there accepts any value, or any of the
 same type.
 
-Members whose names a provider refuses are renamed everywhere. What speaks of names by pattern would
-mean other members then, and is left out.
+Every change on the way is noted, with its place and with what it does to the set of accepted values
+(``Notes``). Members whose names a provider refuses are renamed everywhere. What speaks of names by
+pattern would mean other members then, and is left out.
 
 Servers are hostile: a schema of a kilobyte can refer to itself in a way that would fill the memory
 when inlined. Depth and number of subschemas are limited, and what exceeds them is cut as well.
@@ -22,16 +23,19 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urljoin
 
-from ..protocol.json_pointer import parse, resolve
+from ..protocol.json_pointer import parse, pointer, resolve
 from ..protocol.schema_walk import walk
 from ..runtime.safe_text import safe_text
 from .naming import legal_members
-from .schema_notes import Effect, Notes, Path
 
-__all__ = ["ANNOTATIONS", "TYPES", "clean_data", "clean_text", "inline"]
+__all__ = ["ANNOTATIONS", "TYPES", "Effect", "Notes", "Path", "clean_data", "clean_text", "inline"]
+
+Path: TypeAlias = tuple[str, ...]
+"""Steps from the root of the schema: keywords, names of properties, and indices."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 ANNOTATIONS = frozenset(
@@ -69,7 +73,57 @@ _MAX_LEVELS = 40
 _MAX_SCHEMAS = 3_000
 _MAX_TEXT_CHARS = 20_000
 _HUGE = 10.0**300
+_MAX_PATHS = 4
+_MAX_PATH_CHARS = 120
 _CUT = "a part that is nested too deep or too large is cut"
+
+
+class Effect(Enum):
+    """What a change does to the set of accepted values."""
+
+    NONE = ""
+    ACCEPTS_MORE = "; the model's schema accepts more than the tool's"
+    REFUSES_MORE = "; the model's schema refuses more than the tool's"
+
+
+class Notes:
+    """The changes to one schema. ``widened`` counts those after which more is accepted."""
+
+    __slots__ = ("_found", "widened")
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Effect], list[Path]] = {}
+        self.widened = 0
+
+    def add(self, what: str, path: Path, effect: Effect = Effect.NONE) -> None:
+        """``what`` is a clause such as "'pattern' is moved to the description"."""
+        if effect is Effect.ACCEPTS_MORE:
+            self.widened += 1
+        self._found.setdefault((what, effect), []).append(path)
+
+    def not_merged(self, keywords: list[str], path: Path) -> None:
+        """``keywords`` were lost where schemas became one."""
+        for keyword in dict.fromkeys(keywords):
+            what = f"'{keyword}' is not kept where schemas are merged"
+            self.add(what, path, Effect.ACCEPTS_MORE)
+
+    def sentences(self) -> tuple[str, ...]:
+        """One for each kind of change, with the places where it was made; safe to show."""
+        return tuple(
+            f"{safe_text(what, 400)}{_where(paths)}{effect.value}"
+            for (what, effect), paths in self._found.items()
+        )
+
+
+def _where(paths: list[Path]) -> str:
+    unique = list(dict.fromkeys(paths))
+    if unique == [()]:
+        return ""
+    shown = ", ".join(
+        safe_text(pointer(path), _MAX_PATH_CHARS) or "the root" for path in unique[:_MAX_PATHS]
+    )
+    left = len(unique) - _MAX_PATHS
+    return f" at {shown} and {left} more places" if left > 0 else f" at {shown}"
 
 
 def inline(

@@ -16,8 +16,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from .schema_inlining import ANNOTATIONS
-from .schema_notes import Effect, Notes
+from .schema_inlining import ANNOTATIONS, Effect, Notes
 
 __all__ = [
     "both",

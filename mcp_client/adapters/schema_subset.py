@@ -18,8 +18,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from .schema_inlining import Effect, Notes, Path
 from .schema_merging import both, described, is_never, is_of, type_of_value, types_of
-from .schema_notes import Effect, Notes, Path
 
 __all__ = ["EMPTY_ITEMS", "OPTIONAL", "Profile", "Unsuitable", "subset"]
 

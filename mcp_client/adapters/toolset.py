@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast, overload
 
 import anyio
@@ -24,15 +23,14 @@ from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
 from ..runtime.safe_text import safe_text
+from .answers import FAILED_HERE, Answer, MediaTypes, Part, explain, rendered, shortened
 from .definitions import Definition, Dialect
-from .error_text import FAILED_HERE, explain
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .naming import legal_names
-from .rendering import Media, MediaTypes, Part, rendered, shortened
 from .schema_inlining import clean_text
 from .tool_search import CALL, ToolSearch
 
-__all__ = ["Answer", "BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
+__all__ = ["BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
 
 _log = logging.getLogger("mcp_client")
 _MAX_CHARS = 100_000
@@ -58,28 +56,6 @@ class BlockingTarget(Protocol):
     """A ``Session`` or ``Host`` of ``mcp_client.sync``."""
 
     def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to one call, before it has the provider's shape."""
-
-    call: ModelCall
-    """What it answers."""
-    parts: tuple[Part, ...]
-    """The first is a text."""
-    is_error: bool
-    """Whether the call failed, or was not made."""
-
-    @property
-    def text(self) -> str:
-        """All its texts, a line each."""
-        return "\n".join(part for part in self.parts if isinstance(part, str))
-
-    @property
-    def media(self) -> Iterator[Media]:
-        """Its images and sounds."""
-        return (part for part in self.parts if isinstance(part, Media))
 
 
 class Toolset:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Finding, ServerError, ToolResult
-from mcp_client.adapters.rendering import Media, Part, shortened
+from mcp_client.adapters.answers import Media, Part, shortened
 from mcp_client.runtime.keyed_digest import end_mark
 from tests.adapters.marks import MARKED, unmarked
 from tests.adapters.schemas import tool_of

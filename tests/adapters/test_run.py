@@ -337,6 +337,7 @@ async def test_an_unexpected_exception_is_an_answer_without_its_text(
 async def test_why_there_was_no_decision_is_for_the_host_and_not_for_the_model(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "mcp_client")
     reason = "the approval hook gave no answer (it raised OSError)"
     text = await tried(CallDenied(reason, reason=reason, server="desk", tool="echo"))
     assert "no decision was given" in text
