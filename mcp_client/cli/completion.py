@@ -139,13 +139,10 @@ Names: TypeAlias = Callable[[str, "str | None"], Known]
 
 async def completion(options: argparse.Namespace) -> int:
     """Print the script of a shell."""
-    from .output import print_json, print_text
+    from .output import print_answer
 
-    text = _SCRIPTS[options.shell]
-    if options.json:
-        print_json({"script": text})
-    else:
-        print_text(text.rstrip("\n"), whole=True)
+    script = _SCRIPTS[options.shell]
+    print_answer(options, {"script": script}, script.rstrip("\n"))
     return DONE
 
 

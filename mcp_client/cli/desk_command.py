@@ -22,7 +22,7 @@ from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock
 from ..runtime.folder import CLOSED_IN_CHILDREN, NO_WAIT
 from .exits import UsageError
-from .output import note, print_json, print_text
+from .output import note, print_answer
 
 if TYPE_CHECKING:
     from ..state import FileState
@@ -44,10 +44,7 @@ async def desk(options: argparse.Namespace) -> int:
     state = state_of(options)
     async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
         with _known_to_commands(state.path):
-            if options.json:
-                print_json({"url": page.url})
-            else:
-                print_text(page.url)
+            print_answer(options, {"url": page.url}, page.url)
             sys.stdout.flush()
             note("the address lets in once; Ctrl-C ends the page")
             await anyio.sleep_forever()

@@ -1,18 +1,4 @@
-"""How the command ends: exit codes, and errors in words or as JSON.
-
-====  ==============================================================================
-0     done
-1     the tool reported an error; of ``audit verify`` and ``pins``: something was changed
-2     usage: wrong arguments or options, nothing was done
-3     refused: no approval, or a server of a project's config file without a yes
-4     no such tool, resource, prompt or server
-5     cannot connect
-6     login needed, or credentials refused
-7     timeout, or the outcome is unknown: the tool may have run
-8     the server broke the protocol, or answered with an error
-130   interrupted
-====  ==============================================================================
-"""
+"""How the command ends: exit codes, and errors in words or as JSON."""
 
 from __future__ import annotations
 
@@ -43,6 +29,7 @@ from ..errors import (
 __all__ = [
     "CANNOT_CONNECT",
     "DONE",
+    "EXIT_CODES",
     "INTERRUPTED",
     "LOGIN_NEEDED",
     "NOT_FOUND",
@@ -57,6 +44,19 @@ __all__ = [
     "exit_code",
 ]
 
+EXIT_CODES = """\
+exit codes:
+  0    done
+  1    the tool reported an error; a log, or tools, are not what they were
+  2    usage: nothing was done
+  3    refused: no approval, or a config file's server was not confirmed
+  4    no such tool, resource, prompt or server
+  5    cannot connect
+  6    login needed, or credentials refused
+  7    timeout, or the outcome is unknown
+  8    the server broke the protocol, or answered with an error
+  130  interrupted
+"""
 DONE, TOOL_FAILED, USAGE, REFUSED, NOT_FOUND, CANNOT_CONNECT = range(6)
 LOGIN_NEEDED, OUTCOME_UNKNOWN, SERVER_ERROR = 6, 7, 8
 INTERRUPTED = 130

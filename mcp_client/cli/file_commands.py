@@ -16,7 +16,7 @@ from ..audit.hash_chain import opened_files
 from ..errors import AuditError, ConfigError, NotFound
 from ..runtime.safe_text import near, safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
-from .output import note, print_json, print_table, print_text
+from .output import note, print_answer, print_json, print_table, print_text
 from .session import decisions_of, open_session
 from .target import configs_of
 
@@ -37,10 +37,8 @@ async def stubs(options: argparse.Namespace) -> int:
 
     async with open_session(options) as session:
         text = generate(await session.list_tools())
-    if options.json:
-        print_json({"stubs": text})
-    elif options.output is None:
-        print_text(text.rstrip("\n"), whole=True)
+    if options.json or options.output is None:
+        print_answer(options, {"stubs": text}, text.rstrip("\n"))
     if options.output is None:
         return DONE
     try:
@@ -68,10 +66,7 @@ def _verify(options: argparse.Namespace) -> int:
         found = verify_audit(options.file, key=key, noted=options.noted)
     except AuditError as error:
         document = {"intact": False, "path": error.path, "line": error.line, "reason": error.reason}
-        if options.json:
-            print_json(document)
-        else:
-            print_text(f"not intact: {error}")
+        print_answer(options, document, f"not intact: {error}")
         return TOOL_FAILED
     unfinished = [f"{call.server}/{call.tool} at {call.time}" for call in found.open_calls]
     if options.json:
@@ -228,10 +223,7 @@ def _revoke(store: Decisions, options: argparse.Namespace) -> int:
         raise UsageError("decisions revoke: say which with ID, --kind, --server or --all")
     if not count:
         raise NotFound("decision not found: 'decisions list' shows all")
-    if options.json:
-        print_json({"revoked": count})
-    else:
-        print_text(f"revoked: {count}")
+    print_answer(options, {"revoked": count}, f"revoked: {count}")
     return DONE
 
 

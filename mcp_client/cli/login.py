@@ -17,7 +17,7 @@ from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..transports.http import HttpServer
 from .exits import DONE, UsageError
-from .output import note, print_json, print_text
+from .output import note, print_answer
 
 __all__ = ["login", "logout", "with_login"]
 
@@ -48,10 +48,8 @@ async def login(options: argparse.Namespace) -> int:
         if "tools" in session.capabilities:
             await session.list_tools()  # some servers want the login only then
     kept = await _is_kept(store, server.url)
-    if options.json:
-        print_json({"loggedIn": kept})
-    else:
-        print_text(f"logged in; the tokens are in {store.path}" if kept else "no login is needed")
+    text = f"logged in; the tokens are in {store.path}" if kept else "no login is needed"
+    print_answer(options, {"loggedIn": kept}, text)
     return DONE
 
 
@@ -61,10 +59,8 @@ async def logout(options: argparse.Namespace) -> int:
     if not await _is_kept(store, url):
         raise NotFound("no login is kept for this URL")
     revoked = await OAuth(store=store).logout(url)
-    if options.json:
-        print_json({"loggedOut": True, "revoked": revoked})
-    else:
-        print_text("logged out" if revoked else "logged out; the server did not confirm it")
+    text = "logged out" if revoked else "logged out; the server did not confirm it"
+    print_answer(options, {"loggedOut": True, "revoked": revoked}, text)
     return DONE
 
 

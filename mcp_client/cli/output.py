@@ -32,6 +32,7 @@ __all__ = [
     "Progress",
     "log_to_stderr",
     "note",
+    "print_answer",
     "print_content",
     "print_contents",
     "print_json",
@@ -70,6 +71,14 @@ def print_text(text: str, *, whole: bool = False) -> None:
         text = safe_text(text, 1_000_000 if whole else 100_000, lines=True)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding))
+
+
+def print_answer(options: argparse.Namespace, document: Any, text: str) -> None:
+    """What a command found out: the JSON document where ``--json`` asks for one, else the text."""
+    if options.json:
+        print_json(document)
+    else:
+        print_text(text, whole=True)
 
 
 def print_parts(*parts: tuple[str, str]) -> None:

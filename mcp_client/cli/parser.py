@@ -10,24 +10,13 @@ from typing import Any, NoReturn
 
 from .._version import __version__
 from ..runtime.safe_text import near, safe_text
+from .exits import EXIT_CODES, UsageError
 
 __all__ = ["commands", "parsed", "session_options"]
 
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
 _OR = "or file:PATH, or keyring:SERVICE/USER"
-_EXITS = """\
-exit codes:
-  0    done
-  1    the tool reported an error; a log, or tools, are not what they were
-  2    usage: nothing was done
-  3    refused: no approval, or a config file's server was not confirmed
-  4    no such tool, resource, prompt or server
-  5    cannot connect
-  6    login needed, or credentials refused
-  7    timeout, or the outcome is unknown
-  8    the server broke the protocol, or answered with an error
-  130  interrupted
-
+_OUTPUT = """\
 Output is plain in a pipe, with NO_COLOR set, and without the extra 'cli' (styles, tables, pictures,
 and history and completion in 'shell').
 """
@@ -37,8 +26,6 @@ class _Parser(argparse.ArgumentParser):
     """Raises ``UsageError``, so that a mistake is reported like any other error."""
 
     def error(self, message: str) -> NoReturn:
-        from .exits import UsageError
-
         raise UsageError(f"{message} (see '{self.prog} --help')")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -102,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="mcp-client",
         description="Tools, resources and prompts of MCP servers from a shell.",
         allow_abbrev=False,
-        epilog=_EXITS,
+        epilog=f"{EXIT_CODES}\n{_OUTPUT}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"mcp-client {__version__}")
