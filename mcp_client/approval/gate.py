@@ -17,6 +17,7 @@ operations, and show the inputs before calling.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from ..errors import CallPending, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread, invoke_hook, is_async
 from ..runtime.event_loop import being_cancelled, cancel_requests
+from ..runtime.limits import seconds_text
 from ..runtime.safe_text import safe_text
 from .decision import (
     IN_PLACE,
@@ -123,22 +125,27 @@ class Gate:
         self._failures: set[tuple[str, str]] = set()
 
     async def decide(
-        self, request: R, once: OneCallApproval | None = None, check: Check[R] | None = None
+        self,
+        request: R,
+        once: OneCallApproval | None = None,
+        check: Check[R] | None = None,
+        seconds: float = math.inf,
     ) -> Verdict[R]:
         """The yes to ``request``, or to the call the approver made of it. Raises what
         ``request.refusal`` gives, and ``CallPending`` and ``ConfigError`` where the hook does.
 
         ``once`` keeps a yes to this one call, for when the same call has to be made again.
         ``check`` gives an edited call with what is found about it: the approver sees that first. It
-        may raise.
+        may raise. ``seconds`` is the time for an answer, where that is less than the gate's own.
         """
+        seconds = min(seconds, self._seconds)
         answer, who = self._at_once(request, once)
         waited = answer is None
         if waited:
-            answer, who = await self._wait(request)
+            answer, who = await self._wait(request, seconds)
         approved = request
         if type(answer) is Allow and answer.arguments is not None:
-            approved, answer = await self._edit(request, answer, who, check)
+            approved, answer = await self._edit(request, answer, who, check, seconds)
         if type(answer) is not Allow:
             self._refuse(request, answer, who)
         if not waited and answer.remember is None and answer.by is None:
@@ -188,12 +195,12 @@ class Gate:
             raise self._failed(request, who, error) from error
         return answer, who
 
-    async def _wait(self, request: ApprovalRequest) -> tuple[Any, str]:
+    async def _wait(self, request: ApprovalRequest, seconds: float) -> tuple[Any, str]:
         """The answer from the file of answers or the hook, and which of the two gave it."""
         who = "memory"
         before = cancel_requests()
         try:
-            with self._question() as question:
+            with self._question(seconds) as question:
                 answer: Any = await self.recall(request) if self.memory.waits else None
                 if answer is None:
                     who = "the approval hook"
@@ -212,9 +219,9 @@ class Gate:
         return answer, who
 
     @contextmanager
-    def _question(self) -> Iterator[Question]:
+    def _question(self, seconds: float) -> Iterator[Question]:
         """The approval timeout, over everything that is waited for inside."""
-        with anyio.move_on_after(self._seconds) as scope:
+        with anyio.move_on_after(seconds) as scope:
             question = Question(self, scope)
             self._questions.add(question)
             try:
@@ -226,7 +233,7 @@ class Gate:
                 self._questions.discard(question)
         # A hook that holds up the event loop answers before its cancellation comes.
         if scope.cancelled_caught or anyio.current_time() >= scope.deadline:
-            raise _Closed if question.closed else _NoAnswer
+            raise _Closed if question.closed else _NoAnswer(seconds)
 
     async def _ask(self, question: Question, request: Any) -> Any:
         if question.is_nested:
@@ -242,7 +249,7 @@ class Gate:
     # ------------------------------------------------------------------ editing
 
     async def _edit(
-        self, request: R, answer: Any, who: str, check: Check[R] | None
+        self, request: R, answer: Any, who: str, check: Check[R] | None, seconds: float
     ) -> tuple[R, Any]:
         """The call as the approver edited it, and the answer to it.
 
@@ -258,7 +265,7 @@ class Gate:
             if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):
                 return edited, answer
             shown = edited
-            answer, who = await self._wait(edited)
+            answer, who = await self._wait(edited, seconds)
             if type(answer) is not Allow or answer.arguments is None:
                 return edited, answer
         reason = f"the approver edited the arguments {_MAX_EDITS} times, and each has findings"
@@ -317,8 +324,8 @@ class Gate:
 
     def _failure_reason(self, error: BaseException) -> str:
         match error:
-            case _NoAnswer():
-                return f"none within {self._seconds:g} s, Timeouts(approval=...)"
+            case _NoAnswer(args=(seconds,)):
+                return f"none within {seconds_text(seconds)}, Timeouts(approval=...)"
             case _Closed():
                 return "the session was closed"
             case _Nested():

@@ -24,7 +24,6 @@ from ..connection.cancellation import stop_if_cancelled
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
-from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..runtime.watch import Watch
 from ..session.session import Session
@@ -81,6 +80,7 @@ class Host(LibraryOfHost):
             raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
         naming, required = options.pop("naming", "prefix"), options.pop("required", ())
         self._options = SharedOptions(options)
+        self._limits = self._options.limits
         self._events = StatusEvents()
         self._servers: dict[str, HostedServer] = {}
         self._names = Names(naming_of(naming), authority=self._authority)
@@ -209,10 +209,6 @@ class Host(LibraryOfHost):
     def _authority(self, server: str) -> str | None:
         known = self._servers.get(server)
         return None if known is None else known.authority
-
-    @property
-    def _limits(self) -> Limits:
-        return self._options.limits
 
     def _set_start_gate(self, name: str, gate: StartGate) -> None:
         """Before entering: ``gate`` is asked before the server is started for the first time."""

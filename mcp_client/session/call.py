@@ -52,7 +52,6 @@ from ..protocol.canonical_json import object_of
 from ..protocol.era import Complete, InputRequired, Reading
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
-from ..runtime.limits import seconds_text
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState, InForce, changes, is_task, not_fetched, not_for, was_out_of_date
@@ -179,8 +178,7 @@ class Caller:
             frozen = await self._freeze(call, now)
             if call.entry is not None:
                 await call.entry.open(frozen)
-            in_time = call.timeouts.approval < self._timeouts.approval
-            approved = await (self._approve_in_time if in_time else self._approve)(call, frozen)
+            approved = await self._approve(call, frozen)
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             while True:
@@ -297,7 +295,8 @@ class Caller:
             self._pins._check_policy(frozen.tool)
         if call.entry is not None:
             call.entry.asking()
-        deciding = self._gate.decide(frozen, call.once, partial(self._check_edit, call))
+        check, seconds = partial(self._check_edit, call), call.timeouts.approval
+        deciding = self._gate.decide(frozen, call.once, check, seconds)
         if call.span is None:
             verdict = await deciding
         else:
@@ -315,14 +314,6 @@ class Caller:
             )
         return Approved(approved)
 
-    async def _approve_in_time(self, call: CallState, frozen: ToolCall) -> Approved:
-        """``_approve``, where the call may allow less time for it than the session."""
-        seconds = min(call.timeouts.approval, self._timeouts.approval)
-        with anyio.move_on_after(seconds):
-            return await self._approve(call, frozen)
-        reason = f"none within {seconds_text(seconds)}, Timeouts(approval=...)"
-        raise CallDenied(f"the approval hook gave no answer ({reason})", reason=reason)
-
     async def _approve_changed(
         self, call: CallState, then: InForce, approved: Approved
     ) -> tuple[InForce, Approved]:
@@ -337,7 +328,7 @@ class Caller:
             frozen = await self._freeze(call, now)
             if call.entry is not None:
                 call.entry.changed(frozen)
-            approved = await self._approve_in_time(call, frozen)
+            approved = await self._approve(call, frozen)
             if not self._may_have_changed(now):
                 return now, approved
             then = now
