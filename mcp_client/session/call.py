@@ -148,12 +148,17 @@ class Caller:
             await stop_if_cancelled(None, call.cancel_requests)
         raise self._cancelled(call, token)
 
-    async def _run(self, call: CallState) -> ToolResult | None:
-        if "opentelemetry.trace" in sys.modules and call.span is None:
-            with call_span(call.name) as call.span:
-                result = await self._run(call)
-                call.span.done(result is not None and result.is_error)
-                return result
+    def _run(self, call: CallState) -> Coroutine[Any, Any, ToolResult | None]:
+        traced = "opentelemetry.trace" in sys.modules
+        return self._traced(call) if traced else self._attempts(call)
+
+    async def _traced(self, call: CallState) -> ToolResult | None:
+        with call_span(call.name) as call.span:
+            result = await self._attempts(call)
+            call.span.done(result is not None and result.is_error)
+            return result
+
+    async def _attempts(self, call: CallState) -> ToolResult | None:
         while True:
             try:
                 return await self._attempt(call)
@@ -189,7 +194,7 @@ class Caller:
                     if call.logins > _MAX_LOGINS:
                         raise
                 now, approved = await self._approve_changed(call, now, approved)
-            if raw is None:
+            if raw is None:  # a task is handed over
                 call.ending = self._ending(call, approved, now)
                 return None
             result = await self._checked(call, approved, raw)
