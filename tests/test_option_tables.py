@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -30,6 +31,8 @@ from mcp_client import (
 )
 from mcp_client.adapters import anthropic
 from mcp_client.adapters.toolset import Toolset
+from mcp_client.cli.parser import parsed
+from mcp_client.cli.session import options_of
 from mcp_client.connection.call_options import CallOptions, ReadOptions
 from mcp_client.extensions.apps import App
 from mcp_client.host.options import HostOptions
@@ -270,6 +273,18 @@ OF_THE_HOST_ALONE = {
 }
 """Options of ``connect`` that one server of a host does not set: what is kept and written for all
 its servers is made once, and the name is the key."""
+FOR_PROGRAMS = {
+    "name",
+    "audit_failure",
+    "redaction",
+    "limits",
+    "validation",
+    "argument_validation",
+    "client_info",
+    "extensions",
+    "retry",
+}
+"""Options of ``connect`` that no word of the command line sets."""
 OF_A_SERVER_CONFIG = {"server", "include", "exclude", "enabled", "lazy", "description"}
 
 
@@ -295,6 +310,13 @@ class TestTheOptionsOfASession:
                 options.VAR_KEYWORD,
                 "Unpack[HostOptions]",
             )
+
+    def test_the_shell_has_a_word_for_each_but_those_for_programs(self) -> None:
+        words = vars(parsed(["tools", "https://one.example"]))
+        asked = options_of(Namespace(**{**words, "terminal": True}))
+        assert set(asked) <= set(OPTIONS)
+        in_shell = set(asked) | ({"revision", "record", "state"} & set(words))
+        assert in_shell == set(OPTIONS) - FOR_PROGRAMS
 
     def test_help_has_a_word_on_each(self) -> None:
         for text, names in (
