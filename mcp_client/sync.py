@@ -225,7 +225,7 @@ class Session(_Blocking[AsyncSession]):
     complete = _waits(AsyncSession.complete)
     set_log_level = _waits(AsyncSession.set_log_level)
     roots_changed = _waits(AsyncSession.roots_changed)
-    elicitation_completed = _waits(AsyncSession.elicitation_completed)
+    wait_for_elicitation = _waits(AsyncSession.wait_for_elicitation)
     list_skills = _waits(AsyncSession.list_skills)
     load_skill = _loads(AsyncSession.load_skill)
     ping = _waits(AsyncSession.ping)

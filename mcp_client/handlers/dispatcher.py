@@ -399,7 +399,7 @@ class Dispatcher:
         if completion is not None:
             completion.set()
 
-    async def elicitation_completed(self, elicitation_id: str) -> None:
+    async def wait_for_elicitation(self, elicitation_id: str) -> None:
         """Wait until the server says that the visit is done. Raises ``CallTimeout`` after
         ``Timeouts.approval``, and ``ConfigError`` for an id that the server never gave."""
         is_id = isinstance(elicitation_id, str)

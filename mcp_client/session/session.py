@@ -360,7 +360,7 @@ class Session(LibraryOfSession):
         if rpc.era.server_may_ask and isinstance(roots, dict) and roots.get("listChanged"):
             await rpc.notify("notifications/roots/list_changed")
 
-    async def elicitation_completed(self, elicitation_id: str) -> None:
+    async def wait_for_elicitation(self, elicitation_id: str) -> None:
         """Wait until the server says that a visit to a URL is done: those that this session's
         server asked for by that id, in a question or in ``UrlElicitationRequired``.
 
@@ -368,7 +368,7 @@ class Session(LibraryOfSession):
         on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
         for an id the server never gave.
         """
-        await self._dispatcher.elicitation_completed(elicitation_id)
+        await self._dispatcher.wait_for_elicitation(elicitation_id)
 
     # -------------------------------------------------------------- its health
 

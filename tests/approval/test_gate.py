@@ -100,7 +100,7 @@ async def follow(session: Session) -> Any:
 
 async def _unknown_elicitation(session: Session) -> None:
     with pytest.raises(ConfigError):
-        await session.elicitation_completed("an id the server never gave")
+        await session.wait_for_elicitation("an id the server never gave")
 
 
 async def _read_view(session: Session) -> None:
@@ -130,7 +130,7 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "complete": lambda session: session.complete(REF, {"name": "a", "value": ""}),
     "follow": follow,
     "get_prompt": lambda session: session.get_prompt("p"),
-    "elicitation_completed": lambda session: _unknown_elicitation(session),
+    "wait_for_elicitation": lambda session: _unknown_elicitation(session),
     "get_tool": lambda session: session.get_tool("echo"),
     "list_prompts": lambda session: session.list_prompts(),
     "list_resource_templates": lambda session: session.list_resource_templates(),

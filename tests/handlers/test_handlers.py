@@ -810,10 +810,10 @@ async def test_required_urls_are_given_to_the_handler_and_then_raised(
         assert list(error.elicitations) == seen
         assert [request.url for request in seen] == [URL]
         with pytest.raises(ConfigError):
-            await session.elicitation_completed("another")
+            await session.wait_for_elicitation("another")
         server.tell("notifications/elicitation/complete", elicitationId="another")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.elicitation_completed, "e")
+            tasks.start_soon(session.wait_for_elicitation, "e")
             server.tell("notifications/elicitation/complete", elicitationId="e")
             server.tell("notifications/elicitation/complete", elicitationId="e")
     assert len(server.all("tools/call")) == 1
