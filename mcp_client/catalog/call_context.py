@@ -24,9 +24,9 @@ __all__ = [
 CallOrigin: TypeAlias = Literal["host", "app"]
 """Who makes a call: the host, or the view of a tool."""
 
-_MOST_BITS = 256
-_DEEPEST = 16
-_MOST_MARKS = 1_000
+_MAX_INTEGER_BITS = 256
+_MAX_DEPTH = 16
+_MAX_MARKS = 1_000
 _marks: dict[Hashable, str] = {}
 _lock = threading.RLock()
 
@@ -59,13 +59,13 @@ def is_storable(context: Hashable, depth: int = 0) -> bool:
     kind = type(context)
     if kind is tuple:
         members: tuple[Any, ...] = context  # type: ignore[assignment]
-        return depth < _DEEPEST and all(
+        return depth < _MAX_DEPTH and all(
             member is not None and is_storable(member, depth + 1) for member in members
         )
     if kind is float:
         return math.isfinite(context)  # type: ignore[arg-type]
     if kind is int:
-        return context.bit_length() <= _MOST_BITS  # type: ignore[attr-defined, no-any-return]
+        return context.bit_length() <= _MAX_INTEGER_BITS  # type: ignore[attr-defined, no-any-return]
     return context is None or kind in (str, bool)
 
 
@@ -83,7 +83,7 @@ def context_text(context: Hashable) -> str:
     with _lock:
         mark = _marks.pop(key, None) or f"mark {os.urandom(16).hex()}"
         _marks[key] = mark
-        while len(_marks) > _MOST_MARKS:
+        while len(_marks) > _MAX_MARKS:
             del _marks[next(iter(_marks))]
         return mark
 

@@ -17,8 +17,8 @@ __all__ = ["Drift", "DriftKind", "differences"]
 
 DriftKind: TypeAlias = Literal["changed", "new", "gone", "unpinned", "moved"]
 
-_SHOWN = 110
-_MOST = 8
+_MAX_VALUE_CHARS = 110
+_MAX_DIFFERENCES = 8
 _ABSENT: Any = object()
 
 
@@ -91,8 +91,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Finding
 
 def _sentences(differences: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
     shown = [f"{place} was {old} and is now {new}" for place, old, new in differences]
-    if len(shown) > _MOST:
-        shown[_MOST:] = [f"{len(shown) - _MOST} more places differ"]
+    if len(shown) > _MAX_DIFFERENCES:
+        shown[_MAX_DIFFERENCES:] = [f"{len(shown) - _MAX_DIFFERENCES} more places differ"]
     return tuple(shown)
 
 
@@ -110,10 +110,10 @@ def _side_by_side(old: Any, new: Any) -> tuple[str, str]:
     """Both texts, from shortly before where they part."""
     texts = [_text(old), _text(new)]
     start = 0
-    if _ABSENT not in (old, new) and max(map(len, texts)) > _SHOWN:
+    if _ABSENT not in (old, new) and max(map(len, texts)) > _MAX_VALUE_CHARS:
         start = max(0, len(os.path.commonprefix(texts)) - 30)  # noqa: RUF071
     lead = "…" if start else ""
-    return tuple(lead + safe_text(text[start:], _SHOWN) for text in texts)  # type: ignore[return-value]
+    return tuple(lead + safe_text(text[start:], _MAX_VALUE_CHARS) for text in texts)  # type: ignore[return-value]
 
 
 def _text(value: Any) -> str:

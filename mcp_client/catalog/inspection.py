@@ -28,7 +28,7 @@ __all__ = [
     "text_findings",
 ]
 
-LONGEST_TEXT = 4_000
+MAX_TEXT_CHARS = 4_000
 """Characters of one description, above which a person will not read it to its end."""
 ordinary_name = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
 """Whether a name keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
@@ -50,10 +50,10 @@ _KINDS = (
 _ESCAPES = re.compile(r"\x1b|\x9b")
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _SEEN = frozenset("\n\t\r\x1b\x9b")
-_FEW = 8
-_READ = 10_000
+_MAX_HARMLESS_SELECTORS = 8
+_MAX_READ_CHARS = 10_000
 """Characters of one tool's texts that are searched for orders: what is longer is a finding."""
-_SEARCHED = 100_000
+_MAX_SEARCHED_CHARS = 100_000
 """Characters of one tool's texts that are searched for hidden ones."""
 _SUSPECT = re.compile(r"[^\n\t\r -~]")
 
@@ -152,17 +152,17 @@ def text_findings(texts: Sequence[str]) -> list[Finding]:
     """What is suspicious in the texts of one tool: title, descriptions, names of parameters."""
     whole = "\n".join(texts)
     length = len(whole)
-    whole = whole[:_SEARCHED]
+    whole = whole[:_MAX_SEARCHED_CHARS]
     if whole.isascii():
         found = _controls(whole, texts) if not whole.replace("\n", "").isprintable() else []
     else:
         found = _controls(whole, texts) if _SUSPECT.search(whole) else []
-    if length > LONGEST_TEXT:
+    if length > MAX_TEXT_CHARS:
         longest = max(map(len, texts))
-        if longest > LONGEST_TEXT:
+        if longest > MAX_TEXT_CHARS:
             text = f"one of its texts has {longest} characters: more than a person reads"
             found.append(Finding("long_text", text))
-        if length > _READ:
+        if length > _MAX_READ_CHARS:
             text = f"its texts have {length} characters: not all were looked through"
             found.append(Finding("long_text", text, "not looked through"))
     lowered = whole.lower()
@@ -190,7 +190,7 @@ def _controls(whole: str, texts: Sequence[str]) -> list[Finding]:
         if len(places) == len(counts):
             break
     for kind, count in counts.items():
-        if kind == "variation selectors" and count < _FEW:
+        if kind == "variation selectors" and count < _MAX_HARMLESS_SELECTORS:
             continue  # a few of them only choose how an emoji looks
         spelled = _smuggled(whole) if kind == "tag characters" else ""
         place = f"in '{safe_text(places[kind], 80)}'"
@@ -212,7 +212,7 @@ def _kind(char: str) -> str:
 
 
 def _orders(texts: Sequence[str]) -> list[Finding]:
-    left = _READ
+    left = _MAX_READ_CHARS
     for whole in texts:
         if left <= 0:
             break
@@ -242,13 +242,13 @@ _ASCII_LOOKS = bytes(
     ord(chr(code).translate(_TWINS).translate(_TWINS).lower().replace("-", "_"))
     for code in range(128)
 ) + bytes(range(128, 256))
-_COMPARED = 256
+_MAX_COMPARED_CHARS = 256
 """Characters of a name that are compared."""
 
 
 def _look(name: str) -> bytes:
     """The same for names that look alike."""
-    name = name[:_COMPARED]
+    name = name[:_MAX_COMPARED_CHARS]
     if not name.isascii():
         name = unicodedata.normalize("NFKD", name)
         name = "".join(c for c in name if not unicodedata.combining(c) and not is_invisible(c))

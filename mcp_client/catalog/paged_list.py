@@ -40,8 +40,8 @@ __all__ = ["Kind", "PagedCache", "PagedEntries"]
 
 _log = logging.getLogger("mcp_client")
 _INVALID_PARAMS = -32602
-_SHOWN = 200
-_AT_ONCE = 25
+_MAX_REASON_CHARS = 200
+_SLICE_ENTRIES = 25
 _CALM_SECONDS = 10.0
 
 L = TypeVar("L", bound=Listed[Any])
@@ -217,7 +217,7 @@ class PagedCache(ABC, Generic[L]):
         _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
         text = (
             f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
-            f"{safe_text(error, _SHOWN)}"
+            f"{safe_text(error, _MAX_REASON_CHARS)}"
         )
         return old.with_finding(Finding("stale_list", text, noun))
 
@@ -366,7 +366,7 @@ class PagedEntries(PagedCache[Listed[T]]):
         rejected: list[Rejected] = []
         findings: list[Finding] = []
         for number, entry in enumerate(found):
-            if number % _AT_ONCE == _AT_ONCE - 1:
+            if number % _SLICE_ENTRIES == _SLICE_ENTRIES - 1:
                 await checkpoint()  # a long list takes its time: let others run, and stop
             try:
                 read = self._read(entry, self._server, self._requests.connection.transport.origin)
@@ -388,7 +388,7 @@ class PagedEntries(PagedCache[Listed[T]]):
     def _rejected(self, entry: Any, error: ValueError) -> Rejected:
         names = map(entry.get, _NAMES) if type(entry) is dict else ()
         name = safe_text(next((name for name in names if type(name) is str), ""), 128)
-        reason = safe_text(error, _SHOWN)
+        reason = safe_text(error, _MAX_REASON_CHARS)
         _log.warning("%s: %s: %r is left out: %s", self._server, self.kind.noun, name, reason)
         return Rejected(name, reason, "same_name" if isinstance(error, _SameName) else "invalid")
 

@@ -26,7 +26,7 @@ from .skill_file import DYNAMIC, SkillFile, digest_of, pinned
 __all__ = ["SkillPins"]
 
 Files: TypeAlias = Sequence[SkillFile]
-_SHOWN = 8
+_MAX_FILES_SHOWN = 8
 
 
 class SkillPins:
@@ -128,8 +128,8 @@ class SkillPins:
             text = f"this skill has changed since {name} was written: its content {is_now}"
             return (Finding("definition_changed", text, digest_of(files) if files else DYNAMIC),)
         changes = list(_differences(uri, old, new))
-        if len(changes) > _SHOWN:
-            changes[_SHOWN:] = [f"{len(changes) - _SHOWN} more files differ"]
+        if len(changes) > _MAX_FILES_SHOWN:
+            changes[_MAX_FILES_SHOWN:] = [f"{len(changes) - _MAX_FILES_SHOWN} more files differ"]
         texts = (f"this skill has changed since {name} was written", *changes)
         return tuple(Finding("definition_changed", text, digest_of(files)) for text in texts)
 

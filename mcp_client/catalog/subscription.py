@@ -43,9 +43,9 @@ from ..transports.base import Exchange
 __all__ = ["ListSubscription", "Subscription"]
 
 _log = logging.getLogger("mcp_client")
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 60.0
-_WITHOUT_LOGIN = 3_600.0
+_FIRST_PAUSE_SECONDS = 1.0
+_MAX_PAUSE_SECONDS = 60.0
+_WITHOUT_LOGIN_SECONDS = 3_600.0
 _UNSUPPORTED_CODES = frozenset({-32601, -32602})
 
 
@@ -205,7 +205,7 @@ class Subscription(ABC):
         self.notifier.notify()
 
     async def _listen_until_closed(self, connection: RpcConnection) -> None:
-        pause = _FIRST_PAUSE
+        pause = _FIRST_PAUSE_SECONDS
         while connection.transport.alive:
             try:
                 end = await self._listen(connection)
@@ -215,7 +215,7 @@ class Subscription(ABC):
             if connection is not self._connection:
                 return
             if self._acknowledged:
-                pause, self._was_lost, self._acknowledged = _FIRST_PAUSE, True, False
+                pause, self._was_lost, self._acknowledged = _FIRST_PAUSE_SECONDS, True, False
             self._attempted = True
             self.notifier.notify()
             if end is _End.UNSUPPORTED:
@@ -225,7 +225,7 @@ class Subscription(ABC):
             _log.debug("%s: the notification stream ended (%s)", self._server, end.name)
             if connection.transport.alive:
                 await self._pause_before_next(connection, pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
         if connection is self._connection:
             self._listener = None
             self.notifier.notify()
@@ -235,9 +235,9 @@ class Subscription(ABC):
         if not isinstance(self.fault, AuthError):
             await self._sleep(pause * (0.5 + self._jitter() / 2))
             return
-        refused, until = await _authorization(connection), connection.now() + _WITHOUT_LOGIN
+        refused, until = await _authorization(connection), connection.now() + _WITHOUT_LOGIN_SECONDS
         while connection.transport.alive and connection.now() < until:
-            await self._sleep(_LONGEST_PAUSE * (0.5 + self._jitter() / 2))
+            await self._sleep(_MAX_PAUSE_SECONDS * (0.5 + self._jitter() / 2))
             if await _authorization(connection) != refused:
                 return
 
@@ -315,15 +315,15 @@ class ListSubscription(Subscription):
         self._on_change.append(on_change)
 
     def changed(self) -> None:
-        self._tell(certain=True)
+        self._pass_on(certain=True)
 
     def on_notification(self, notice: Notification) -> None:
         self.changed()
 
     def on_open(self, was_lost: bool) -> None:
-        self._tell(certain=was_lost or self._watchers > 0)
+        self._pass_on(certain=was_lost or self._watchers > 0)
 
-    def _tell(self, *, certain: bool) -> None:
+    def _pass_on(self, *, certain: bool) -> None:
         for on_change in self._on_change:
             on_change(certain)
         self.notifier.notify()

@@ -74,7 +74,7 @@ class Subscriptions:
     def _all(self) -> tuple[Subscription, ...]:
         return (*self._lists, *self._watched.values())
 
-    def hear(self, notice: Notification) -> None:
+    def on_notification(self, notice: Notification) -> None:
         """Handle a notification that did not come on a stream of a subscription, as in the
         handshake era."""
         for subscription in self._lists:
@@ -86,7 +86,7 @@ class Subscriptions:
                 if type(uri) is str and watched.covers(uri):
                     watched.on_notification(notice)
 
-    def of(self, uri: str) -> ResourceSubscription:
+    def subscription_to(self, uri: str) -> ResourceSubscription:
         """The subscription to one resource, which all its watches share.
 
         Raises ``ConfigError`` where ``Limits.watched`` resources are watched.
@@ -157,14 +157,14 @@ class ResourceSubscription(Subscription):
 
     def on_notification(self, notice: Notification) -> None:
         uri = notice.params.get("uri")
-        self._tell(uri if type(uri) is str else self.uri)
+        self._pass_on(uri if type(uri) is str else self.uri)
 
     def on_open(self, was_lost: bool) -> None:
         self._was_open = True
         if was_lost:
-            self._tell(self.uri, certain=False)
+            self._pass_on(self.uri, certain=False)
 
-    def _tell(self, uri: str, *, certain: bool = True) -> None:
+    def _pass_on(self, uri: str, *, certain: bool = True) -> None:
         from ..protocol.resources import ResourceUpdate, usable_uri
 
         update = ResourceUpdate(self.uri if usable_uri(uri) else uri, certain=certain)

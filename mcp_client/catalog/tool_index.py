@@ -72,7 +72,7 @@ _MAX_MATCHES = 20_000
 most, and it is a few milliseconds."""
 _SLICE_WORDS = 2_000
 """Words that are read before other tasks may run: it takes one or two milliseconds."""
-_TOOL_COSTS = 4
+_WORDS_PER_TOOL = 4
 """What a tool counts besides its words, as one of them."""
 
 
@@ -102,7 +102,7 @@ class ToolIndex:
         """Read as many tools as take a millisecond or two. Returns whether there may be more."""
         words_read = 0
         for tool in self._left:
-            words_read += _TOOL_COSTS + self._add(tool)
+            words_read += _WORDS_PER_TOOL + self._add(tool)
             if words_read >= _SLICE_WORDS:
                 return True
         self._earlier = {}

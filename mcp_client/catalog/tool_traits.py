@@ -49,8 +49,8 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 _SUPPORT = ("forbidden", "optional", "required")
 _AUDIENCES = frozenset({"model", "app"})
 _SCHEME = "ui://"
-_LONGEST_URI = 2_048
-_MOST_AUDIENCES = 32
+_MAX_URI_CHARS = 2_048
+_MAX_AUDIENCES = 32
 
 
 @frozen_dataclass
@@ -228,7 +228,7 @@ def _audiences(ui: Mapping[str, Any]) -> frozenset[str]:
         return _AUDIENCES
     if type(visibility) is not list:
         return frozenset()
-    return frozenset(name for name in visibility[:_MOST_AUDIENCES] if name in ("model", "app"))
+    return frozenset(name for name in visibility[:_MAX_AUDIENCES] if name in ("model", "app"))
 
 
 def _is_known(visibility: object) -> bool:
@@ -239,7 +239,7 @@ def _is_known(visibility: object) -> bool:
 
 def _usable(uri: object) -> str | None:
     """``uri``, if it can be one of a view."""
-    if type(uri) is not str or not uri.startswith(_SCHEME) or len(uri) > _LONGEST_URI:
+    if type(uri) is not str or not uri.startswith(_SCHEME) or len(uri) > _MAX_URI_CHARS:
         return None
     if uri == _SCHEME or any(char.isspace() for char in uri) or invisible(uri):
         return None

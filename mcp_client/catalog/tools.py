@@ -42,18 +42,17 @@ Fault: TypeAlias = tuple[str, RejectedKind]
 """Why a definition cannot be used, as ``Rejected`` has it."""
 
 _log = logging.getLogger("mcp_client")
-_SHOWN = 200
+_MAX_REASON_CHARS = 200
 _NO_TASKS = Finding(
     "not_callable",
     "it has to be called as a task, and the server does not declare tasks.requests.tools.call: it "
     "cannot be called",
 )
-_AT_ONCE = 25
-_TURN = 0.001
-"""Seconds."""
-_LOGGED = 20
-_MANY_TEXTS = 200
-_LONGEST_NAME = 1_000
+_SLICE_TOOLS = 25
+_SLICE_SECONDS = 0.001
+_MAX_LOGGED = 20
+_SLICE_TEXTS = 200
+_MAX_NAME_CHARS = 1_000
 _OUTPUT_SCHEMAS = (dict, bool, type(None))
 
 
@@ -131,15 +130,15 @@ class Catalog(PagedCache[ToolList]):
     async def _sorted_out(self, found: list[Any]) -> ToolList:
         names = [_name(definition) for definition in found]
         turn, look_alikes = _Turn(), LookAlikes()
-        for start in range(0, len(names), _AT_ONCE):
+        for start in range(0, len(names), _SLICE_TOOLS):
             if start and turn.is_over:
                 await turn.end()
-            look_alikes.add(names[start : start + _AT_ONCE])
+            look_alikes.add(names[start : start + _SLICE_TOOLS])
         faults = await self._faults(found, names)
         tools: list[Tool] = []
         rejected: list[Rejected] = []
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
-            if number % _AT_ONCE == _AT_ONCE - 1 and turn.is_over:
+            if number % _SLICE_TOOLS == _SLICE_TOOLS - 1 and turn.is_over:
                 await turn.end()
             fault = faults.get(number)
             if fault is None:
@@ -178,7 +177,7 @@ class Catalog(PagedCache[ToolList]):
         texts: list[str] = []
         turn = _Turn()
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
-            look = number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS
+            look = number % _SLICE_TOOLS == _SLICE_TOOLS - 1 or len(texts) > _SLICE_TEXTS
             if look and turn.is_over:
                 await turn.end()
             texts = []
@@ -204,10 +203,10 @@ class Catalog(PagedCache[ToolList]):
         return new_tool(name, self._server, trusted, definition, looks_like, _origin=origin)
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
-        for one in rejected[:_LOGGED]:
+        for one in rejected[:_MAX_LOGGED]:
             _log.warning("%s: the tool %r is left out: %s", self._server, one.name, one.reason)
-        if len(rejected) > _LOGGED:
-            left = len(rejected) - _LOGGED
+        if len(rejected) > _MAX_LOGGED:
+            left = len(rejected) - _MAX_LOGGED
             _log.warning("%s: %d more tools are left out", self._server, left)
 
 
@@ -215,7 +214,7 @@ class _Turn:
     """The time for which a long list is looked through before other tasks run."""
 
     def __init__(self) -> None:
-        self._end = perf_counter() + _TURN
+        self._end = perf_counter() + _SLICE_SECONDS
 
     @property
     def is_over(self) -> bool:
@@ -223,7 +222,7 @@ class _Turn:
 
     async def end(self) -> None:
         await checkpoint()
-        self._end = perf_counter() + _TURN
+        self._end = perf_counter() + _SLICE_SECONDS
 
 
 def _name(definition: Any) -> str:
@@ -237,8 +236,8 @@ def _fault(definition: Any, name: str, count: int) -> Fault | None:
         return "it is not a JSON object", "invalid"
     if not name or name.isspace():
         return "its name is missing, empty or not a string", "invalid"
-    if len(name) > _LONGEST_NAME:
-        return f"its name has {len(name)} characters, more than {_LONGEST_NAME}", "invalid"
+    if len(name) > _MAX_NAME_CHARS:
+        return f"its name has {len(name)} characters, more than {_MAX_NAME_CHARS}", "invalid"
     if count > 1:
         return f"{count} tools have this name; which one is meant cannot be told", "same_name"
     if type(definition.get("inputSchema")) is not dict:
@@ -267,6 +266,6 @@ def _schema_fault(definition: dict[str, Any], limits: Limits, texts: list[str]) 
         schema = definition.get(member)
         fault = "" if schema is None else listed_schema_fault(schema, limits, texts)
         if fault and is_known_dialect(schema):
-            text = f"its {member} is not a JSON Schema: {safe_text(fault, _SHOWN)}"
+            text = f"its {member} is not a JSON Schema: {safe_text(fault, _MAX_REASON_CHARS)}"
             return text, "schema"
     return None

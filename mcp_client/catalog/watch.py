@@ -201,7 +201,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
     async def _begin(self) -> None:
         if self._subscription is None or not self._is_watching:
             await self._live()
-            self._subscription = self._subscriptions.of(self._uri)
+            self._subscription = self._subscriptions.subscription_to(self._uri)
             self._notifier = self._subscription.notifier
             self._is_watching = True
             self._subscription.add_listener(self._add)

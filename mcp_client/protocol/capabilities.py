@@ -41,7 +41,7 @@ __all__ = [
 
 MISSING_CAPABILITY = -32021
 """The error of a server that needs the client to declare more (2026-07-28 ``basic/index``)."""
-_FEW = 8
+_MAX_WAYS = 8
 # As the keys of ``_meta``, but with the prefix and the name: 2026-07-28 ``basic/index``.
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _ID = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -233,8 +233,8 @@ def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
             ways.append(f"{name}: connect(..., handlers=Handlers({name}=...))")
         else:
             ways.append(f"{safe_text(name, 60)!r}, which this client does not have")
-    more = f" and {len(ways) - _FEW} more" if len(ways) > _FEW else ""
-    return required, (", and ".join(ways[:_FEW]) or "nothing that it names") + more
+    more = f" and {len(ways) - _MAX_WAYS} more" if len(ways) > _MAX_WAYS else ""
+    return required, (", and ".join(ways[:_MAX_WAYS]) or "nothing that it names") + more
 
 
 def is_extension_id(text: str) -> bool:

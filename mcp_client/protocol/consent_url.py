@@ -15,7 +15,7 @@ from ..runtime.loopback import is_loopback
 
 __all__ = ["Address", "NotOpenable", "address_of", "host_warnings"]
 
-_LONGEST = 8_192
+_MAX_URL_CHARS = 8_192
 _NAME = re.compile(r"[^\x00-\x20\x7f!-,/:-@\[-^`{-~]+")
 _ENDS_IN_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 
@@ -37,8 +37,8 @@ def address_of(url: object) -> Address:
 
     It is ``https``, or ``http`` to this machine (loopback) alone.
     """
-    if not isinstance(url, str) or not url or len(url) > _LONGEST:
-        raise NotOpenable(f"the URL is not a string of 1 to {_LONGEST} characters")
+    if not isinstance(url, str) or not url or len(url) > _MAX_URL_CHARS:
+        raise NotOpenable(f"the URL is not a string of 1 to {_MAX_URL_CHARS} characters")
     if any(char in ' \\<>"' or not _plain(char) for char in url):
         raise NotOpenable("the URL has characters that URLs must not have")
     try:

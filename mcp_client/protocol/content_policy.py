@@ -26,9 +26,9 @@ RESTRICTIVE = (
 """The policy of a view that declares none."""
 
 _LISTS = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
-_MOST = 64
-_SHOWN = 100
-_NAMED = 16
+_MAX_DOMAINS = 64
+_MAX_SHOWN_CHARS = 100
+_MAX_LEFT_OUT = 16
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = rf"(?P<host>{_LABEL}(?:\.{_LABEL})*)"
 _ORIGIN = rf"(?P<scheme>https|wss|http|ws)://(?P<below>\*\.)?{_HOST}(?::(?P<port>[0-9]{{1,5}}))?/?"
@@ -95,7 +95,7 @@ def allow_of(declared: Any) -> tuple[str, tuple[str, ...]]:
         return "", ("_meta.ui.permissions is not a JSON object: ignored",)
     asked = {name: value for name, value in declared.items() if value not in (None, False)}
     left_out = [
-        f"permission {safe_text(name, _SHOWN)!r} left out: "
+        f"permission {safe_text(name, _MAX_SHOWN_CHARS)!r} left out: "
         + ("its value is not a JSON object" if name in _PERMISSIONS else "it is unknown")
         for name, value in asked.items()
         if name not in _PERMISSIONS or type(value) is not dict
@@ -160,19 +160,19 @@ def _domains(declared: dict[str, Any], name: str, left_out: list[str], local: bo
     found: dict[str, None] = {}
     for domain in listed:
         reason = usable_domain(domain, local=local)
-        if reason is None and len(found) == _MOST:
-            reason = f"{_MOST} others stand before it"
+        if reason is None and len(found) == _MAX_DOMAINS:
+            reason = f"{_MAX_DOMAINS} others stand before it"
         if reason is None:
             found[domain.lower().removesuffix("/")] = None
         else:
-            shown = repr(safe_text(domain, _SHOWN)) if type(domain) is str else "an entry"
+            shown = repr(safe_text(domain, _MAX_SHOWN_CHARS)) if type(domain) is str else "an entry"
             left_out.append(f"{name}: {shown} left out: {reason}")
     return list(found)
 
 
 def _few(left_out: list[str]) -> tuple[str, ...]:
-    more = len(left_out) - _NAMED
-    return (*left_out[:_NAMED], *_counted(more))
+    more = len(left_out) - _MAX_LEFT_OUT
+    return (*left_out[:_MAX_LEFT_OUT], *_counted(more))
 
 
 def _counted(more: int) -> Iterator[str]:

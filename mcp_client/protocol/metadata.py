@@ -45,7 +45,7 @@ RELATED_TASK = "io.modelcontextprotocol/related-task"
 _MAX_TASK_ID_CHARS = 4_096
 _ROLES = ("user", "assistant")
 _BRIEF_CHARS = 80
-_FEW = 8
+_MAX_BRIEF_VALUES = 8
 
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 # Strings, because compiling them at import would cost every program a millisecond.
@@ -221,8 +221,8 @@ def brief_text(text: str) -> str:
 
 def brief(values: Sequence[object]) -> str:
     """Many values for a ``repr``: the first few, and how many more there are."""
-    first = ", ".join([repr(value) for value in values[:_FEW]])
-    left = len(values) - _FEW
+    first = ", ".join([repr(value) for value in values[:_MAX_BRIEF_VALUES]])
+    left = len(values) - _MAX_BRIEF_VALUES
     return f"[{first}, and {left} more]" if left > 0 else f"[{first}]"
 
 

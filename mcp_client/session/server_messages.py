@@ -80,7 +80,7 @@ class ServerMessages:
             if type(token) is int and token in self._dispatcher.task_progress:
                 self._dispatcher.task_progress[token](notice.params)
         elif self._subscriptions is not None:
-            self._subscriptions.hear(notice)
+            self._subscriptions.on_notification(notice)
 
     def _pause_clocks(self) -> Callable[[], None]:
         return (lambda: None) if self._rpc is None else self._rpc.clocks.pause()
