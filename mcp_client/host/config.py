@@ -179,7 +179,7 @@ def _config(reading: Reading, kind: str, files: Files) -> Config:
         except ConfigError as error:
             reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
-        starts[launch.name] = Start(launch, files)
+        starts[str(path[-1])] = Start(launch, files)
     name, problems = reading.program.public_name, tuple(reading.problems)
     return Config(reading.path, name, reading.scope, {}, problems)._of(MappingProxyType(starts))
 

@@ -272,7 +272,7 @@ class Host(LibraryOfHost):
         self._check_open()
         added = self._register(name, server)
         added.open(self._backend)
-        self._events.tell(added.status())
+        self._events.publish(added.status())
         if self._tools.is_watched:
             added.listing.watch(True)
         if not added.config.lazy:

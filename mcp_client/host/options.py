@@ -197,7 +197,7 @@ class SharedOptions:
                 raise TypeError(f"Host() has no option {name!r}: {advice}")
         self._options: dict[str, Any] = {**options}
         self._folder = _folder(self._options.pop("record", None))
-        self._origin, self._numbers = os.urandom(4).hex(), itertools.count(1)
+        self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
         given = map(options.get, ("state", "decisions", "pins", "audit"))
@@ -232,7 +232,7 @@ class SharedOptions:
         """Record a call that was not made because its tool or its session is missing."""
         audit = self.audit_of(error.server or "")
         if audit is not None:
-            number = f"{self._origin}-{next(self._numbers)}"
+            number = f"{self._call_prefix}-{next(self._numbers)}"
             await audit.entry(number, name, arguments, context).failed(error)
 
     def audit_of(self, server: str) -> Audit | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -35,9 +35,6 @@ from ..session.session import Session
 from .options import ServerConfig, SharedOptions, StartGate, ToolFilter
 from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
 from .tools import ServerListing
-
-if TYPE_CHECKING:
-    from ..transports.base import Transport
 
 __all__ = ["HostedServer"]
 
@@ -91,10 +88,6 @@ class HostedServer:
         self._tasks = BackgroundTasks(backend, self.name)
 
     # --------------------------------------------------------------- what it is
-
-    @property
-    def transport(self) -> Transport:
-        return self._transport
 
     @property
     def authority(self) -> str | None:
@@ -479,4 +472,4 @@ class HostedServer:
         if state == self.state and error is self.error:
             return
         self.state, self.error = state, error
-        self._events.tell(self.status())
+        self._events.publish(self.status())

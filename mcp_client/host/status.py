@@ -67,10 +67,10 @@ class StatusEvents:
         self.version += 1
         self.notifier.notify()
 
-    def tell(self, status: ServerStatus) -> None:
+    def publish(self, status: ServerStatus) -> None:
         self.version += 1
         for watch in self.watches:
-            watch.add(status)
+            watch._add(status)
         self.notifier.notify()
 
 
@@ -83,7 +83,7 @@ class StatusWatch(Watch[ServerStatus]):
         self._events = events
         self._waiting: deque[ServerStatus] = deque(maxlen=_MAX_WAITING)
 
-    def add(self, status: ServerStatus) -> None:
+    def _add(self, status: ServerStatus) -> None:
         self._waiting.append(status)
 
     @property

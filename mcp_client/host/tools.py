@@ -82,7 +82,7 @@ class ServerListing:
             return
         self.tools = tools
         if before is None or len(before) != len(tools):
-            self._events.tell(self._server.status())
+            self._events.publish(self._server.status())
 
     # ------------------------------------------------------------------- changes
 
