@@ -14,15 +14,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .canonical_json import frozen, plain
+from .metadata import Metadata, Origin
 from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
-
-if TYPE_CHECKING:
-    from .metadata import Origin
 
 __all__ = [
     "MISSING_CAPABILITY",
@@ -48,7 +46,7 @@ _ID = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 @frozen_dataclass
-class Implementation:
+class Implementation(Metadata):
     """``name``, ``version`` and ``title`` of a client or server, as it declares them."""
 
     name: str
@@ -57,20 +55,6 @@ class Implementation:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """All that came, or all that is to be sent besides name, version and title."""
     _origin: Origin | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def icons(self) -> list[Any]:
-        """As they came. What a person is shown are ``safe_icons``."""
-        icons = self.raw.get("icons")
-        return list(icons) if isinstance(icons, list) else []
-
-    @property
-    def safe_icons(self) -> list[dict[str, Any]]:
-        """The icons that a host may show: ``https`` URLs of the server's own origin, and ``data:``
-        URLs of images of at most 256 KiB. Never fetched."""
-        from .metadata import safe_icons
-
-        return safe_icons(self.raw.get("icons"), self._origin)
 
     def of_origin(self, origin: Origin | None) -> Implementation:
         """A copy for a server with this origin, of which icons may be shown."""
