@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .event_loop import Handle
-from .process import CHUNK, Pending, Process
+from .process import CHUNK_BYTES, Pending, Process
 from .process_tree import bytes_unread, exit_code_of
 
 __all__ = ["LoopProcess"]
@@ -212,7 +212,7 @@ def _do_not_block(fd: int) -> None:
 def _read(fd: int) -> bytes | None:
     """What can be read now: empty at the end of the file, None where there is nothing yet."""
     try:
-        return os.read(fd, CHUNK)
+        return os.read(fd, CHUNK_BYTES)
     except (BlockingIOError, InterruptedError):
         return None
     except OSError:

@@ -33,14 +33,14 @@ from ..errors import ConnectError
 from .event_loop import Backend, LoopEvent
 from .process_tree import ProcessTree, new_tree
 
-__all__ = ["CHUNK", "Pending", "Process", "Ring", "new_process"]
+__all__ = ["CHUNK_BYTES", "Pending", "Process", "StderrTail", "new_process"]
 
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 """Bytes that are read or written at once."""
-_STRAGGLERS = 0.5
+_STRAGGLER_SECONDS = 0.5
 
 
-class Ring:
+class StderrTail:
     """The last ``size`` bytes of standard error; ``listener`` gets each line of it."""
 
     def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
@@ -98,7 +98,7 @@ class Process:
     def __init__(
         self,
         backend: Backend,
-        stderr: Ring,
+        stderr: StderrTail,
         output: Callable[[bytes], None],
         over: Callable[[], None],
     ) -> None:
@@ -248,7 +248,7 @@ class Process:
             return
         self._tree.ask_to_end()
         self._popen.poll()  # reaps the leader: from now on an empty group does not exist
-        with anyio.move_on_after(min(grace, _STRAGGLERS)):
+        with anyio.move_on_after(min(grace, _STRAGGLER_SECONDS)):
             while not self._tree.is_empty():  # noqa: ASYNC110 - no event tells when that changes
                 await anyio.sleep(0.01)
             return
@@ -282,7 +282,7 @@ def _kill(tree: ProcessTree, popen: subprocess.Popen[bytes]) -> None:
 
 def new_process(
     backend: Backend,
-    stderr: Ring,
+    stderr: StderrTail,
     output: Callable[[bytes], None],
     over: Callable[[], None],
 ) -> Process:

@@ -5,7 +5,7 @@ with the process, and do not keep its ``Process`` alive. Each closes its own pip
 because closing a descriptor does not end a read or write of another thread; so a descendant that
 cannot be ended (see ``process_tree``) keeps the two readers until it ends by itself.
 
-A reader is at most ``_AHEAD`` pieces ahead of the event loop, so what a server floods us with
+A reader is at most ``_MAX_PIECES_AHEAD`` ahead of the event loop, so what a server floods us with
 stays in the pipe.
 """
 
@@ -20,15 +20,14 @@ from typing import IO, Any, TypeAlias
 
 import anyio
 
-from .process import CHUNK, Pending, Process
+from .process import CHUNK_BYTES, Pending, Process
 from .process_tree import bytes_unread
 
 __all__ = ["ThreadProcess"]
 
 RunSoon: TypeAlias = Callable[[Callable[[], None]], None]
 
-_AHEAD = 4
-_CLOSED_WITHIN = 0.5
+_MAX_PIECES_AHEAD = 4
 
 
 class ThreadProcess(Process):
@@ -118,7 +117,7 @@ class _Reader:
         self._pipe = pipe
         self._run_soon = run_soon
         self._take = take
-        self._room = threading.BoundedSemaphore(_AHEAD)
+        self._room = threading.BoundedSemaphore(_MAX_PIECES_AHEAD)
 
     def run(self) -> None:
         with self._pipe:
@@ -127,7 +126,7 @@ class _Reader:
                 if not self._wait_for_room():
                     return
                 try:
-                    data = os.read(fd, CHUNK)
+                    data = os.read(fd, CHUNK_BYTES)
                 except OSError:
                     data = b""
                 self._hand_over(data)
@@ -223,7 +222,7 @@ class _Writer:
                 self._changed.wait()
             batch: list[Pending] = []
             size = 0
-            while self._lines and size < CHUNK and not (self._closed or self.broken):
+            while self._lines and size < CHUNK_BYTES and not (self._closed or self.broken):
                 pending = self._lines.popleft()
                 pending.begun = True
                 size += len(pending.rest)
@@ -235,7 +234,7 @@ class _Writer:
         begun = False
         while rest:
             try:
-                written = os.write(self._pipe.fileno(), rest[:CHUNK])
+                written = os.write(self._pipe.fileno(), rest[:CHUNK_BYTES])
             except OSError:
                 for pending in batch:
                     pending.begun = begun

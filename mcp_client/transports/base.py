@@ -114,7 +114,16 @@ class Exchange(Protocol):
         """Give the request up, if it has not been answered. Never raises."""
 
 
+def _no_owner(notice: Notification) -> Id | None:
+    """Tells which of our requests a notification belongs to; set once an era is agreed on."""
+    return None
+
+
 class Transport(ABC):
+    """How messages travel to one server: what ``connect`` takes where neither a command nor a URL
+    will do. The module's docstring is the contract, which ``tests/transports`` runs over each.
+    """
+
     multiplexed: ClassVar[bool]
     """Whether all requests share one line, so that giving one up must be said on it."""
 
@@ -130,8 +139,7 @@ class Transport(ABC):
     """What the requests under way when it is closed fail with."""
     name: str = "server"
     """What the server is called where the host gave no name."""
-    owner: Owner = staticmethod(lambda notice: None)
-    """Set once an era is agreed on."""
+    owner: Owner = staticmethod(_no_owner)
     era: Era | None = None
     """What was agreed on, from before the server is told."""
     last_unsent_id: Id | None = None
@@ -144,7 +152,8 @@ class Transport(ABC):
     should be asked for a sign of life before anything is sent that matters."""
 
     @abstractmethod
-    async def open(self, context: TransportContext) -> None: ...
+    async def open(self, context: TransportContext) -> None:
+        """Make the connection, for one session. Raises ``ConnectError``."""
 
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
@@ -162,7 +171,9 @@ class Transport(ABC):
     @abstractmethod
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
-    ) -> Exchange: ...
+    ) -> Exchange:
+        """Send the request ``id``, whose JSON is ``text``, or make it ready to leave with the first
+        ``receive``. ``until`` is a time of the connection's clock. ``NotSent`` if it cannot."""
 
     @abstractmethod
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
@@ -173,7 +184,8 @@ class Transport(ABC):
         """Send a one-way message some time soon; if the connection is gone, do not."""
 
     @abstractmethod
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """End the connection, in any task, any number of times, within bounded time."""
 
     async def retire(self) -> None:
         """Another takes our place: close, once whatever is still under way has ended."""
@@ -206,12 +218,13 @@ class Transport(ABC):
 
     @property
     def address(self) -> str | None:
-        """The same for people, without what may be secret; it need not tell two servers apart."""
+        """What is run, or where it is, for people: without what may be secret. It need not tell two
+        servers apart."""
         return None
 
     @property
     def pinned_identity(self) -> str | None:
-        """The same, as far as it is equal on every machine, because lock files are shared."""
+        """``lasting_identity``, as far as it is equal on every machine: lock files are shared."""
         return self.lasting_identity
 
     @property

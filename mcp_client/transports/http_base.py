@@ -27,7 +27,7 @@ POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/
 """The headers of every message."""
 
 _log = logging.getLogger("mcp_client")
-_MOST_ONE_WAY = 64
+_MAX_ONE_WAY = 64
 """One-way messages that may be on their way at once."""
 
 
@@ -118,7 +118,7 @@ class HttpBasedTransport(Transport):
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
         if not self.alive:
             return
-        if self._one_way >= _MOST_ONE_WAY:
+        if self._one_way >= _MAX_ONE_WAY:
             self.context.stats.unsent += 1
             return
         if not self._one_way:

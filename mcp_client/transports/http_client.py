@@ -47,17 +47,17 @@ from .http_stock import (
 if TYPE_CHECKING:
     from .http_pool import HttpPool
 
-__all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
+__all__ = ["KEEP_ALIVE_SECONDS", "HttpClient", "RequestBody", "origin_of", "shown"]
 
 _log = logging.getLogger("mcp_client")
-_HOPS = 5
-_HELD_OPEN = 3
+_MAX_REDIRECTS = 5
+_MAX_HELD_OPEN = 3
 """So many streams in a row left open after their answer: then their ends are not waited for."""
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
 _DEFAULTS = {"Accept": "*/*", **USER_AGENT}
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 _MAX_MADE = 16
-KEPT_ALIVE = 4.0
+KEEP_ALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept: many servers close theirs after five."""
 
 
@@ -112,11 +112,13 @@ class HttpClient:
         scheme, _, port = self._origin
         host = httpx.URL(self.url).raw_host.decode("ascii")
         tls = tls_context(certificates=True) if scheme == "https" else None
-        return HttpPool(host, port, tls, connect=self.context.timeouts.connect, keep=KEPT_ALIVE)
+        return HttpPool(
+            host, port, tls, connect=self.context.timeouts.connect, keep=KEEP_ALIVE_SECONDS
+        )
 
     def _stock_client(self) -> httpx.AsyncClient:
         if self._client is None:
-            self._client = new_client(self.url, KEPT_ALIVE)
+            self._client = new_client(self.url, KEEP_ALIVE_SECONDS)
         return self._client
 
     def _warn_of_plain_text(self) -> None:
@@ -155,7 +157,7 @@ class HttpClient:
         has_default_url = url is None
         target = url or self.url
         given = await self.given_headers() if given is None else given
-        for _ in range(_HOPS):
+        for _ in range(_MAX_REDIRECTS):
             response = await self._send(method, target, (headers, given), body)
             if response.status not in (301, 302, 307, 308):
                 return response
@@ -172,7 +174,7 @@ class HttpClient:
     async def finish(self, response: HttpResponse) -> None:
         """Wait for the end of a stream whose answer has come, so that its connection can be used
         again: a moment, and only where the server usually ends its streams."""
-        if response.streaming and self._held_open < _HELD_OPEN:
+        if response.streaming and self._held_open < _MAX_HELD_OPEN:
             self._held_open = 0 if await response.finish() else self._held_open + 1
 
     async def _send(

@@ -37,7 +37,7 @@ _GATEWAY = frozenset({502, 504})
 _BUSY = frozenset({408, 425, 429})
 _NOT_IMPLEMENTED = 501
 _INVALID_REQUEST = -32600
-_SHOWN = 500
+_MAX_EXCERPT_CHARS = 500
 _NO_SESSION = re.compile(
     r"session\b.{0,40}\b(not found|unknown|expired|terminated|invalid|closed|does(n't| not) exist)"
     r"|(no valid|invalid|unknown|expired) session|server not initialized",
@@ -225,7 +225,7 @@ def _excerpt(body: bytes, response: HttpResponse, failure: ErrorResponse | None)
         text = f"{response.html_page(body)}; {_page_advice(response.status)}"
     else:
         text = body.decode("utf-8", "replace").strip()
-    return safe_text(response.mask(text), _SHOWN)
+    return safe_text(response.mask(text), _MAX_EXCERPT_CHARS)
 
 
 def _page_advice(status: int) -> str:

@@ -49,20 +49,20 @@ __all__ = ["HttpPool", "PooledStream", "request_head"]
 
 _log = logging.getLogger("mcp_client")
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_MOST_KEPT = 1024
-_AT_ONCE = 64 * 1024
+_MAX_IDLE = 1024
+_MAX_INLINE_BODY_BYTES = 64 * 1024
 """Bytes of a body that are sent together with the headers."""
-_PIECE = 256 * 1024
-_READ = 256 * 1024
-_HEAD = 100 * 1024
+_WRITE_BYTES = 256 * 1024
+_READ_BYTES = 256 * 1024
+_MAX_HEAD_BYTES = 100 * 1024
 """Bytes that the headers of a response may have, as in httpx."""
-_MOST_INFORMATIONAL = 100
+_MAX_INFORMATIONAL = 100
 _CAN_WRITE = sys.platform != "win32"
 """Whether ``os.write`` writes to sockets."""
-_ONE = h11.Request(
+_KEPT_REQUEST = h11.Request(
     method="POST", target="/", headers=[("host", "."), ("transfer-encoding", "chunked")]
 )
-_LAST = h11.Request(
+_LAST_REQUEST = h11.Request(
     method="POST",
     target="/",
     headers=[("host", "."), ("transfer-encoding", "chunked"), ("connection", "close")],
@@ -74,7 +74,7 @@ _HOP_BY_HOP = {
     b"content-length": "framing",
     b"transfer-encoding": "framing",
 }
-_TICKET = 0.02
+_TICKET_SECONDS = 0.02
 """Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
 _DISCONNECTED = "the server disconnected without sending a response"
 
@@ -214,7 +214,7 @@ class HttpPool(httpx.AsyncBaseTransport):
     def keep(self, connection: _Connection) -> bool:
         """Take a connection back. False where the pool is full."""
         self._busy.discard(connection)
-        if self._closed or len(self._idle) >= _MOST_KEPT:
+        if self._closed or len(self._idle) >= _MAX_IDLE:
             return False
         connection.idle_since = self.backend.now()
         self._idle.append(connection)
@@ -258,7 +258,7 @@ class _Connection:
         self.idle_since = 0.0
         self._pool = pool
         self._stream = stream
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._socket = raw
         self._raw = None if isinstance(stream, TLSStream) or not _CAN_WRITE else raw
         """The socket, where bytes can be written to it past ``stream``."""
@@ -276,7 +276,7 @@ class _Connection:
         """Whether what there is to read is nothing but a part of TLS."""
         if not isinstance(self._stream, TLSStream):
             return False
-        with anyio.move_on_after(_TICKET) as scope:
+        with anyio.move_on_after(_TICKET_SECONDS) as scope:
             try:
                 await self._stream.receive(1)
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -289,8 +289,8 @@ class _Connection:
         """Send a request. False where the connection has ended and no byte of it has left."""
         body.check()
         http, data = self._http, body.data
-        http.send(_LAST if close else _ONE)
-        if len(data) > _AT_ONCE:
+        http.send(_LAST_REQUEST if close else _KEPT_REQUEST)
+        if len(data) > _MAX_INLINE_BODY_BYTES:
             body.begun = True
             self._writer = self._pool.backend.spawn(lambda: self._write(head, data))
             return True
@@ -325,8 +325,8 @@ class _Connection:
         stream, view = self._stream, memoryview(data)
         try:
             await stream.send(head)
-            for start in range(0, len(data), _PIECE):
-                await stream.send(bytes(view[start : start + _PIECE]))
+            for start in range(0, len(data), _WRITE_BYTES):
+                await stream.send(bytes(view[start : start + _WRITE_BYTES]))
             self._http.send(h11.EndOfMessage())
             self._writer = None
         except Exception as error:  # noqa: BLE001 - the task that reads sees what is wrong
@@ -341,7 +341,7 @@ class _Connection:
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Status and fields of the response."""
         http = self._http
-        for _ in range(_MOST_INFORMATIONAL):
+        for _ in range(_MAX_INFORMATIONAL):
             while (event := self._next_event()) is h11.NEED_DATA:
                 data = await self._receive()
                 if not data:
@@ -355,7 +355,7 @@ class _Connection:
 
     async def _receive(self) -> bytes:
         try:
-            return await self._stream.receive(_READ)
+            return await self._stream.receive(_READ_BYTES)
         except anyio.EndOfStream:
             return b""
         except anyio.BrokenResourceError as error:

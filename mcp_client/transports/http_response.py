@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["Event", "EventStream", "HttpResponse", "InvalidHttp", "TooLong"]
 
 _log = logging.getLogger("mcp_client")
-_STEP = 256 * 1024
-_EXCERPT = 64 * 1024
-_TAIL = 0.05
+_STEP_BYTES = 256 * 1024
+_MAX_EXCERPT_BYTES = 64 * 1024
+_FINISH_SECONDS = 0.05
 _BOM = b"\xef\xbb\xbf"
 _BAD_RETRY = re.compile(rb"^retry:(?! ?[0-9]{1,9}$).*", re.MULTILINE)
 _TITLE = re.compile(rb"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
@@ -127,7 +127,7 @@ class HttpResponse:
     async def excerpt(self) -> bytes:
         """The beginning of the body, for an error message."""
         try:
-            return await self.body(_EXCERPT)
+            return await self.body(_MAX_EXCERPT_BYTES)
         except (ConnectionLost, InvalidFrame):
             return b""
 
@@ -160,9 +160,9 @@ class HttpResponse:
         used again. False where the server holds it open."""
         self.ended = self.ended or getattr(self._response.stream, "ended", False)
         if not self.ended:
-            with anyio.move_on_after(_TAIL):
+            with anyio.move_on_after(_FINISH_SECONDS):
                 size = 0
-                while size < _STEP and (piece := await self._read()):
+                while size < _STEP_BYTES and (piece := await self._read()):
                     size += len(piece)
         return self.ended
 
@@ -235,7 +235,7 @@ class _Inflater:
     def more(self, data: bytes) -> bytes:
         data = self._rest + data
         try:
-            out = self._inflate.decompress(data, _STEP)
+            out = self._inflate.decompress(data, _STEP_BYTES)
         except zlib.error:
             if self._started:
                 raise InvalidFrame("its compression is broken") from None
@@ -245,7 +245,7 @@ class _Inflater:
             return self.more(data)
         self._started = True
         self._rest = self._inflate.unconsumed_tail
-        self._full = len(out) >= _STEP
+        self._full = len(out) >= _STEP_BYTES
         return out
 
 

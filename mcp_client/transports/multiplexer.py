@@ -45,8 +45,8 @@ from .base import AnnouncedSilence, Owner, Received, TransportContext
 __all__ = ["LineExchange", "Multiplexer"]
 
 _log = logging.getLogger("mcp_client")
-_GRAIN = 0.01
-_EDGE = 1024
+_TIMER_SECONDS = 0.01
+_KEPT_EDGE_BYTES = 1024
 _NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions need it
     rb'\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,64}"|\d{1,18})\s*,\s*){0,2}"method"\s*:'
 )
@@ -192,13 +192,13 @@ class Multiplexer:
     def _hold(self, piece: bytes) -> None:
         if self._skipping is not None:
             start, end = self._skipping
-            self._skipping = start, (end + piece[-_EDGE:])[-_EDGE:]
+            self._skipping = start, (end + piece[-_KEPT_EDGE_BYTES:])[-_KEPT_EDGE_BYTES:]
             return
         self._pieces.append(piece)
         self._held += len(piece)
         if self._held > self.limits.message_bytes:
             whole = b"".join(self._pieces)
-            self._skipping = whole[:_EDGE], whole[-_EDGE:]
+            self._skipping = whole[:_KEPT_EDGE_BYTES], whole[-_KEPT_EDGE_BYTES:]
             self._pieces, self._held = [], 0
 
     def _finish_line(self) -> None:
@@ -226,7 +226,7 @@ class Multiplexer:
 
     def _line(self, line: bytes) -> None:
         if len(line) > self.limits.message_bytes:
-            self._too_long(line[:_EDGE], line[-_EDGE:])
+            self._too_long(line[:_KEPT_EDGE_BYTES], line[-_KEPT_EDGE_BYTES:])
             return
         line = line.strip(b" \t\r\xef\xbb\xbf")
         if not line:
@@ -305,7 +305,7 @@ class Multiplexer:
         now = self.backend.now()
         ahead = min((e.expire(now) for e in self.exchanges.values()), default=math.inf)
         if ahead < math.inf:
-            self.ring_at(max(ahead, now + _GRAIN))
+            self.ring_at(max(ahead, now + _TIMER_SECONDS))
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None

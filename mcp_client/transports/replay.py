@@ -39,7 +39,7 @@ from .recording import FORMAT, LEFT_OUT, SecretNumbers, captured, text_of
 __all__ = ["ReplayServer"]
 
 _BY_METHOD = frozenset({"initialize", "server/discover", "logging/setLevel"})
-_MOST_BYTES = 256 * 1024 * 1024
+_MAX_RECORD_BYTES = 256 * 1024 * 1024
 _MISSING = object()
 _NO_ANSWER = -32001
 _OWN_IDS = ("progressToken", "io.modelcontextprotocol/subscriptionId")
@@ -128,13 +128,13 @@ def _content(path: str, where: str) -> bytes:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise ConfigError(f"{where}: it is not a regular file")
         with open(file, "rb", closefd=False) as stream:
-            data = stream.read(_MOST_BYTES + 1)
+            data = stream.read(_MAX_RECORD_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{where}: {error.strerror or error}") from None
     finally:
         os.close(file)
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"{where}: the record is larger than {_MOST_BYTES} bytes")
+    if len(data) > _MAX_RECORD_BYTES:
+        raise ConfigError(f"{where}: the record is larger than {_MAX_RECORD_BYTES} bytes")
     return data
 
 

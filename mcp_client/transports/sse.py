@@ -28,7 +28,7 @@ from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]
 
-_ENDPOINT = 10.0
+_ENDPOINT_SECONDS = 10.0
 """Seconds within which the first event has to come."""
 
 
@@ -61,7 +61,7 @@ class SseTransport(HttpBasedTransport):
         self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)
         settled = anyio.Event()
         self._tasks.start(lambda: self._listen(client, settled))
-        within = min(context.timeouts.connect, _ENDPOINT)
+        within = min(context.timeouts.connect, _ENDPOINT_SECONDS)
         with client.clock.scope(client.clock.now() + within):
             await settled.wait()
         if self._endpoint is None:

@@ -26,7 +26,7 @@ from ..runtime.executables import (
     split_words,
 )
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.process import Pending, Process, Ring, new_process
+from ..runtime.process import Pending, Process, StderrTail, new_process
 from ..runtime.session_context import KnownSecrets
 from .base import Transport, TransportContext
 from .multiplexer import LineExchange, Multiplexer
@@ -35,8 +35,8 @@ __all__ = ["StdioServer", "StdioTransport", "name_of_command"]
 
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
-_SETTLE = 0.5
-_BACKLOG = 1024 * 1024
+_SETTLE_SECONDS = 0.5
+_MAX_BACKLOG_BYTES = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
 
 
@@ -186,10 +186,10 @@ class StdioTransport(Transport):
         backend = current()
         self._backend = backend
         self._multiplexer = Multiplexer(backend, context, lambda: self.owner)
-        self._ring = Ring(context.limits.stderr_bytes, self._server.stderr)
+        self._stderr_tail = StderrTail(context.limits.stderr_bytes, self._server.stderr)
         self._settled = anyio.Event()
         self._is_settled = False
-        process = new_process(backend, self._ring, self._multiplexer.feed, self._ended)
+        process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended)
         env = environment_of(self._server.env or {})
         process.start(self._argv(env), env, self._cwd())
         self._process = process
@@ -245,7 +245,7 @@ class StdioTransport(Transport):
             raise self._gone() from None
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
-        if self._process is not None and self._process.backlog > _BACKLOG:
+        if self._process is not None and self._process.backlog > _MAX_BACKLOG_BYTES:
             self._context.stats.unsent += 1
             return
         try:
@@ -282,8 +282,8 @@ class StdioTransport(Transport):
     async def _settle(self) -> None:
         process = self._process
         if process is not None:
-            await process.exited(_SETTLE)
-            await process.drain(_SETTLE)
+            await process.exited(_SETTLE_SECONDS)
+            await process.drain(_SETTLE_SECONDS)
         self._mark_settled()
         if process is not None:
             await process.aclose(self._context.timeouts.close)
@@ -294,7 +294,7 @@ class StdioTransport(Transport):
         self._settled.set()
 
     async def _settled_soon(self) -> None:
-        with anyio.move_on_after(2 * _SETTLE):
+        with anyio.move_on_after(2 * _SETTLE_SECONDS):
             await self._settled.wait()
 
     def _lost(self) -> McpError:
@@ -336,7 +336,7 @@ class StdioTransport(Transport):
         """Names variables that the server's standard error speaks of and that it was not given,
         although they are set here: by hand the same command would work."""
         given = {*inherited(), *(self._server.env or {})}
-        tail = self._ring.tail()
+        tail = self._stderr_tail.tail()
         names = [
             name
             for name in dict.fromkeys(re.findall(_VARIABLE, tail))
@@ -354,7 +354,7 @@ class StdioTransport(Transport):
         )
 
     def _tail(self) -> str:
-        return self._secrets.text(self._ring.tail())[-4000:]
+        return self._secrets.text(self._stderr_tail.tail())[-4000:]
 
     def _given(self) -> set[str]:
         from ..runtime.masking import secrets_given  # only where something was given

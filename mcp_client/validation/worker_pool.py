@@ -24,7 +24,7 @@ import anyio.lowlevel
 
 from ..errors import ConnectError
 from ..runtime.event_loop import current
-from ..runtime.process import Process, Ring, new_process
+from ..runtime.process import Process, StderrTail, new_process
 from . import engine
 from .fast_path import has_at_most
 
@@ -151,7 +151,7 @@ class _Worker:
                 "a worker process is needed to check it, and no interpreter was found"
             )
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
-        process = new_process(current(), Ring(4096, None), self._take, self._end)
+        process = new_process(current(), StderrTail(4096, None), self._take, self._end)
         try:
             code = _code(self._idle_seconds)
             argv = [sys.executable, "-I", "-W", "ignore", "-c", code]

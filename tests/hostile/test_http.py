@@ -348,7 +348,7 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
 async def test_two_hundred_sessions_to_one_origin_open_and_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_client, "KEPT_ALIVE", 600.0)  # however long all of it takes
+    monkeypatch.setattr(http_client, "KEEP_ALIVE_SECONDS", 600.0)  # however long all of it takes
     async with serving(Stateless()) as server:
         sessions = [await _connect(server.url) for _ in range(200)]
         with anyio.fail_after(20):

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_client import HttpServer, Timeouts, allow_all, connect
 from mcp_client.transports.http import HttpTransport
-from mcp_client.transports.http_listener import pause_before_next
+from mcp_client.transports.http_session import pause_before_next
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 
