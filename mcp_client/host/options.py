@@ -14,29 +14,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from urllib.parse import quote
 
 from ..approval.constraints import glob
-from ..approval.decision import ApprovalHook, Policy
-from ..approval.decisions import Decisions
-from ..catalog.tool import Trust
-from ..connection.call_options import Retry, Strictness
 from ..errors import ConfigError, McpError
-from ..extensions.extension import Extension
-from ..protocol.capabilities import Implementation
 from ..runtime.folder import given_path
 from ..runtime.limits import Limits, Timeouts
-from ..session.connect import connect
-from ..session.session import Session
-from ..session.session_options import kept_in
-from ..transports.base import Transport
 from ..transports.stdio import StdioServer
-from .naming import Naming
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # who reads a config file needs no session
+    from ..approval.decision import ApprovalHook, Policy
+    from ..approval.decisions import Decisions
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
+    from ..catalog.tool import Trust
+    from ..connection.call_options import Retry, Strictness
+    from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
+    from ..protocol.capabilities import Implementation
+    from ..session.session import Session
     from ..state import State
+    from ..transports.base import Transport
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
+    from .naming import Naming
 
 __all__ = ["AnyServer", "HostOptions", "ServerConfig", "SharedOptions", "StartGate", "ToolFilter"]
 
@@ -191,6 +189,8 @@ class SharedOptions:
     """What a host was given, checked, with its stores made once."""
 
     def __init__(self, options: HostOptions) -> None:
+        from ..session.session_options import kept_in
+
         for name in options:
             if name not in HostOptions.__annotations__:
                 advice = "give it to ServerConfig(...)" if name == "revision" else "see connect"
@@ -200,8 +200,7 @@ class SharedOptions:
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
-        given = map(options.get, ("state", "decisions", "pins", "audit"))
-        kept = kept_in(*given)
+        kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
         self.decisions = kept.decisions
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
         self._options |= {"state": kept.state, "decisions": kept.decisions}
@@ -215,6 +214,8 @@ class SharedOptions:
 
     def session(self, name: str, server: Any, config: ServerConfig) -> Session:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""
+        from ..session.connect import connect
+
         options = {**self._options, **config.options}
         if server is not config.server:  # one that was made for it before, which records already
             options.pop("record", None)
