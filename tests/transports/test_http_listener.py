@@ -143,6 +143,34 @@ async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone
             await listened.stands.wait()
 
 
+async def test_an_idle_watch_is_told_that_the_session_is_gone_and_begins_another() -> None:
+    cut = anyio.Event()
+
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if request.headers["mcp-session-id"] != "session-1":
+            await listened.stand(reply)
+        elif number == 1:
+            await reply.stream()
+            await reply.chunk(b"retry: 10\n\n")
+            await cut.wait()
+            await reply.end()
+        else:
+            await reply.send(404)
+
+    listened = Listened(get)
+    async with (
+        serving(listened) as server,
+        _connect(server.url) as session,
+        session.tool_changes() as changes,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(changes.__anext__)
+        cut.set()
+        await _until(lambda: session.generation == 2)
+        await listened.stands.wait()
+        tasks.cancel_scope.cancel()
+
+
 async def test_405_after_a_cut_ends_the_listening_and_not_the_session() -> None:
     async def get(number: int, request: Request, reply: Reply) -> None:
         if number == 1:
