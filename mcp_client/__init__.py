@@ -4,7 +4,7 @@ run that was not approved.
 One folder a subject; imports go down this list only::
 
     cli/         the command mcp-client: the same from a shell
-    desk/        the web page on which people decide the calls of an ApprovalQueue
+    desk/        the web page on which people decide the requests of an ApprovalQueue
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
     sync.py      the same for programs without an event loop, and for threads

@@ -202,13 +202,8 @@ def _all(answers: set[bool | None]) -> bool | None:
 
 
 def _any(answers: Iterable[bool | None]) -> bool | None:
-    found: bool | None = False
-    for answer in answers:
-        if answer:
-            return True
-        if answer is None:
-            found = None
-    return found
+    none_holds = _every(None if answer is None else not answer for answer in answers)
+    return None if none_holds is None else not none_holds
 
 
 def _same(one: Any, other: Any) -> bool | None:

@@ -1,1 +1,1 @@
-"""A web page on which people decide the calls of an ``ApprovalQueue``."""
+"""A web page on which people decide the requests of an ``ApprovalQueue``."""

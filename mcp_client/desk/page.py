@@ -12,8 +12,8 @@ they may see and decide an ``ApprovalRequest``. Both may be async; an exception 
 **What a page of somebody else can do.** Nothing: it cannot frame this one, read it or start a
 script in it (Content-Security-Policy), and a form that it sends has neither the token nor the
 origin that a decision needs. The text of servers and models is escaped, and what a person would
-not see in it is spelled out. A decision names its calls by random ids, and each is decided once, so
-that sending it again does nothing.
+not see in it is spelled out. A decision names its requests by random ids, and each is decided once,
+so that sending it again does nothing.
 
 **Live.** The page hears of changes by server-sent events. Each stream ends after some seconds and
 the browser opens the next, so that ``authorize`` is asked again and a server can stop.
