@@ -89,7 +89,6 @@ _HOME = {
     "McpError": "errors",
     "MemoryServer": "transports.memory",
     "MemoryState": "state",
-    "MemoryTokens": "auth",
     "MissingCapability": "errors",
     "Naming": "host.naming",
     "NegotiationError": "errors",

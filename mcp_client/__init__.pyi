@@ -32,7 +32,6 @@ from .auth import EnterpriseAuthorization as EnterpriseAuthorization
 from .auth import FileTokens as FileTokens
 from .auth import IdentityProvider as IdentityProvider
 from .auth import KeyringTokens as KeyringTokens
-from .auth import MemoryTokens as MemoryTokens
 from .auth import OAuth as OAuth
 from .auth import Token as Token
 from .auth import TokenStore as TokenStore

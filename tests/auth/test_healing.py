@@ -11,16 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    AuthError,
-    FileTokens,
-    HttpServer,
-    MemoryTokens,
-    OAuth,
-    Timeouts,
-    allow_all,
-    connect,
-)
+from mcp_client import AuthError, FileTokens, HttpServer, OAuth, Timeouts, allow_all, connect
+from mcp_client.auth import MemoryTokens
 from mcp_client.auth.tokens import Key, Registration
 from tests.auth.driving import SAID, call, nobody
 from tests.server.authorization import World, guarded

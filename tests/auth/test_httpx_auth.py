@@ -14,13 +14,13 @@ from mcp_client import (
     AuthError,
     ConfigError,
     HttpServer,
-    MemoryTokens,
     OAuth,
     Timeouts,
     Token,
     allow_all,
     connect,
 )
+from mcp_client.auth import MemoryTokens
 from mcp_client.auth.browser import OnUrl
 from mcp_client.auth.token_manager import RequestContext, TokenManager
 from mcp_client.auth.tokens import Key, Source

@@ -27,12 +27,12 @@ from mcp_client import (
     HttpServer,
     IdentityProvider,
     McpError,
-    MemoryTokens,
     OAuth,
     WorkloadIdentity,
     allow_all,
     connect,
 )
+from mcp_client.auth import MemoryTokens
 from mcp_client.auth.signing import PrivateKey
 from tests.server.authorization import Grant, World, guarded
 from tests.server.http_server import Reply, Request

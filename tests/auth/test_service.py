@@ -26,11 +26,11 @@ from mcp_client import (
     FileTokens,
     HttpServer,
     IdentityProvider,
-    MemoryTokens,
     WorkloadIdentity,
     allow_all,
     connect,
 )
+from mcp_client.auth import MemoryTokens
 from mcp_client.auth.flow import Login, LoginRequest
 from mcp_client.auth.service import (
     ClientOptions,

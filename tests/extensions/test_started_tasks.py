@@ -29,7 +29,6 @@ from mcp_client import (
     JsonRpcError,
     MemoryServer,
     MemoryState,
-    MemoryTokens,
     OAuth,
     OutcomeUnknown,
     ServerError,
@@ -43,6 +42,7 @@ from mcp_client import (
     connect,
     verify_audit,
 )
+from mcp_client.auth import MemoryTokens
 from mcp_client.auth.tokens import Key, Source
 from mcp_client.session.saved_task import PROCESS_LEDGER, ProcessLedger, StateLedger
 from tests.server.asking import FORM

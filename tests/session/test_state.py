@@ -22,7 +22,6 @@ from mcp_client import (
     Host,
     HttpServer,
     MemoryState,
-    MemoryTokens,
     OAuth,
     Pins,
     State,
@@ -30,6 +29,7 @@ from mcp_client import (
     connect,
     sync,
 )
+from mcp_client.auth import MemoryTokens
 from mcp_client.transports.memory import MemoryTransport
 
 pytestmark = pytest.mark.one_backend
