@@ -325,7 +325,7 @@ class AuthorizationRequest:
     verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
 
     def again(self, identity: ClientIdentity) -> AuthorizationRequest:
-        """The same request by ``identity``, with a state and a verifier of its own."""
+        """This request made by ``identity``, with a state and a verifier of its own."""
         return AuthorizationRequest(
             self.discovered, identity, self.scopes, self.options, self.prover
         )

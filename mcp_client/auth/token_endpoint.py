@@ -86,7 +86,7 @@ class ClientAuthentication:
     def of(
         cls, registration: Registration, supported: Iterable[str] | None = None
     ) -> ClientAuthentication:
-        """By the method that ``auth_method`` chooses."""
+        """Authentication by the method that ``auth_method`` chooses."""
         offered = list(supported or ())
         method, other = auth_method(registration, supported), None
         if (

@@ -122,8 +122,8 @@ class TokenManager:
 
     @property
     def issued_to(self) -> str:
-        """By whom, to which client and, where they tell, for whom the tokens are issued; empty
-        before there is one."""
+        """Who issues the tokens, to which client and, where they tell, for whom; empty before there
+        is one."""
         if self.token is not None:
             self._subject = self.token.subject
         if self._source is None:

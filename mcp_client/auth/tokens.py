@@ -35,16 +35,18 @@ class Stored:
 
     def to_wire(self) -> dict[str, Any]:
         """All fields as JSON, secrets included."""
-        return {each.name: _written(getattr(self, each.name)) for each in fields(_any(self))}
+        this: Any = self
+        return {each.name: _written(getattr(self, each.name)) for each in fields(this)}
 
     @classmethod
     def from_wire(cls, wire: Any) -> Self:
         """Raises ``ValueError``, without a value in its text, if ``wire`` has not these fields."""
+        this: Any = cls
         what = cls.__name__.lower()
         if not isinstance(wire, dict):
             raise ValueError(f"a {what} is not an object")
         found: dict[str, Any] = {}
-        for each in fields(_any(cls)):
+        for each in fields(this):
             kind, value = str(each.type), wire.get(each.name)
             if value is None and each.default is MISSING:
                 raise ValueError(f"a {what} has no {each.name}")
@@ -54,10 +56,6 @@ class Stored:
                 except (TypeError, ValueError, OverflowError):
                     raise ValueError(f"the {each.name} of a {what} is not a {kind}") from None
         return cls(**found)
-
-
-def _any(value: Any) -> Any:
-    return value
 
 
 def _written(value: Any) -> Any:

@@ -313,7 +313,7 @@ def _wait_for_question(source: BinaryIO, seconds: float) -> bool:
 
 
 def _wait_in_thread(source: Any, seconds: float) -> bool:
-    """The same where ``select`` knows sockets only."""
+    """Wait for a question where ``select`` knows sockets only."""
     import threading
 
     ready = threading.Event()

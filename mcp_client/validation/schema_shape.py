@@ -92,7 +92,7 @@ class SchemaSurvey:
     texts: list[str] = field(default_factory=list)
     """The names and texts that a model would read."""
     chars: int = 0
-    """Its size: characters of its texts, and one for each other value."""
+    """How large it is: characters of its texts, and one for each other value."""
     references: list[str] = field(default_factory=list)
     patterns: list[str] = field(default_factory=list)
 
