@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
@@ -198,17 +197,6 @@ class RedirectPage:
         for listener in self._listeners:
             with anyio.CancelScope(shield=True):
                 await listener.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 async def _listener(host: str, port: int) -> Listener[SocketStream]:

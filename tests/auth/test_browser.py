@@ -10,7 +10,7 @@ import sys
 import urllib.request
 import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,7 +137,7 @@ async def answered(redirects: RedirectPage, *asks: Callable[[], Awaitable[Any]])
     async def wait() -> None:
         found.append(await redirects.wait(STATE))
 
-    async with redirects, anyio.create_task_group() as tasks:
+    async with aclosing(redirects), anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
         for ask in asks:
             await ask()
@@ -582,7 +582,7 @@ async def test_many_idle_connections_do_not_delay_the_redirect(clock: Clock) -> 
     async def wait() -> None:
         found.append(await page.wait(STATE))
 
-    async with page, AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+    async with aclosing(page), AsyncExitStack() as stack, anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
         for _ in range(200):
             idle = await anyio.connect_tcp(parts.hostname or "", parts.port or 0)
