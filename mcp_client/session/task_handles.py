@@ -22,7 +22,6 @@ from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
 from ..connection.call_options import CallOptions, Strictness
 from ..connection.connection import Connection
-from ..connection.rpc import Traffic
 from ..errors import ConfigError, InvalidResult, InvalidSchema, McpError
 from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
@@ -171,7 +170,7 @@ class StartedCall:
         return result if self.entry is None else await self.entry.done(result)
 
 
-class ResumedCall:
+class ResumedCall(StartedCall):
     """After the end of a task that another session, or process, has started."""
 
     def __init__(
@@ -186,9 +185,8 @@ class ResumedCall:
         validation: ToolValidation,
     ) -> None:
         """``find`` gives the tool as it is now; ``read`` a result from the wire."""
-        self.traffic: Traffic | None = None if entry is None else entry.traffic
+        super().__init__(entry, self._read_and_checked, self._failed)
         self._saved = saved
-        self._entry = entry
         self._server = server
         self._admit = admit
         self._find = find
@@ -201,24 +199,17 @@ class ResumedCall:
             await self._admit()
             self._admitted = True
 
-    async def result(self, raw: dict[str, Any]) -> ToolResult:
-        try:
-            result = self._read(raw, self._saved.tool)
-            if not (result.is_error or self._validation.results == "off"):
-                result = await self._check(result)
-        except Exception as error:  # not a cancellation: the result may be asked for again
-            await self.failed(error)
-            raise
-        return result if self._entry is None else await self._entry.done(result)
-
-    async def failed(self, error: BaseException) -> None:
+    async def _failed(self, error: BaseException) -> None:
         if isinstance(error, McpError):
             error.server = error.server or self._server
             error.tool = error.tool or self._saved.tool
-        if self._entry is not None:
-            await self._entry.failed(error)
+        if self.entry is not None:
+            await self.entry.failed(error)
 
-    async def _check(self, result: ToolResult) -> ToolResult:
+    async def _read_and_checked(self, raw: dict[str, Any]) -> ToolResult:
+        result = self._read(raw, self._saved.tool)
+        if result.is_error or self._validation.results == "off":
+            return result
         try:
             tool = await self._find(self._saved.tool)
         except McpError:
