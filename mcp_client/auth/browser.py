@@ -58,7 +58,7 @@ class Browser:
     redirect_uri: str | None = None
     """The host's choice; None for a page on a free port of 127.0.0.1."""
     seconds: float = _LOGIN_SECONDS
-    """That a login may take."""
+    """How long a login may take."""
     http_hosts: Collection[str] = ()
     _page: RedirectPage | None = field(default=None, init=False)
 

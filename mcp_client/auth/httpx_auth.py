@@ -48,10 +48,10 @@ _MAX_TOKENS = 6
 """Tokens tried per request, including those that other processes got."""
 _APPROVAL_SECONDS = 3600.0
 _PATIENCE_SHARE = 0.8
-"""Of the call's shortest clock: how long to wait for another process to refresh."""
+"""How much of the shortest clock of a call another process may take to refresh a token."""
 _SCHEMES = ("bearer", "dpop")
 _REFUSAL_BYTES = 64 * 1024
-"""Of a refusal that are read, so that its connection can be used again."""
+"""How much of a refusal is read, so that its connection can be used again."""
 
 
 @dataclass(slots=True)

@@ -69,7 +69,7 @@ _CONNECT_SECONDS = 10.0
 _MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOKUP_SECONDS = 3.0
-"""For a lookup that does not decide where the connection is made."""
+"""How long a lookup may take that does not decide where the connection is made."""
 _MAX_ADDRESSES = 4
 """How many of a name's addresses are tried."""
 

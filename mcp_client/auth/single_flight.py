@@ -36,12 +36,12 @@ __all__ = ["SharedTask", "refresh_once"]
 
 _log = logging.getLogger("mcp_client")
 _CLAIM_SECONDS = 45.0
-"""For which a mark is valid: a token request is given up after 30."""
+"""How long a mark is valid: a token request is given up after 30."""
 _FIRST_POLL_SECONDS = 0.05
 _LAST_POLL_SECONDS = 0.5
 _CLEANUP_SECONDS = 15.0
 _GRACE_SECONDS = 5.0
-"""For which a refresh continues after its last caller was cancelled."""
+"""How long a refresh continues after its last caller was cancelled."""
 
 
 class SharedTask:

@@ -39,7 +39,7 @@ __all__ = ["Grant", "RequestContext", "TokenManager"]
 
 _log = logging.getLogger("mcp_client")
 _RETRY_REFRESH_SECONDS = 30.0
-"""For which a token that is still valid is used after it could not be refreshed."""
+"""How long a token that is still valid is used after it could not be refreshed."""
 _CLEANUP_SECONDS = 15.0
 _turns: RunVar[dict[tuple[str, int], anyio.Lock]] = RunVar("mcp_client.logins")
 

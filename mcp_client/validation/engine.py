@@ -33,7 +33,7 @@ __all__ = [
 _MAX_ERRORS = 64
 _MAX_TOLD = 5
 MEMORY_BYTES = 1024 * 1024 * 1024
-"""That a worker may use."""
+"""What a worker may use."""
 _MAX_FRAMES = 4_000
 _SHOWN_CHARS = 120
 _MAX_TEXT_CHARS = 1_000
