@@ -1,14 +1,32 @@
-"""Which file a command is, and which of the host's variables the program that it starts gets."""
+"""Which file a command is, and which of the host's variables the program that it starts gets.
+
+On Windows a command is looked up as a kind of file that can be started: ``npx`` is ``npx.cmd``
+there, beside a script for other systems that is just called ``npx``. A batch file is run by
+cmd.exe, which reads its line by other rules than any other program and may take a part of an
+argument for a command ("BatBadBut", CVE-2024-24576). Every word is put in quotation marks, within
+which only a quotation mark, a percent sign and a line break mean anything, to cmd.exe and to the
+batch file that passes its arguments on. A word that contains one of those is refused. All of it is
+pure, so that it is tested anywhere.
+"""
 
 from __future__ import annotations
 
+import ntpath
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from . import windows_command
-
-__all__ = ["environment_of", "find_executable", "inherited", "shown_words", "split_words"]
+__all__ = [
+    "command_line_on_windows",
+    "environment_of",
+    "environment_on_windows",
+    "find_executable",
+    "find_on_windows",
+    "inherited",
+    "shown_words",
+    "split_words",
+    "words_on_windows",
+]
 
 _LEFT_OUT = "..."
 _WITHOUT_VALUE = ("-y", "--yes", "-m")
@@ -26,17 +44,48 @@ _INHERITED = (
     "USER",
 )
 
+_INHERITED_ON_WINDOWS = (
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LANG",
+    "LOCALAPPDATA",
+    "NUMBER_OF_PROCESSORS",
+    "OS",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "TZ",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+)
+"""Many programs do not start there without some of them."""
+_BATCH = (".bat", ".cmd")
+_STARTED = (".com", ".exe", *_BATCH)
+"""What can be started. PATHEXT also names scripts that need a program to run them."""
+_UNSAFE = {'"': "a quotation mark", "%": "a percent sign"}
+_CONTROL = ("Cc", "Zl", "Zp")
+"""The Unicode categories of characters that may end a line or stand for a key."""
+
 
 def inherited() -> tuple[str, ...]:
     """The variables of the host's environment that a server gets; everything else the host has
     (keys, tokens) stays with the host unless ``StdioServer(env=...)`` passes it on."""
-    return windows_command.INHERITED if sys.platform == "win32" else _INHERITED
+    return _INHERITED_ON_WINDOWS if sys.platform == "win32" else _INHERITED
 
 
 def environment_of(given: Mapping[str, str]) -> dict[str, str]:
     """The environment of a server: what it inherits, and ``given`` before that."""
     if sys.platform == "win32":
-        return windows_command.merged_environment(os.environ, given)
+        return environment_on_windows(os.environ, given)
     return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **given}
 
 
@@ -48,7 +97,7 @@ def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> st
     project's own programs. (``shutil.which`` takes the modules of three compressors to be loaded.)
     """
     if sys.platform == "win32":
-        return windows_command.find_executable(command, cwd, env)
+        return find_on_windows(command, cwd, env)
     if os.sep in command:
         candidates = [os.path.join(cwd or "", command)]
     else:
@@ -64,7 +113,7 @@ def split_words(text: str) -> list[str]:
     """The words of a line that a person wrote, as the shells of this system read them. Raises
     ``ValueError`` for a quotation mark that is not closed."""
     if sys.platform == "win32":
-        return windows_command.split_words(text)
+        return words_on_windows(text)
     import shlex  # only for a line
 
     return shlex.split(text)
@@ -89,3 +138,86 @@ def shown_words(words: Sequence[str]) -> list[str]:
             shown.append(f"{scheme}://{_LEFT_OUT}" if leads else word)
         is_value = is_option and not equals and word not in _WITHOUT_VALUE
     return shown
+
+
+# ----------------------------------------------------------------------- on Windows
+
+
+def find_on_windows(
+    command: str,
+    cwd: str | None,
+    env: Mapping[str, str],
+    is_file: Callable[[str], bool] = os.path.isfile,
+) -> str | None:
+    """The absolute path of the file to run; None where it is not found."""
+    if ntpath.basename(command) != command:
+        folders = [ntpath.join(cwd or os.getcwd(), ntpath.dirname(command))]
+    else:
+        folders = [f for f in env.get("PATH", "").split(";") if ntpath.isabs(f.strip('"'))]
+    name = ntpath.basename(command)
+    for folder in folders:
+        for each in _names(name, env):
+            path = ntpath.abspath(ntpath.join(folder.strip('"'), each))
+            if is_file(path):
+                return path
+    return None
+
+
+def _names(name: str, env: Mapping[str, str]) -> list[str]:
+    if name.lower().endswith(_STARTED):
+        return [name]
+    told = env.get("PATHEXT", "").lower().split(";")
+    order = [kind for kind in told if kind in _STARTED] or list(_STARTED)
+    return [name + kind for kind in order]
+
+
+def environment_on_windows(host: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """A server's environment: what it inherits and, before that, ``given``. Names differ by more
+    than their case, as Windows does not tell them apart."""
+    upper = {name.upper(): value for name, value in host.items()}
+    env = {name: upper[name] for name in _INHERITED_ON_WINDOWS if name in upper}
+    for name, value in given.items():
+        env[name.upper()] = value
+    return env
+
+
+def words_on_windows(text: str) -> list[str]:
+    """The words of a line that a person wrote: quotation marks of both kinds keep one together, and
+    a backslash is a part of a path. Raises ``ValueError`` for a mark that is not closed."""
+    from shlex import shlex
+
+    reader = shlex(text, posix=True, punctuation_chars=False)
+    reader.whitespace_split = True
+    reader.commenters = reader.escape = ""
+    return list(reader)
+
+
+def command_line_on_windows(argv: Sequence[str]) -> str:
+    """The line for ``CreateProcess``. Raises ``ValueError`` for what a batch file cannot be given
+    safely. ``argv`` begins with an absolute path."""
+    from subprocess import list2cmdline
+
+    if not argv[0].lower().rstrip(" .").endswith(_BATCH):
+        return list2cmdline(argv)
+    words = [_quoted(word, position) for position, word in enumerate(argv)]
+    # /d: without the commands of AutoRun; /v:off: "!" means nothing; /s: what is between the first
+    # quotation mark and the last is the command.
+    shell = ntpath.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "cmd.exe")
+    return f'"{shell}" /d /e:on /v:off /s /c "{" ".join(words)}"'
+
+
+def _quoted(word: str, position: int) -> str:
+    from unicodedata import category  # only for a batch file
+
+    for character in word:
+        if character in _UNSAFE or category(character) in _CONTROL:
+            what = _UNSAFE.get(character, "a control character")
+            which = f"its argument {position}" if position else "its path"
+            raise ValueError(
+                f"it is a batch file, run by cmd.exe, and {which} contains {what}, which cmd.exe "
+                "might take for a part of a command; give the program that the batch file starts "
+                "and its arguments instead (of npx: node and the path of npx-cli.js)"
+            )
+    # A program that the batch file starts reads a backslash before a quotation mark as an escape.
+    slashes = len(word) - len(word.rstrip("\\"))
+    return f'"{word}{slashes * chr(92)}"'

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .windows_command import command_line
+from .executables import command_line_on_windows
 
 __all__ = ["WindowsJob"]
 
@@ -88,7 +88,7 @@ class WindowsJob:
         popen: Any = None
         try:
             popen = self._start(
-                command_line(argv),
+                command_line_on_windows(argv),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -115,7 +115,7 @@ class Exchange(Protocol):
 
 
 def _no_owner(notice: Notification) -> Id | None:
-    """Tells which of our requests a notification belongs to; set once an era is agreed on."""
+    """Which request a notification belongs to before an era is agreed on: none."""
     return None
 
 
@@ -140,6 +140,7 @@ class Transport(ABC):
     name: str = "server"
     """What the server is called where the host gave no name."""
     owner: Owner = staticmethod(_no_owner)
+    """Set once an era is agreed on: tells which of our requests a notification belongs to."""
     era: Era | None = None
     """What was agreed on, from before the server is told."""
     last_unsent_id: Id | None = None

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mcp_client.runtime import windows_job
-from mcp_client.runtime.windows_command import (
-    command_line,
-    find_executable,
-    merged_environment,
-    split_words,
+from mcp_client.runtime.executables import (
+    command_line_on_windows,
+    environment_on_windows,
+    find_on_windows,
+    words_on_windows,
 )
 from mcp_client.runtime.windows_job import WindowsJob
 from mcp_client.runtime.windows_lock import LOCKED_BYTE, lock_byte, unlock_byte
@@ -55,11 +55,11 @@ ENV = {"PATH": rf'"{NODE}";.;;C:\tools', "PATHEXT": ".COM;.EXE;.BAT;.CMD;.VBS;.J
 def test_a_command_is_a_file_that_windows_can_start_and_is_not_looked_for_in_the_working_directory(
     command: str, found: str | None
 ) -> None:
-    assert find_executable(command, r"C:\here", ENV, FILES.__contains__) == found
+    assert find_on_windows(command, r"C:\here", ENV, FILES.__contains__) == found
 
 
 def test_a_file_of_a_relative_folder_is_found_by_its_absolute_path() -> None:
-    found = find_executable(r".\server", "srv", {}, lambda path: path.endswith(".cmd"))
+    found = find_on_windows(r".\server", "srv", {}, lambda path: path.endswith(".cmd"))
     assert found == ntpath.normpath(ntpath.join(os.getcwd(), "srv", "server.cmd"))
 
 
@@ -76,22 +76,24 @@ def test_a_file_of_a_relative_folder_is_found_by_its_absolute_path() -> None:
 def test_a_line_that_was_typed_keeps_the_backslashes_of_its_paths(
     text: str, words: list[str]
 ) -> None:
-    assert split_words(text) == words
+    assert words_on_windows(text) == words
 
 
 def test_a_line_with_an_open_quotation_mark_has_no_words() -> None:
     with pytest.raises(ValueError, match="No closing quotation"):
-        split_words('"C:\\Program Files')
+        words_on_windows('"C:\\Program Files')
 
 
 def test_a_program_gets_its_words_as_the_c_runtime_reads_them() -> None:
-    line = command_line([r"C:\a b\x.exe", "plain", "two words", 'say "hi" & del *', "%PATH%"])
+    line = command_line_on_windows(
+        [r"C:\a b\x.exe", "plain", "two words", 'say "hi" & del *', "%PATH%"]
+    )
     assert line == r'"C:\a b\x.exe" plain "two words" "say \"hi\" & del *" %PATH%'
 
 
 def test_a_batch_file_gets_each_word_in_quotation_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYSTEMROOT", r"C:\Windows")
-    line = command_line([rf"{NODE}\npx.CMD", "-y", "a & b", "^!x", "", "C:\\end\\"])
+    line = command_line_on_windows([rf"{NODE}\npx.CMD", "-y", "a & b", "^!x", "", "C:\\end\\"])
     assert line == (
         r'"C:\Windows\System32\cmd.exe" /d /e:on /v:off /s /c '
         r'""C:\Program Files\nodejs\npx.CMD" "-y" "a & b" "^!x" "" "C:\end\\""'
@@ -102,18 +104,18 @@ def test_a_batch_file_gets_each_word_in_quotation_marks(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("file", [r"C:\x.bat", r"C:\x.CMD", r"C:\x.cmd. ."])
 def test_a_word_that_cmd_might_take_for_a_command_is_refused(file: str, word: str) -> None:
     with pytest.raises(ValueError, match=r"argument 2 contains .*; give the program"):
-        command_line([file, "fine", word])
+        command_line_on_windows([file, "fine", word])
 
 
 @pytest.mark.parametrize("space", ["\u3000", "\u00a0", "\u200d"])
 def test_a_batch_file_may_be_given_any_space_and_is_found_in_a_folder_named_so(space: str) -> None:
-    line = command_line([rf"C:\a{space}b\x.cmd", f"c{space}d"])
+    line = command_line_on_windows([rf"C:\a{space}b\x.cmd", f"c{space}d"])
     assert line.endswith(rf'""C:\a{space}b\x.cmd" "c{space}d""')
 
 
 def test_names_of_variables_differ_by_more_than_their_case() -> None:
     host = {"Path": "p", "SystemRoot": "r", "API_KEY": "secret"}
-    assert merged_environment(host, {"path": "q", "Token": "t"}) == {
+    assert environment_on_windows(host, {"path": "q", "Token": "t"}) == {
         "PATH": "q",
         "SYSTEMROOT": "r",
         "TOKEN": "t",
