@@ -113,7 +113,7 @@ async def test_another_host_name_is_refused_and_does_not_use_the_address_up() ->
         assert (await client.get(desk.url)).status_code == 200
 
 
-async def test_it_closes_while_a_page_is_open() -> None:
+async def test_it_closes_while_a_page_is_open(caplog: pytest.LogCaptureFixture) -> None:
     desk = await serve_desk(ApprovalQueue()).open()
     url = httpx.URL(desk.url)
     async with httpx.AsyncClient(trust_env=False) as client:
@@ -127,6 +127,7 @@ async def test_it_closes_while_a_page_is_open() -> None:
             await desk.aclose()
         await desk.aclose()
         await stream.aclose()
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
 async def test_nothing_of_it_is_left_when_it_is_closed() -> None:
