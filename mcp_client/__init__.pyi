@@ -32,9 +32,9 @@ from .auth import EnterpriseAuthorization as EnterpriseAuthorization
 from .auth import FileTokens as FileTokens
 from .auth import IdentityProvider as IdentityProvider
 from .auth import KeyringTokens as KeyringTokens
+from .auth import MemoryTokens as MemoryTokens
 from .auth import OAuth as OAuth
 from .auth import Token as Token
-from .auth import TokenStore as TokenStore
 from .auth import WorkloadIdentity as WorkloadIdentity
 from .catalog.finding import Finding as Finding
 from .catalog.library import PromptResult as PromptResult

@@ -14,12 +14,12 @@ from mcp_client import (
     CallDenied,
     Deny,
     HttpServer,
+    MemoryTokens,
     OAuth,
-    TokenStore,
     ToolCall,
     connect,
 )
-from mcp_client.auth import MemoryTokens
+from mcp_client.auth import TokenStore
 from tests.auth.driving import SAID, OneManager, Person, call, nobody, session_of
 from tests.server.authorization import World, guarded
 from tests.server.http_apps import Handshake, Legacy, Stateless
