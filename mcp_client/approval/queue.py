@@ -37,7 +37,6 @@ grant is used up when the call passes the queue, also where it then fails.
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from collections import deque
@@ -51,7 +50,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import same_context
-from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotPending
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current
@@ -59,10 +58,11 @@ from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .request import ApprovalRequest
+from .tickets import Ticket, caller, new_ticket_id, not_pending
 
 if TYPE_CHECKING:
     from .decisions import Decisions
-    from .tickets import Ticket, Tickets
+    from .tickets import Tickets
 
 __all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval"]
 
@@ -146,7 +146,7 @@ class _Waiting:
         self.answer: Answer | None = None
         now, left = time.time(), anyio.current_effective_deadline() - backend.now()
         expires_at = now + left if left < inf else None
-        self.pending = PendingApproval(new_id(), call, now, expires_at)
+        self.pending = PendingApproval(new_ticket_id(), call, now, expires_at)
 
     def wake(self) -> None:
         self._run_soon(self._answered.set)
@@ -345,7 +345,7 @@ class ApprovalQueue:
     # ----------------------------------------------------------------- with a store
 
     async def _ask_store(self, tickets: Tickets, request: ApprovalRequest) -> Answer:
-        mark = new_id()
+        mark = new_ticket_id()
         try:
             return await self._wait_for_ticket(tickets, request, mark)
         except CallPending:
@@ -397,30 +397,14 @@ class ApprovalQueue:
 
     def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
         """``left`` is for how many seconds its caller waits for an answer at most."""
-        from .tickets import Ticket, caller
-
         now = time.time()
         if self._wait == 0:
-            return Ticket(new_id(), request, now, now + self._keep, is_kept=True)
+            return Ticket(new_ticket_id(), request, now, now + self._keep, is_kept=True)
         is_left_behind = self._wait <= left
         waits = min(self._wait, left, self._keep)
         expires_at = now + (self._keep if is_left_behind else waits)
         callers = {mark: caller(now + waits + _CLEANUP_SECONDS)}
-        return Ticket(new_id(), request, now, expires_at, callers=callers)
-
-
-def not_pending(missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
-    """The error for ``missing`` of ``wanted`` ids that were to be decided."""
-    what = "is not pending: it was decided, or its caller has gone"
-    if wanted == 1:
-        return NotPending(f"the request {what}", ids=missing)
-    several = f"{len(missing)} of the {wanted} requests are not pending"
-    then = f"the other {decided} are decided" if decided else "so none is decided"
-    return NotPending(f"{several}, {then}", ids=missing)
-
-
-def new_id() -> str:
-    return secrets.token_urlsafe(16)
+        return Ticket(new_ticket_id(), request, now, expires_at, callers=callers)
 
 
 def _shown(ticket: Ticket) -> PendingApproval:

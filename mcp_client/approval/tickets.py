@@ -20,19 +20,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
-from .queue import new_id, not_pending
 from .remembered import is_known
 from .request import ApprovalRequest, as_json, optional_text, text
 
 if TYPE_CHECKING:
     from .decisions import Decision
 
-__all__ = ["Ticket", "Tickets", "caller"]
+__all__ = ["Ticket", "Tickets", "caller", "new_ticket_id", "not_pending"]
 
 _ROWS = "tickets"
 
@@ -165,7 +164,7 @@ class Tickets:
             if not left:
                 return None
             until = max(until for _, until in left.values())
-            again = replace(old, id=new_id(), asked_at=now, expires_at=until, callers=left)
+            again = replace(old, id=new_ticket_id(), asked_at=now, expires_at=until, callers=left)
             return replace(again, answer=None, decided_at=None, is_kept=False)
 
         self._change(ticket.request.key, take)
@@ -324,3 +323,19 @@ def _answer_from_json(value: Any) -> Answer:
         source=source,
         by=by,
     )
+
+
+def not_pending(missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
+    """The error for ``missing`` of ``wanted`` ids that were to be decided."""
+    what = "is not pending: it was decided, or its caller has gone"
+    if wanted == 1:
+        return NotPending(f"the request {what}", ids=missing)
+    several = f"{len(missing)} of the {wanted} requests are not pending"
+    then = f"the other {decided} are decided" if decided else "so none is decided"
+    return NotPending(f"{several}, {then}", ids=missing)
+
+
+def new_ticket_id() -> str:
+    import secrets  # only now: a session without tickets needs none of it
+
+    return secrets.token_urlsafe(16)
