@@ -7,7 +7,6 @@ session management).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -16,6 +15,7 @@ from ..connection.rpc import REPEATABLE, RequestOptions, RpcConnection, Traffic
 from ..errors import ConnectError, ConnectionLost, McpError, NotSent, ProtocolViolation
 from ..protocol.capabilities import may_offer
 from ..protocol.era import Complete
+from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 
@@ -54,8 +54,7 @@ class ReadRequests:
         self.context = context
         self.connection = connection
         self.server = context.server
-        self.now: Callable[[], float] = time.monotonic
-        """The clock of the event loop, once the session is being opened."""
+        self.now = current().now
         self._run = run
 
     def offers(self, feature: str, detail: str | None = None) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
     from ..protocol.capabilities import Implementation
-    from ..session.session import Session
+    from ..session.connect import Connecting
     from ..state import State
     from ..transports.base import Transport
     from ..transports.http import HttpServer
@@ -212,7 +212,7 @@ class SharedOptions:
 
             self.pins = self._options["pins"] = Pins._of(kept.pins)
 
-    def session(self, name: str, server: Any, config: ServerConfig) -> Session:
+    def connecting(self, name: str, server: Any, config: ServerConfig) -> Connecting:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""
         from ..session.connect import connect
 
@@ -224,7 +224,7 @@ class SharedOptions:
                 "record", os.path.join(self._folder, f"{quote(name, safe='')}.jsonl")
             )
         try:
-            return connect(server, name=name, **options)._session
+            return connect(server, name=name, **options)
         except ConfigError as error:
             error.server = error.server or name
             raise

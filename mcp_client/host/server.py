@@ -31,6 +31,7 @@ from ..errors import (
 from ..runtime.background import BackgroundTasks
 from ..runtime.backoff import Backoff
 from ..runtime.event_loop import Backend, Handle, LoopEvent
+from ..session.connect import Connecting
 from ..session.session import Session
 from .options import ServerConfig, SharedOptions, StartGate, ToolFilter
 from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
@@ -76,8 +77,8 @@ class HostedServer:
         self._events = events
         self._filter = ToolFilter(config.include, config.exclude)
         self._backoff = Backoff(jitter)
-        self._prepared: Session | None = options.session(name, config.server, config)
-        self._transport = self._prepared._connection.transport
+        self._prepared: Connecting | None = options.connecting(name, config.server, config)
+        self._transport = self._prepared._transport
         self._attempt: LoopEvent | None = None
         self._asking: LoopEvent | None = None
         self._timer: Handle | None = None
@@ -299,8 +300,8 @@ class HostedServer:
     def _use(self, config: ServerConfig) -> None:
         """Start this instead of what was known before it was allowed. Raises ``ConfigError``."""
         self.config, self._timeouts = config, config.timeouts or self._options.timeouts
-        self._prepared = self._options.session(self.name, config.server, config)
-        self._transport = self._prepared._connection.transport
+        self._prepared = self._options.connecting(self.name, config.server, config)
+        self._transport = self._prepared._transport
 
     # ---------------------------------------------------------------- connecting
 
@@ -331,14 +332,13 @@ class HostedServer:
             self._is_up(session)
 
     async def _open_session(self) -> Session:
-        session, self._prepared = self._prepared, None
-        if session is None:
+        connecting, self._prepared = self._prepared, None
+        if connecting is None:
             transport = self._transport = self._transport.clone()
-            session = self._options.session(self.name, transport, self.config)
-        session._supervise(self, self._lost, self._filter.why_left_out if self._filter else None)
+            connecting = self._options.connecting(self.name, transport, self.config)
         self._backoff.started(self._backend.now())
-        await session._open()
-        return session
+        why_left_out = self._filter.why_left_out if self._filter else None
+        return await connecting._open(self, self._lost, why_left_out)
 
     async def _probe(self, session: Session) -> None:
         """Over HTTP no connection can be lost: only an answer shows that the server is up."""

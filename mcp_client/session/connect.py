@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+import anyio
+
 from .._version import __version__
 from ..approval.decision import check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
+    from ..connection.connection import RestartPolicy
+    from ..errors import McpError
     from ..handlers.handlers import Handlers
     from ..state import State
     from ..transports.http import HttpServer
@@ -158,13 +162,13 @@ def connect(
         state=kept.state,
         secrets=secrets,
     )
-    session = Session(transport, setup)
+    connecting = Connecting(transport, setup, by_default=by_default)
     if by_default:
-        _by_default_name[name] = session
-    return Connecting(session)
+        _by_default_name[name] = connecting
+    return connecting
 
 
-_by_default_name: WeakValueDictionary[str, Session] = WeakValueDictionary()
+_by_default_name: WeakValueDictionary[str, Connecting | Session] = WeakValueDictionary()
 
 
 def _default_name(transport: Transport) -> str:
@@ -174,7 +178,7 @@ def _default_name(transport: Transport) -> str:
     other = _by_default_name.get(name)
     if other is None or other.closed:
         return name
-    identity, of_other = transport.lasting_identity, other._connection.transport.lasting_identity
+    identity, of_other = transport.lasting_identity, other._transport.lasting_identity
     if identity is None or of_other is None or identity == of_other:
         return name
     return f"{name}-{sha256(identity)[:4]}"
@@ -325,8 +329,15 @@ class NotOpen(ConfigError, AttributeError):
 class Connecting:
     """A session that is not open yet: enter it with ``async with``, or await it. Either, once."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    closed = False
+
+    def __init__(self, transport: Transport, setup: Setup, *, by_default: bool) -> None:
+        """``by_default``: whether the session has the name that its transport has."""
+        self._transport = transport
+        self._setup = setup
+        self._by_default = by_default
+        self._entered = False
+        self._session: Session | None = None
 
     if not TYPE_CHECKING:  # a type checker reports these by itself
 
@@ -341,10 +352,10 @@ class Connecting:
         def __exit__(self, *_: object) -> None: ...
 
     def __await__(self) -> Generator[Any, Any, Session]:
-        return self._session._open().__await__()
+        return self._open().__await__()
 
     async def __aenter__(self) -> Session:
-        return await self._session._open()
+        return await self._open()
 
     async def __aexit__(
         self,
@@ -352,4 +363,28 @@ class Connecting:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._session.aclose()
+        if self._session is not None:
+            await self._session.aclose()
+
+    async def _open(
+        self,
+        restarts: RestartPolicy | None = None,
+        on_lost: Callable[[McpError], None] | None = None,
+        why_left_out: Callable[[str], str | None] | None = None,
+    ) -> Session:
+        """``restarts``, ``on_lost`` and ``why_left_out`` are of a ``Host``: see ``Connection`` and
+        ``Catalog``."""
+        if self._entered:
+            raise ConfigError("connect(...) can be entered or awaited once; call connect again")
+        self._entered = True
+        setup = self._setup
+        if setup.pins is not None:
+            await anyio.to_thread.run_sync(setup.pins._read)  # unusable: then nothing is started
+        if setup.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.memory.store.check)  # likewise
+        session = self._session = Session(self._transport, setup, why_left_out)
+        if restarts is not None:
+            session._connection.restarts, session._connection.on_lost = restarts, on_lost
+        if self._by_default:
+            _by_default_name[setup.name] = session
+        return await session._open()

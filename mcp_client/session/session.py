@@ -17,9 +17,9 @@ from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
 from ..connection.call_options import CallOptions, ReadOptions, check_read_options
-from ..connection.connection import Connection, RestartPolicy
+from ..connection.connection import Connection
 from ..connection.rpc import REPEATABLE
-from ..errors import ConfigError, McpError
+from ..errors import McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
@@ -58,7 +58,12 @@ class Session(LibraryOfSession):
     minute.
     """
 
-    def __init__(self, transport: Transport, setup: Setup) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        setup: Setup,
+        why_left_out: Callable[[str], str | None] | None = None,
+    ) -> None:
         self._secrets = setup.secrets
         self.name = setup.name
         """What the host calls the server."""
@@ -71,10 +76,8 @@ class Session(LibraryOfSession):
         self._timeouts = setup.timeouts
         self._limits = setup.limits
         self._origin = os.urandom(4).hex()
-        self._opened = False
         self._started: Handover | None = None
         """The tasks of this session; None before there is one."""
-        self._why_left_out: Callable[[str], str | None] | None = None
         self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory, setup.audit)
         self._logs = ServerLog(setup.handlers, self._context)
         self._messages = ServerMessages(self._context, self._dispatcher, self._logs)
@@ -90,6 +93,23 @@ class Session(LibraryOfSession):
         self._workers = WorkerPool()
         self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)
         self._reads = ReadRequests(self._context, self._connection, self._rounds.run)
+        self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
+        self._catalog = Catalog(
+            self._reads,
+            self._subscriptions.tools,
+            setup.trusted,
+            setup.pins,
+            why_left_out=why_left_out,
+        )
+        self._caller = Caller(
+            self._connection,
+            self._catalog,
+            self._rounds,
+            setup=setup,
+            workers=self._workers,
+            origin=self._origin,
+            tasks=lambda: self._handover.tasks,
+        )
 
     def __repr__(self) -> str:
         connection = self._connection
@@ -102,6 +122,10 @@ class Session(LibraryOfSession):
     def closed(self) -> bool:
         """Whether it has been closed."""
         return self._connection.closed
+
+    @property
+    def _transport(self) -> Transport:
+        return self._connection.transport
 
     @property
     def generation(self) -> int:
@@ -401,16 +425,6 @@ class Session(LibraryOfSession):
 
     # ----------------------------------------------------- as one session of a ``Host``
 
-    def _supervise(
-        self,
-        restarts: RestartPolicy,
-        on_lost: Callable[[McpError], None],
-        why_left_out: Callable[[str], str | None] | None,
-    ) -> None:
-        """Before it is opened: see ``Connection`` and ``Catalog``."""
-        self._connection.restarts, self._connection.on_lost = restarts, on_lost
-        self._why_left_out = why_left_out
-
     def _fresh_tools(self) -> ToolList | None:
         """What ``list_tools`` would return without waiting; None where it would have to wait."""
         rpc, tools = self._connection.latest, self._catalog.known
@@ -424,32 +438,6 @@ class Session(LibraryOfSession):
     # -------------------------------------------------------------- connecting
 
     async def _open(self) -> Session:
-        if self._opened:
-            raise ConfigError("connect(...) can be entered or awaited once; call connect again")
-        self._opened = True
-        setup = self._setup
-        if setup.pins is not None:
-            await anyio.to_thread.run_sync(setup.pins._read)  # unusable: then nothing is started
-        if setup.memory.store is not None:
-            await anyio.to_thread.run_sync(setup.memory.store.check)  # likewise
-        self._reads.now = current().now
-        self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
-        self._catalog = Catalog(
-            self._reads,
-            self._subscriptions.tools,
-            setup.trusted,
-            setup.pins,
-            why_left_out=self._why_left_out,
-        )
-        self._caller = Caller(
-            self._connection,
-            self._catalog,
-            self._rounds,
-            setup=setup,
-            workers=self._workers,
-            origin=self._origin,
-            tasks=lambda: self._handover.tasks,
-        )
         self._dispatcher.start(current())
         self._logs.start()
         self._messages.start(self._subscriptions)

@@ -147,4 +147,5 @@ async def test_other_tasks_run_while_a_long_list_is_looked_through() -> None:
             tools = await listed(offered, in_headers=True, trusted=False)
         done = True
     assert len(tools) == 50
-    assert turns >= 50, "there is a pause after each tool that took more than a little"
+    # On trio the order within a turn is chance: the first and the last may not be counted.
+    assert turns >= 48, "there is a pause after each tool that took more than a little"

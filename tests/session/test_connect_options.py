@@ -14,6 +14,7 @@ import pytest
 from mcp_client import (
     Allow,
     ConfigError,
+    ConnectError,
     ConnectionLost,
     Deny,
     Handlers,
@@ -118,8 +119,8 @@ def test_a_plain_with_says_how_to_open_the_session() -> None:
 
 
 def _name(*args: str) -> tuple[Any, str]:
-    session = connect(StdioServer("no-such-launcher", args))._session
-    return session, session.name
+    connecting = connect(StdioServer("no-such-launcher", args))
+    return connecting, connecting._setup.name
 
 
 def test_servers_of_one_name_are_told_apart_while_both_have_sessions() -> None:
@@ -141,9 +142,11 @@ def test_a_name_does_not_depend_on_how_many_others_have_it() -> None:
 
 
 async def test_a_closed_session_leaves_its_name_to_the_next() -> None:
-    first, _ = _name("one")
-    await first.aclose()
-    assert _name("two")[1] == "no-such-launcher"
+    first, name = _name("one")
+    assert _name("two")[1] != name
+    with pytest.raises(ConnectError):
+        await first
+    assert _name("two")[1] == name
 
 
 @pytest.mark.parametrize(
