@@ -9,7 +9,7 @@ from hypothesis import settings
 __all__ = ["EXAMPLES", "examples"]
 
 _IN_CI = "CI" in os.environ
-EXAMPLES = 100 if _IN_CI else 20
+EXAMPLES = 60 if _IN_CI else 20
 """For a property that does not say."""
 
 
