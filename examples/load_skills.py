@@ -1,4 +1,4 @@
-"""Skills of a server: loaded after a yes, and each file is compared with what was announced."""
+"""Skills of a server (extra ``skills``): loaded after a yes, each file compared with its digest."""
 
 import sys
 from pathlib import Path
