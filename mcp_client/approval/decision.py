@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
-from .request import ApprovalRequest, Choice
+from .remember import CHOICES, Choice, Remember, Scope
+from .request import ApprovalRequest
 
 __all__ = [
     "CHOICES",
@@ -29,91 +30,7 @@ __all__ = [
     "not_arguments",
 ]
 
-Scope: TypeAlias = Literal["call", "session", "always"]
-_SCOPES = ("call", "session", "always")
-_MAX_SECONDS = 1e10
 _MAX_PERSON_CHARS = 200
-
-
-@frozen_dataclass
-class Remember:
-    """How far a yes goes. Raises ``ConfigError`` where it says nothing that can be kept.
-
-    - "call": this one call, also where it has to be made again because the server refused it
-      before running it: its session had ended, or it missed a header. Without it, that is asked
-      about again.
-    - "session": calls of this tool until the session ends.
-    - "always": the same, and kept in ``connect(decisions=...)`` or ``state=``.
-
-    "session" and "always" cover any arguments, unless ``where`` narrows them: see ``constraints``
-    (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the
-    arguments and ``_meta`` of this call, which are kept as a digest only. They hold for the same
-    server, the same definition of the tool, the same trust, an equal context and the same origin,
-    and for no call with a finding that this one did not have. A call whose arguments the approver
-    edited is remembered in neither way. ``seconds`` limits how long they hold.
-
-    For a skill (``SkillRequest``), "session" and "always" are for the same files with the same
-    digests, on the same server and with an equal context; a skill with dynamic content is
-    remembered in neither way, and ``where`` cannot be kept.
-    """
-
-    scope: Scope
-    """"call", "session" or "always"."""
-    where: Mapping[str, Any] | None = None
-    exact: bool = False
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.scope, str) or self.scope not in _SCOPES:
-            raise ConfigError(f"remember={self.scope!r}: give 'call', 'session' or 'always'")
-        from .constraints import Constraints  # most answers set none
-
-        where = Constraints(self.where).wanted or None
-        if where and self.scope == "call":
-            raise ConfigError("Remember('call', where=...): one call has its arguments already")
-        if type(self.exact) is not bool or (self.exact and (where or self.scope == "call")):
-            raise ConfigError(
-                "Remember(exact=True) is for 'session' and 'always', and takes no where="
-            )
-        seconds = self.seconds
-        if seconds is not None and (
-            type(seconds) not in (int, float)
-            or not 0 < seconds < _MAX_SECONDS
-            or self.scope == "call"
-        ):
-            raise ConfigError(
-                f"Remember(seconds={seconds!r}): give seconds above 0, for 'session' or 'always'"
-            )
-        object.__setattr__(self, "where", where)
-
-    @classmethod
-    def of(cls, value: Any) -> Remember | None:
-        """From what ``Allow(remember=...)`` may be given. Raises ``ConfigError``."""
-        if value is None or type(value) is cls:
-            return value
-        if type(value) is str and value in CHOICES:
-            return CHOICES[value].remember
-        return cls(value)
-
-
-@frozen_dataclass
-class HowFar:
-    """One way how far a yes can go."""
-
-    label: str
-    """As a person reads it."""
-    remember: Remember
-
-
-CHOICES: Mapping[str, HowFar] = {
-    "once": HowFar("This once", Remember("call")),
-    "session": HowFar("Until the session ends", Remember("session")),
-    "hour": HowFar("For one hour", Remember("session", seconds=3_600)),
-    "always": HowFar("Always", Remember("always")),
-    "exact": HowFar("Always, for exactly these arguments", Remember("always", exact=True)),
-}
-"""By the names that ``ApprovalRequest.choices()`` gives: one list for hooks, rules, the terminal
-and the page."""
 
 
 @frozen_dataclass

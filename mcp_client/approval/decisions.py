@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from .constraints import Constraints
     from .decision import Remember
-    from .tickets import Tickets
+    from .tickets import Ticket, Tickets
 
 __all__ = ["Decision", "Decisions"]
 
@@ -294,7 +294,8 @@ class Decisions:
         """What is kept now, the newest last: all of it, of one kind of request, or of a server."""
         _check_filter(kind, server)
         kept = [one for one in self._kept() if not one.has_expired]
-        kept = sorted([*kept, *self.tickets.decided()], key=lambda one: one.decided_at)
+        kept += map(_of_ticket, self.tickets.decided())
+        kept.sort(key=lambda one: one.decided_at)
         return tuple(
             one for one in kept if kind in (None, one.kind) and server in (None, one.server)
         )
@@ -410,3 +411,19 @@ def _check_filter(kind: object, server: object) -> None:
         raise ConfigError(f"kind={kind!r}: give one of {', '.join(KINDS)}")
     if server is not None and not isinstance(server, str):
         raise ConfigError(f"server={server!r}: give the name of a server")
+
+
+def _of_ticket(ticket: Ticket) -> Decision:
+    from .decision import Allow
+
+    answer = ticket.answer
+    return Decision.about(
+        ticket.request,
+        id=ticket.id,
+        scope="once",
+        allowed=type(answer) is Allow,
+        by=None if answer is None else answer.by,
+        decided_at=ticket.asked_at if ticket.decided_at is None else ticket.decided_at,
+        expires_at=ticket.expires_at,
+        fingerprint=ticket.request.fingerprint,
+    )

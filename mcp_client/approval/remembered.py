@@ -6,22 +6,21 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.call_context import is_storable, same_context
-from ..catalog.finding import Finding
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
 from .decisions import Decision, Decisions
-from .request import ApprovalRequest
+from .request import ApprovalRequest, is_known
 
 if TYPE_CHECKING:
     from .tool_call import ToolCall
 
-__all__ = ["ApprovalMemory", "OneCallApproval", "is_known"]
+__all__ = ["ApprovalMemory", "OneCallApproval"]
 
 _log = logging.getLogger("mcp_client.approval")
 
@@ -118,12 +117,6 @@ def _is_exact(where: Mapping[str, Any], request: Any) -> bool:
     if set(where) != {""} or set(where[""]) != {"equals"}:
         return False
     return Constraints(where).hold(request.arguments) is True
-
-
-def is_known(finding: Finding, asked: Iterable[Finding]) -> bool:
-    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, or
-    says no more than that the connection is another one."""
-    return finding.kind == "reconnected" or finding.known_as in {one.known_as for one in asked}
 
 
 class OneCallApproval:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -21,17 +21,16 @@ from ..errors import CallDenied, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, sha256
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.keyed_digest import digest_with
+from .remember import Choice
 
 if TYPE_CHECKING:
-    from .decision import Remember
+    from .remember import Remember
 
 __all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "KeptAs", "RequestKind"]
 
 RequestKind: TypeAlias = Literal["call", "skill", "start", "sampling"]
 KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
 
-Choice: TypeAlias = Literal["once", "session", "hour", "always", "exact"]
-"""How far a yes goes: see ``decision.CHOICES``."""
 
 _CLASSES = {
     "call": ("tool_call", "ToolCall"),
@@ -375,3 +374,9 @@ def until(remember: Remember) -> str:
     if remember.scope == "always":
         return f"until it is revoked, where the host keeps answers; else {until}"
     return until
+
+
+def is_known(finding: Finding, asked: Iterable[Finding]) -> bool:
+    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, or
+    says no more than that the connection is another one."""
+    return finding.kind == "reconnected" or finding.known_as in {one.known_as for one in asked}

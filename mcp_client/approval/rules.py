@@ -321,7 +321,8 @@ class Rules:
         """
         from .rules_file import read_rules
 
-        return cls(read_rules(given_path(path, f"Rules.from_file({path!r})")), ask)
+        path = given_path(path, f"Rules.from_file({path!r})")
+        return cls((_rule(*each) for each in read_rules(path, RULE_KEYS)), ask)
 
     def explain(self, call: ApprovalRequest, *, at: datetime | None = None) -> Explanation:
         """Which rule decides ``call``, and what it decides; ``at`` another time than now.
@@ -447,3 +448,10 @@ def _answer(rule: Rule, number: int) -> Answer | None:
         return None
     reason = "refused by policy" if rule.reason is None else safe_text(rule.reason, 300)
     return Deny(reason, source="rule", rule=text)
+
+
+def _rule(place: str, keys: dict[str, Any]) -> Rule:
+    try:
+        return Rule(keys.pop("outcome"), **keys)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from typing import Any
 
 from ..catalog.call_context import context_from_json
@@ -12,37 +12,34 @@ from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
 from ..runtime.safe_text import near, safe_text
 from ..runtime.strict_json import read_json
-from .rules import RULE_KEYS, Rule
 
 __all__ = ["read_rules"]
 
 
-def read_rules(path: str | os.PathLike[str]) -> Iterator[Rule]:
+def read_rules(
+    path: str | os.PathLike[str], keys: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each rule stands, and its ``keys``, of which it has ``outcome``."""
     where = os.fspath(path)
     whole = _parsed(path)
     if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
-        keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else ""
-        keys = keys or "nothing"
-        raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {keys}")
+        found = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else ""
+        found = found or "nothing"
+        raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {found}")
     for number, entry in enumerate(whole["rules"], 1):
         place = f"{where}: rule {number}"
         if type(entry) is not dict:
             raise ConfigError(f"{place} is a {type(entry).__name__}: give a table of keys")
         for key in entry:
-            if key not in RULE_KEYS:
-                raise ConfigError(
-                    f"{place}: unknown key {safe_text(key, 40)!r}{near(key, RULE_KEYS)}"
-                )
+            if key not in keys:
+                raise ConfigError(f"{place}: unknown key {safe_text(key, 40)!r}{near(key, keys)}")
         if "outcome" not in entry:
             raise ConfigError(f"{place}: outcome is missing: give 'allow', 'ask' or 'deny'")
         if any(value is None for value in entry.values()):
             raise ConfigError(f"{place}: a key is null: give it a value or leave it out")
         if "context" in entry:
             entry["context"] = _context(entry["context"], place)
-        try:
-            yield Rule(entry.pop("outcome"), **entry)
-        except ConfigError as error:
-            raise ConfigError(f"{place}: {error}") from None
+        yield place, entry
 
 
 def _context(value: Any, place: str) -> Hashable:

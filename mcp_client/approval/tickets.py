@@ -18,18 +18,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
-from .remembered import is_known
-from .request import ApprovalRequest, as_json, optional_text, text
-
-if TYPE_CHECKING:
-    from .decisions import Decision
+from .request import ApprovalRequest, as_json, is_known, optional_text, text
 
 __all__ = ["Ticket", "Tickets", "caller", "new_ticket_id", "not_pending"]
 
@@ -226,9 +222,9 @@ class Tickets:
         """The tickets that are not decided, the oldest first."""
         return tuple(one for one in self._all() if one.answer is None)
 
-    def decided(self) -> tuple[Decision, ...]:
+    def decided(self) -> tuple[Ticket, ...]:
         """The tickets that are decided and whose requests have not been made again yet."""
-        return tuple(_decision(one, one.answer) for one in self._all() if one.answer is not None)
+        return tuple(one for one in self._all() if one.answer is not None)
 
     # ------------------------------------------------------------------ the state
 
@@ -273,21 +269,6 @@ class Tickets:
 def caller(until: float) -> tuple[str, float]:
     """This process, waiting until then."""
     return process_id(), until
-
-
-def _decision(ticket: Ticket, answer: Answer) -> Decision:
-    from .decisions import Decision
-
-    return Decision.about(
-        ticket.request,
-        id=ticket.id,
-        scope="once",
-        allowed=type(answer) is Allow,
-        by=answer.by,
-        decided_at=ticket.asked_at if ticket.decided_at is None else ticket.decided_at,
-        expires_at=ticket.expires_at,
-        fingerprint=ticket.request.fingerprint,
-    )
 
 
 # --------------------------------------------------------------------------- as JSON

@@ -14,22 +14,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
-from ..errors import ConfigError
-from ..runtime.atomic_file import access_problem, lock, unlock
-from ..runtime.folder import CLOSED_IN_CHILDREN, NO_WAIT
-from .exits import UsageError
+from ..runtime.atomic_file import lock
+from ..runtime.folder import CLOSED_IN_CHILDREN
 from .output import note, print_answer
+from .session import state_file, state_of
 
-if TYPE_CHECKING:
-    from ..state import FileState
-
-__all__ = ["desk", "state_of_running_desk"]
-
-_MAX_BYTES = 10_000
+__all__ = ["desk"]
 
 
 async def desk(options: argparse.Namespace) -> int:
@@ -39,7 +32,6 @@ async def desk(options: argparse.Namespace) -> int:
     """
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .session import state_of
 
     state = state_of(options)
     async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
@@ -51,32 +43,9 @@ async def desk(options: argparse.Namespace) -> int:
     return 0
 
 
-def state_of_running_desk() -> FileState | None:
-    """Where the desk that runs looks for calls; None where there is none."""
-    from ..state import FileState
-    from .session import state_file
-
-    try:
-        file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
-    except (OSError, UsageError):  # no desk has run, or the home is read-only
-        return None
-    with open(file, "rb") as stream:
-        if access_problem(os.fstat(file), private=True) is not None:
-            return None
-        if lock(file, 0.0, shared=True):  # the desk that wrote it has ended
-            unlock(file)
-            return None
-        try:
-            return FileState(json.loads(stream.read(_MAX_BYTES))["state"])
-        except (OSError, ValueError, KeyError, TypeError, ConfigError):
-            return None
-
-
 @contextmanager
 def _known_to_commands(path: Path) -> Iterator[None]:
     """Let commands find the file of this desk, unless another desk runs."""
-    from .session import state_file
-
     file = os.open(state_file("desk.json"), os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o600)
     with open(file, "r+b") as stream:
         if lock(file, 0.0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
@@ -20,6 +21,8 @@ from ..approval.rules import Rule, Rules
 from ..approval.tool_call import ToolCall
 from ..catalog.finding import Finding
 from ..errors import ConfigError, StartDenied
+from ..runtime.atomic_file import access_problem, lock, unlock
+from ..runtime.folder import NO_WAIT
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..session.session import Session
@@ -51,6 +54,7 @@ __all__ = [
 ]
 
 _SERVER_SEPARATORS = "/", "__"
+_MAX_DESK_BYTES = 10_000
 _MIN_START_SECONDS = 5.0
 """What a server has to start in any case: ``--timeout`` is about what it is asked then."""
 
@@ -153,9 +157,8 @@ async def approval_queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQ
         return
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .desk_command import state_of_running_desk
 
-    state = state_of(options) if options.state else state_of_running_desk()
+    state = state_of(options) if options.state else _state_of_running_desk()
     if state is not None:
         note(f"calls are decided at the desk of {state.path}")
         yield ApprovalQueue(decisions=state.decisions, keep=Timeouts().approval)
@@ -351,6 +354,26 @@ def state_of(options: argparse.Namespace) -> FileState:
     from ..state import FileState
 
     return FileState(options.state or _state_folder())
+
+
+def _state_of_running_desk() -> FileState | None:
+    """Where the desk that runs looks for calls; None where there is none."""
+    from ..state import FileState
+
+    try:
+        file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
+    except (OSError, UsageError):  # no desk has run, or the home is read-only
+        return None
+    with open(file, "rb") as stream:
+        if access_problem(os.fstat(file), private=True) is not None:
+            return None
+        if lock(file, 0.0, shared=True):  # the desk that wrote it has ended
+            unlock(file)
+            return None
+        try:
+            return FileState(json.loads(stream.read(_MAX_DESK_BYTES))["state"])
+        except (OSError, ValueError, KeyError, TypeError, ConfigError):
+            return None
 
 
 def decisions_of(options: argparse.Namespace) -> Decisions:

@@ -45,6 +45,8 @@ __all__ = ["Desk", "serve_desk"]
 
 _COOKIE = "mcp_client_desk"
 _CLOSE_SECONDS = 2
+_VISIBLE_SECONDS = 30.0
+"""For one answer of an async ``visible``, whose event loop may have ended."""
 _MAX_CONNECTIONS = 64
 _STYLE = "static/desk.css"
 _USED = (
@@ -209,7 +211,7 @@ class _CallersLoop:
             assert self._tasks is not None
             tasks = self._tasks
             self._backend.run_soon(lambda: (tasks.start(run), None)[1])
-            return answer.result()
+            return answer.result(_VISIBLE_SECONDS)  # else TimeoutError, which means no
 
         return ask
 
