@@ -20,9 +20,7 @@ Standard error is always drained, into a ring that keeps its end: a full pipe wo
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +31,7 @@ from ..errors import ConnectError
 from .event_loop import Backend, LoopEvent
 from .process_tree import ProcessTree, new_tree
 
-__all__ = ["CHUNK_BYTES", "Pending", "Process", "StderrTail", "new_process"]
+__all__ = ["CHUNK_BYTES", "Pending", "Process", "StderrTail"]
 
 CHUNK_BYTES = 64 * 1024
 """Bytes that are read or written at once."""
@@ -278,19 +276,3 @@ def _kill(tree: ProcessTree, popen: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             popen.wait(5)
     tree.close()
-
-
-def new_process(
-    backend: Backend,
-    stderr: StderrTail,
-    output: Callable[[bytes], None],
-    over: Callable[[], None],
-) -> Process:
-    """A process that is not started yet, of the way that this system needs."""
-    if sys.platform == "win32" or os.environ.get("MCP_CLIENT_STDIO") == "threads":
-        from .thread_process import ThreadProcess
-
-        return ThreadProcess(backend, stderr, output, over)
-    from .loop_process import LoopProcess
-
-    return LoopProcess(backend, stderr, output, over)

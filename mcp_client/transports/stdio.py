@@ -26,7 +26,8 @@ from ..runtime.executables import (
     split_words,
 )
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.process import Pending, Process, StderrTail, new_process
+from ..runtime.new_process import new_process
+from ..runtime.process import Pending, Process, StderrTail
 from ..runtime.session_context import KnownSecrets
 from .base import Transport, TransportContext
 from .multiplexer import LineExchange, Multiplexer

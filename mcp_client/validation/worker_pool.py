@@ -24,7 +24,8 @@ import anyio.lowlevel
 
 from ..errors import ConnectError
 from ..runtime.event_loop import current
-from ..runtime.process import Process, StderrTail, new_process
+from ..runtime.new_process import new_process
+from ..runtime.process import Process, StderrTail
 from . import engine
 from .fast_path import has_at_most
 
