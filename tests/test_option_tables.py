@@ -29,7 +29,8 @@ from mcp_client import (
     connect,
     sync,
 )
-from mcp_client.adapters import anthropic
+from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
+from mcp_client.adapters.options import ToolsetOptions
 from mcp_client.adapters.toolset import Toolset
 from mcp_client.cli.parser import parsed
 from mcp_client.cli.session import options_of
@@ -385,3 +386,30 @@ class TestATargetWithoutAnEventLoop:
             kit = anthropic.toolset(host.list_tools())
             (message,) = kit.run(host, response("s__t"))
         assert message["role"] == "user"
+
+
+WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
+    "strict": ("yes", "strict='yes': give True or False"),
+    "search": ("all", "search='all': give True or False"),
+}
+
+
+class TestTheOptionsOfAToolset:
+    def test_each_is_in_the_table_of_wrong_values_and_has_a_word_in_the_help(self) -> None:
+        assert list(WRONG_OF_A_TOOLSET) == list(ToolsetOptions.__annotations__)
+        said = ToolsetOptions.__doc__ or ""
+        assert [name for name in WRONG_OF_A_TOOLSET if f"``{name}``" not in said] == []
+
+    @pytest.mark.parametrize("module", [anthropic, gemini, openai_chat, openai_responses])
+    def test_every_provider_takes_them_from_the_one_list(self, module: Any) -> None:
+        for face in (module.toolset, module.Toolset.__init__):
+            *_, options = inspect.signature(face).parameters.values()
+            assert (options.kind, options.annotation) == (
+                options.VAR_KEYWORD,
+                "Unpack[ToolsetOptions]",
+            )
+        for option, (value, text) in WRONG_OF_A_TOOLSET.items():
+            with pytest.raises(ConfigError, match=text):
+                module.toolset([], **{option: value})
+        with pytest.raises(TypeError, match="toolset\\(\\) has no option 'stricter'"):
+            module.toolset([], stricter=True)

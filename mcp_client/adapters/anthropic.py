@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer, Media
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, member, typed_entries, unusable
+from .options import ToolsetOptions
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset
 from .toolset import declared
@@ -109,11 +110,9 @@ def _block(part: str | Media) -> dict[str, Any]:
     return {"type": "text", "text": part}
 
 
-def toolset(tools: Iterable[Tool], *, strict: bool = False, search: bool = False) -> Toolset:
+def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
     """``tools``, the list of a host or a session, for ``tools=`` of Messages.
 
-    ``strict``: Anthropic guarantees arguments that fit; optional members are null where the model
-    leaves them out, and are removed from its calls. A tool that cannot be strict stays as it is.
-    ``search``: two tools in place of all, to search these and to call what was found.
+    The options are those of ``ToolsetOptions``.
     """
-    return Toolset(tools, strict=strict, search=search)
+    return Toolset(tools, **options)

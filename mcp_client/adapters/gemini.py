@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer, Media
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, listed, member, unusable
+from .options import ToolsetOptions
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset
 from .toolset import declared
@@ -165,10 +166,10 @@ def _inline(media: Media) -> dict[str, Any]:
     return {"inline_data": {"mime_type": media.mime_type, "data": media.data}}
 
 
-def toolset(tools: Iterable[Tool], *, strict: bool = False, search: bool = False) -> Toolset:
+def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
     """``tools``, the list of a host or a session, for ``config={"tools": ...}``.
 
-    ``strict`` changes nothing: Gemini has no strict mode for one tool (``.changes`` says so).
-    ``search``: two tools in place of all, to search these and to call what was found.
+    The options are those of ``ToolsetOptions``. ``strict`` changes nothing: Gemini has no strict
+    mode for one tool (``.changes`` says so).
     """
-    return Toolset(tools, strict=strict, search=search)
+    return Toolset(tools, **options)

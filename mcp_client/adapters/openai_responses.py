@@ -11,13 +11,14 @@ items += await kit.run(host, response)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer, Media
 from .definitions import Definition
 from .model_calls import RawCall, has, member, typed_entries, unusable
 from .openai_chat import OPENAI
+from .options import ToolsetOptions
 from .toolset import Toolset as _Toolset
 from .toolset import declared
 
@@ -84,11 +85,9 @@ def _output(answer: Answer) -> str | list[dict[str, Any]]:
     ]
 
 
-def toolset(tools: Iterable[Tool], *, strict: bool = False, search: bool = False) -> Toolset:
+def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
     """``tools``, the list of a host or a session, for ``tools=`` of Responses.
 
-    ``strict``: OpenAI guarantees arguments that fit; optional members are null where the model
-    leaves them out, and are removed from its calls. A tool that cannot be strict stays as it is.
-    ``search``: two tools in place of all, to search these and to call what was found.
+    The options are those of ``ToolsetOptions``.
     """
-    return Toolset(tools, strict=strict, search=search)
+    return Toolset(tools, **options)

@@ -27,6 +27,7 @@ from .answers import FAILED_HERE, Answer, MediaTypes, Part, explain, rendered, s
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .naming import legal_names
+from .options import ToolsetOptions, check_toolset_options
 from .schema_inlining import clean_text
 from .tool_search import CALL, ToolSearch
 
@@ -71,10 +72,10 @@ class Toolset:
     letter_first: ClassVar[bool] = False
     """Whether the names of tools have to begin with a letter or an underscore."""
 
-    def __init__(
-        self, tools: Iterable[Tool], *, strict: bool = False, search: bool = False
-    ) -> None:
-        self._strict = strict
+    def __init__(self, tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> None:
+        check_toolset_options(options)
+        self._options = options
+        strict, search = options.get("strict", False), options.get("search", False)
         self._tools: dict[str, Tool] = {}
         self._left_out: list[str] = []
         for tool in tools_of(tools, "toolset()"):
@@ -110,7 +111,7 @@ class Toolset:
             if self._search is None and about and len(clean_text(about)) != len(about):
                 found.append(f"{_shown(name)}: its description is shortened")
             found += [f"{_shown(name)}: {change}" for change in changes]
-        if self._search is not None and self._strict:
+        if self._search is not None and self._options.get("strict"):
             found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
         return tuple(found)
 
@@ -123,7 +124,7 @@ class Toolset:
         now = {tool.qualified_name: tool for tool in tools_of(tools, "updated()")}
         kept = [now[name] for name in self._tools if name in now]
         new = [tool for name, tool in now.items() if name not in self._tools]
-        found = type(self)([*kept, *new], strict=self._strict, search=self._search is not None)
+        found = type(self)([*kept, *new], **self._options)
         if found._search is not None and self._search is not None:
             found._search.follow(self._search)
         return found
@@ -314,7 +315,8 @@ class Toolset:
 
     def _all_declared(self) -> list[dict[str, Any]]:
         if self._search is not None:
-            return self._search.declared(self._declared, self.dialect, self._strict)
+            strict = self._options.get("strict", False)
+            return self._search.declared(self._declared, self.dialect, strict)
         return [
             self._declared(new, _about(self._tools[name]), self._definitions[new])
             for new, name in self.names.items()

@@ -1,0 +1,42 @@
+"""The options of a toolset: one list, for the ``toolset`` of every provider.
+
+They are checked here, so that a wrong value is the same error for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from ..errors import ConfigError
+
+__all__ = ["ToolsetOptions", "check_toolset_options"]
+
+
+class ToolsetOptions(TypedDict, total=False):
+    """The options of ``toolset``: the same for every provider.
+
+    - ``strict``: the provider guarantees arguments that fit. Optional members are null where the
+      model leaves them out, and are removed from its calls. A tool that cannot be strict stays as
+      it is, and ``.changes`` says why; so does every tool of a provider without a strict mode.
+    - ``search``: two tools in place of all, to search these and to call what was found.
+    """
+
+    strict: bool
+    search: bool
+
+
+def check_toolset_options(options: Mapping[str, Any]) -> None:
+    """Raises ``ConfigError`` for a wrong value, ``TypeError`` for an unknown name."""
+    for name, value in options.items():
+        if name not in _CHECKS:
+            raise TypeError(f"toolset() has no option {name!r}; it has: {', '.join(_CHECKS)}")
+        _CHECKS[name](name, value)
+
+
+def _check_flag(name: str, value: object) -> None:
+    if type(value) is not bool:
+        raise ConfigError(f"{name}={value!r}: give True or False")
+
+
+_CHECKS: dict[str, Any] = {"strict": _check_flag, "search": _check_flag}
