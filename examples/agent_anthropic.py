@@ -9,6 +9,7 @@ import anyio
 from mcp_client import Allow, Deny, Host, StdioServer, ToolCall
 from mcp_client.adapters import anthropic
 
+MODEL = os.environ.get("ANTHROPIC_MODEL", "claude-sonnet-5-5")
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 LOOK = {"type": "tool_use", "name": "weather__get_weather", "input": {"location": "Oslo"}}
 WAKE = {"type": "tool_use", "name": "weather__set_alarm", "input": {"location": "Oslo"}}
@@ -23,7 +24,7 @@ async def ask_model(**request: Any) -> Any:
         from anthropic import AsyncAnthropic
 
         create = AsyncAnthropic().messages.create
-        response = await create(model="claude-sonnet-4-5", max_tokens=1_000, **request)
+        response = await create(model=MODEL, max_tokens=1_000, **request)
         return response.model_dump(exclude_none=True)
     return {"type": "message", "role": "assistant", "content": SCRIPT.pop(0)}
 

@@ -9,6 +9,7 @@ import anyio
 from mcp_client import Allow, Deny, Host, StdioServer, ToolCall
 from mcp_client.adapters import gemini
 
+MODEL = os.environ.get("GEMINI_MODEL", "gemini-3.8-flash")
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 OSLO = {"location": "Oslo"}
 LOOK = {"functionCall": {"id": "1", "name": "weather__get_weather", "args": OSLO}}
@@ -24,7 +25,7 @@ async def ask_model(contents: list[Any], **config: Any) -> Any:
         from google import genai
 
         generate = genai.Client().aio.models.generate_content
-        response = await generate(model="gemini-2.5-flash", contents=contents, config=config)
+        response = await generate(model=MODEL, contents=contents, config=config)
         return response.model_dump(exclude_none=True)
     return {"candidates": [{"content": {"role": "model", "parts": SCRIPT.pop(0)}}]}
 

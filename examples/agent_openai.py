@@ -9,6 +9,7 @@ import anyio
 from mcp_client import Allow, Deny, Host, StdioServer, ToolCall
 from mcp_client.adapters import openai_chat
 
+MODEL = os.environ.get("OPENAI_MODEL", "gpt-6-sol")
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 OSLO = '{"location": "Oslo"}'
 LOOK = {"type": "function", "function": {"name": "weather__get_weather", "arguments": OSLO}}
@@ -23,7 +24,7 @@ async def ask_model(**request: Any) -> Any:
     if os.environ.get("OPENAI_API_KEY"):
         from openai import AsyncOpenAI
 
-        response = await AsyncOpenAI().chat.completions.create(model="gpt-5", **request)
+        response = await AsyncOpenAI().chat.completions.create(model=MODEL, **request)
         return response.model_dump(exclude_none=True)
     return {"choices": [{"index": 0, "message": {"role": "assistant", **SCRIPT.pop(0)}}]}
 
@@ -41,7 +42,7 @@ async def main() -> None:
             messages.append(response["choices"][0]["message"])
             messages += await kit.run(host, response, timeout=30)
     for message in messages:
-        print(message["role"], "-", message["content"])
+        print(message["role"], "-", message.get("content"))  # a call has none
 
 
 anyio.run(main)

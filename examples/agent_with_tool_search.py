@@ -10,6 +10,7 @@ import anyio
 from mcp_client import Allow, Host, StdioServer, ToolCall
 from mcp_client.adapters import openai_responses
 
+MODEL = os.environ.get("OPENAI_MODEL", "gpt-6-sol")
 NAMES = ("cafe", "notes", "weather")
 SERVERS = {name: StdioServer(sys.executable, [f"examples/servers/{name}.py"]) for name in NAMES}
 FIND = '{"query": "weather at a place"}'
@@ -25,7 +26,7 @@ async def ask_model(**request: Any) -> Any:
     if os.environ.get("OPENAI_API_KEY"):
         from openai import AsyncOpenAI
 
-        response = await AsyncOpenAI().responses.create(model="gpt-5", **request)
+        response = await AsyncOpenAI().responses.create(model=MODEL, **request)
         return response.model_dump(exclude_none=True)
     return {"output": [SCRIPT.pop(0)]}
 

@@ -1,5 +1,13 @@
-"""A FastAPI app with many users, who approve their own calls; a script stands for the model."""
+"""A FastAPI app with many users, who approve their own calls; a script stands for the model.
 
+    pip install fastapi && uvicorn examples.agent_with_users:app --workers 2
+    curl -b user=ana -X POST "http://127.0.0.1:8000/chat?question=Wake+Oslo"
+
+The call waits until ana has decided it: http://127.0.0.1:8000/login?user=ana leads to her page.
+"""
+
+import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,25 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-from fastapi import Depends, FastAPI, Header, HTTPException, Request
+from fastapi import Cookie, Depends, FastAPI, HTTPException, Request
+from fastapi.responses import RedirectResponse
 
-from mcp_client import Allow, ApprovalQueue, Deny, Host, StdioServer, ToolCall
+from mcp_client import Allow, ApprovalPage, ApprovalQueue, Deny, FileState, Host, StdioServer
 from mcp_client.adapters import openai_chat
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
-queue = ApprovalQueue()  # for several workers: decisions=state.decisions, of a FileState("state/")
-host = Host({"weather": WEATHER}, approval=queue)  # and state=state, which has the audit, too
-
-
-def user_of(authorization: Annotated[str, Header()]) -> str:
-    return authorization.removeprefix("Bearer ")
-
-
-async def ask_model(messages: list[Any], tools: list[Any]) -> dict[str, Any]:
-    if messages[-1]["role"] == "tool":
-        return {"role": "assistant", "content": messages[-1]["content"]}
-    function = {"name": "weather__set_alarm", "arguments": '{"location": "Oslo"}'}
-    return {"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}
+state = FileState(os.environ.get("AGENT_STATE", "state"))  # all workers share this folder
+queue = ApprovalQueue(decisions=state.decisions)
+host = Host({"weather": WEATHER}, approval=queue, state=state)
 
 
 @asynccontextmanager
@@ -35,7 +34,35 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(lifespan=lifespan)
+page = ApprovalPage(
+    queue,
+    authorize=lambda scope: Request(scope).cookies.get("user"),
+    visible=lambda user, request: request.context == user,
+)
+app.mount("/approvals", page)
+
+
+@app.get("/login")  # yours asks for more than a name
+def log_in(user: str) -> RedirectResponse:
+    response = RedirectResponse("/approvals/")
+    response.set_cookie("user", user, httponly=True, samesite="strict")
+    return response
+
+
+def user_of(user: Annotated[str, Cookie()] = "") -> str:
+    if not user:
+        raise HTTPException(401, "log in at /login?user=...")
+    return user
+
+
 User = Annotated[str, Depends(user_of)]
+
+
+async def ask_model(messages: list[Any], tools: list[Any]) -> dict[str, Any]:
+    if messages[-1]["role"] == "tool":
+        return {"role": "assistant", "content": messages[-1]["content"]}
+    function = {"name": "weather__set_alarm", "arguments": '{"location": "Oslo"}'}
+    return {"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}
 
 
 @app.post("/chat")
@@ -54,13 +81,12 @@ async def chat(question: str, user: User, request: Request) -> str:
 async def cancel_when_gone(request: Request, chat: anyio.CancelScope) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    chat.cancel()  # and its questions are withdrawn
+    chat.cancel()  # its calls are cancelled, and its questions are withdrawn
 
 
 @app.get("/pending")
 def pending(user: User) -> list[Any]:
-    calls = {one.id: one.request for one in queue.pending_for(user)}
-    return [{"id": id, "arguments": c.arguments} for id, c in calls.items() if type(c) is ToolCall]
+    return [{**one.request.to_json(), "id": one.id} for one in queue.pending_for(user)]
 
 
 @app.post("/decide")
@@ -68,3 +94,10 @@ def decide(id: str, allow: bool, user: User) -> None:
     if id not in [one.id for one in queue.pending_for(user)]:
         raise HTTPException(404, "not pending, or not yours")
     queue.decide(id, Allow() if allow else Deny("the user said no"), by=user)
+
+
+@app.get("/audit")
+def audit(user: User) -> list[Any]:
+    records = [json.loads(line) for line in (state.path / "audit.jsonl").open()]
+    mine = {record["call"] for record in records if record.get("context") == user}
+    return [record for record in records if record.get("call") in mine]

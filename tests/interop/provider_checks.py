@@ -26,6 +26,7 @@ from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
 from tests.adapters.worlds import IMAGE
 from tests.adapters.zoo import ZOO
+from tests.interop import agent_checks
 
 __all__ = ["CHECKS"]
 
@@ -350,9 +351,9 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
         said[name] = (await web.post("/chat", params={"question": "x"})).json()
 
     async def person(name: str, allow: bool, all_asked: Callable[[str], Any]) -> None:
-        headers = {"Authorization": f"Bearer {name}"}
+        cookies = {"user": name}
         transport = httpx.ASGITransport(app)
-        client = httpx.AsyncClient(base_url="http://app", headers=headers, transport=transport)
+        client = httpx.AsyncClient(base_url="http://app", cookies=cookies, transport=transport)
         async with client as web, anyio.create_task_group() as group:
             group.start_soon(talk, web, name)
             while not (mine := (await web.get("/pending")).json()):
@@ -405,7 +406,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         the_bridge_to_langchain_runs,
         each_user_of_the_web_app_decides_their_own_calls_only,
     )
-}
+} | agent_checks.CHECKS
 
 
 def main() -> None:
