@@ -391,6 +391,7 @@ class TestATargetWithoutAnEventLoop:
 WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
     "strict": ("yes", "strict='yes': give True or False"),
     "search": ("all", "search='all': give True or False"),
+    "structured": (True, "structured=True: give 'auto' or 'always'"),
 }
 
 

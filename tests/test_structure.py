@@ -131,6 +131,7 @@ PURE = [
         "adapters/answers.py",
         "adapters/model_calls.py",
         "adapters/naming.py",
+        "adapters/parts.py",
         "adapters/schema_inlining.py",
         "adapters/schema_merging.py",
         "adapters/schema_subset.py",

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from ..catalog.tool import Tool
-from .answers import Answer, Media
+from .answers import Answer
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, listed, member, unusable
 from .options import ToolsetOptions
+from .parts import Media
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset
 from .toolset import declared

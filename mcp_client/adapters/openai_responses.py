@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
 from ..catalog.tool import Tool
-from .answers import Answer, Media
+from .answers import Answer
 from .definitions import Definition
 from .model_calls import RawCall, has, member, typed_entries, unusable
 from .openai_chat import OPENAI
 from .options import ToolsetOptions
+from .parts import Media
 from .toolset import Toolset as _Toolset
 from .toolset import declared
 

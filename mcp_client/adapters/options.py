@@ -5,10 +5,11 @@ They are checked here, so that a wrong value is the same error for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict, get_args
 
 from ..errors import ConfigError
+from .parts import Structured
 
 __all__ = ["ToolsetOptions", "check_toolset_options"]
 
@@ -20,10 +21,15 @@ class ToolsetOptions(TypedDict, total=False):
       model leaves them out, and are removed from its calls. A tool that cannot be strict stays as
       it is, and ``.changes`` says why; so does every tool of a provider without a strict mode.
     - ``search``: two tools in place of all, to search these and to call what was found.
+    - ``structured``: when a model is shown the structured content of a result. With "auto", the
+      default, where the content has no text, and in place of a text that is its JSON; so nothing is
+      said twice. With "always" also beside a text that says it in other words: for servers whose
+      texts are only a summary.
     """
 
     strict: bool
     search: bool
+    structured: Structured
 
 
 def check_toolset_options(options: Mapping[str, Any]) -> None:
@@ -39,4 +45,16 @@ def _check_flag(name: str, value: object) -> None:
         raise ConfigError(f"{name}={value!r}: give True or False")
 
 
-_CHECKS: dict[str, Any] = {"strict": _check_flag, "search": _check_flag}
+def _check_word(*words: str) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if value not in words:
+            raise ConfigError(f"{name}={value!r}: give {' or '.join(map(repr, words))}")
+
+    return check
+
+
+_CHECKS: dict[str, Any] = {
+    "strict": _check_flag,
+    "search": _check_flag,
+    "structured": _check_word(*get_args(Structured)),
+}

@@ -23,11 +23,12 @@ from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
 from ..runtime.safe_text import safe_text
-from .answers import FAILED_HERE, Answer, MediaTypes, Part, explain, rendered, shortened
+from .answers import FAILED_HERE, Answer, explain
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .naming import legal_names
 from .options import ToolsetOptions, check_toolset_options
+from .parts import MediaTypes, ServerContent, encodable, shortened
 from .schema_inlining import clean_text
 from .tool_search import CALL, ToolSearch
 
@@ -299,8 +300,9 @@ class Toolset:
         if isinstance(outcome, ToolResult):
             # Anthropic takes nothing but text beside an error, and errors have little else.
             media = {} if outcome.is_error else self.media_types
-            parts = rendered(outcome, media, max_chars)
-            return Answer(call, tuple(map(_encodable, parts)), outcome.is_error)
+            structured = self._options.get("structured", "auto")
+            content = ServerContent.of_result(outcome, media, structured)
+            return Answer(call, tuple(content.marked(max_chars)), outcome.is_error)
         if isinstance(outcome, McpError):
             others = [name for name, full in self.names.items() if full != call.name]
             text = explain(outcome, unknown_tool(call.shown_name or call.name, others))
@@ -308,8 +310,8 @@ class Toolset:
             text = call.problem or call.answer or ""
         else:
             text = _NOT_MADE
-        parts = shortened([text], max_chars)
-        return Answer(call, tuple(map(_encodable, parts)), call.answer is None)
+        parts = shortened([encodable(text)], max_chars)
+        return Answer(call, tuple(parts), call.answer is None)
 
     # ------------------------------------------------------ what each provider says
 
@@ -391,12 +393,6 @@ def _check_target(target: object) -> None:
             f"run() was given a {type(target).__name__} to make the calls: give an open Session or "
             "Host first, then the response"
         )
-
-
-def _encodable(part: Part) -> Part:
-    if isinstance(part, str) and not part.isascii():
-        return part.encode("utf-8", "replace").decode("utf-8")
-    return part
 
 
 def _shown(name: str) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Finding, ServerError, ToolResult
-from mcp_client.adapters.answers import Media, Part, shortened
+from mcp_client.adapters.parts import Media, Part, shortened
 from mcp_client.runtime.keyed_digest import end_mark
 from tests.adapters.marks import MARKED, unmarked
 from tests.adapters.schemas import tool_of
@@ -45,8 +45,10 @@ def image(data: str = IMAGE, mime_type: str = "image/png") -> dict[str, Any]:
     return {"type": "image", "data": data, "mimeType": mime_type}
 
 
-def messages_for(provider: Provider, result: ToolResult, **options: Any) -> list[dict[str, Any]]:
-    kit = provider.toolset([tool_of({"type": "object"})])
+def messages_for(
+    provider: Provider, result: ToolResult, structured: Any = "auto", **options: Any
+) -> list[dict[str, Any]]:
+    kit = provider.toolset([tool_of({"type": "object"})], structured=structured)
     (call,) = kit.calls(provider.response([("1", "tool", {})]))
     found: list[dict[str, Any]] = kit.results([(call, result)], **options)
     return found
@@ -71,30 +73,58 @@ def test_a_result_without_content_says_so(provider: Provider) -> None:
 
 @every_provider
 @pytest.mark.parametrize(
-    ("structure", "texts"),
+    ("structure", "texts", "shown"),
     [
-        ({"a": 1, "b": [True, None]}, ['{"b": [true, null], "a": 1}']),
-        ({"result": "Oslo"}, ["Oslo"]),
-        ({"result": [1, 2]}, ["1", "2"]),
-        ({"result": ["a", "b"]}, ["a", "b"]),
-        ([{"n": 1}], ['[{"n":1}]']),
-        (None, ["null"]),
+        ({"a": 1, "b": [True, None]}, ['{"b": [true, null], "a": 1}'], '{"a":1,"b":[true,null]}'),
+        ([{"n": 1}], ['[\n  {"n": 1}\n]'], '[{"n":1}]'),
+        (None, ["null"], "null"),
+        ({"result": "Oslo"}, ["Oslo"], "Oslo"),
+        ({"result": [1, 2]}, ["1", "2"], "1\n2"),
+        ({"result": ["a", "b"]}, ["a", "b"], "a\nb"),
+        ("Oslo", ["Oslo"], "Oslo"),
     ],
 )
-def test_structured_content_that_a_text_repeats_is_not_said_twice(
-    provider: Provider, structure: Any, texts: list[str]
+@pytest.mark.parametrize("structured", ["auto", "always"])
+def test_structured_content_that_a_text_repeats_is_said_once(
+    provider: Provider, structured: str, structure: Any, texts: list[str], shown: str
 ) -> None:
     result = result_of(*map(text, texts), structuredContent=structure)
-    assert read(provider, result) == HEAD + "\n".join(texts)
+    assert read(provider, result, structured=structured) == HEAD + shown
 
 
 @every_provider
-@pytest.mark.parametrize("words", [["22.5 degrees"], [], ['{"t": 23}'], ["[" * 100_000]])
-def test_structured_content_that_no_text_repeats_is_given_as_json(
-    provider: Provider, words: list[str]
+@pytest.mark.parametrize("words", ["22.5 degrees", '{"t": 23}', "[" * 100_000])
+def test_a_text_that_says_it_in_other_words_is_what_a_model_reads(
+    provider: Provider, words: str
 ) -> None:
-    result = result_of(*map(text, words), structuredContent={"t": 22.5})
-    assert read(provider, result, max_chars=200_000) == HEAD + "\n".join([*words, '{"t": 22.5}'])
+    result = result_of(text(words), structuredContent={"t": 22.5})
+    assert read(provider, result, max_chars=200_000) == HEAD + words
+    both = read(provider, result, max_chars=200_000, structured="always")
+    assert both == f'{HEAD}{words}\n{{"t":22.5}}'
+
+
+@every_provider
+@pytest.mark.parametrize("structured", ["auto", "always"])
+def test_structured_content_stands_where_the_content_has_no_text(
+    provider: Provider, structured: str
+) -> None:
+    blob = {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAAA"}}
+    for content, beside in (
+        ([], ""),
+        ([text(" \n")], " \n\n"),
+        ([blob], "[resource: file:///b, 3 bytes]\n"),
+    ):
+        result = result_of(*content, structuredContent={"t": 22.5})
+        assert read(provider, result, structured=structured) == f'{HEAD}{beside}{{"t":22.5}}'
+    empty = result_of(structuredContent=None)
+    assert read(provider, empty, structured=structured) == f"{HEAD}null"
+
+
+def test_an_image_stays_beside_a_text_that_is_the_json() -> None:
+    result = result_of(text('{"t": 1}'), image(), structuredContent={"t": 1})
+    (message,) = messages_for(ANTHROPIC, result)
+    assert [part["type"] for part in message["content"][0]["content"]] == ["text", "image", "text"]
+    assert read(CHAT, result) == HEAD + '{"t":1}\n[image, image/png, 70 bytes]'
 
 
 @every_provider
@@ -216,7 +246,7 @@ def test_findings_are_for_the_host_and_not_for_the_model(provider: Provider) -> 
         "desk",
         "tool",
     )
-    assert read(provider, result) == HEAD + '{"a": 1}'
+    assert read(provider, result) == HEAD + '{"a":1}'
 
 
 @every_provider
