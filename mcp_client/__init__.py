@@ -20,6 +20,7 @@ One folder a subject; imports go down this list only::
     auth/        OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
     validation/  arguments and results against their JSON Schemas, within bounds
     transports/  how messages travel; knows JSON-RPC, knows no MCP method
+    sandbox/     what a server's process can reach, and what holds it
     protocol/    what the specification says; nothing there waits
     runtime/     knows nothing of MCP: limits, safe text, event loop, files, processes, console
     errors.py    what is raised, as one tree
@@ -122,6 +123,7 @@ _HOME = {
     "ServerConfig": "host.options",
     "ServerError": "errors",
     "ServerStatus": "host.status",
+    "Sandbox": "sandbox.sandbox",
     "Session": "session.session",
     "Skill": "extensions.skill",
     "SkillError": "errors",

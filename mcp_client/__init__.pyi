@@ -120,6 +120,7 @@ from .runtime.limits import Limits as Limits
 from .runtime.limits import Timeouts as Timeouts
 from .runtime.safe_text import safe_text as safe_text
 from .runtime.watch import Watch as Watch
+from .sandbox.sandbox import Sandbox as Sandbox
 from .session.connect import connect as connect
 from .session.session import Session as Session
 from .state import FileState as FileState

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .host.config_fields import ConfigProblem
     from .host.config_programs import Scope
     from .protocol.consent_url import Address
+    from .sandbox.engine import Confinement
 
 __all__ = ["App", "Connecting", "Host", "Session", "Skill", "Task", "Watch", "connect"]
 
@@ -180,6 +181,12 @@ class Session(_Blocking[AsyncSession]):
     def capabilities(self) -> Mapping[str, Any]:
         """What the server says it can do, as it came."""
         return self._async.capabilities
+
+    @property
+    def sandbox(self) -> Confinement | None:
+        """What holds for the server's process, where it was started in a sandbox; None without
+        one. ``.sentences`` is for people."""
+        return self._async.sandbox
 
     @property
     def extensions(self) -> Mapping[str, Mapping[str, Any]]:

@@ -19,7 +19,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
     {"errors", "_version"},
     {"runtime"},
-    {"protocol"},
+    {"protocol", "sandbox"},
     {"transports", "validation"},
     {"auth", "connection"},
     {"catalog"},

@@ -25,8 +25,8 @@ __all__ = ["LoopProcess"]
 class LoopProcess(Process):
     backlog = 0
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._watches: dict[int, Handle] = {}
         self._unwritten: deque[Pending] = deque()
         self._gathered: list[bytes] = []

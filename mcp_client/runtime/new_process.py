@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from .event_loop import Backend
 from .process import Process, StderrTail
+from .process_tree import ProcessTree
 
 __all__ = ["new_process"]
 
@@ -17,12 +18,14 @@ def new_process(
     stderr: StderrTail,
     output: Callable[[bytes], None],
     over: Callable[[], None],
+    tree: ProcessTree | None = None,
 ) -> Process:
-    """A process that is not started yet, of the way that this system needs."""
+    """A process that is not started yet, of the way that this system needs. ``tree`` starts and
+    ends it where it is given, instead of the system's own."""
     if sys.platform == "win32" or os.environ.get("MCP_CLIENT_STDIO") == "threads":
         from .thread_process import ThreadProcess
 
-        return ThreadProcess(backend, stderr, output, over)
+        return ThreadProcess(backend, stderr, output, over, tree=tree)
     from .loop_process import LoopProcess
 
-    return LoopProcess(backend, stderr, output, over)
+    return LoopProcess(backend, stderr, output, over, tree=tree)

@@ -99,12 +99,14 @@ class Process:
         stderr: StderrTail,
         output: Callable[[bytes], None],
         over: Callable[[], None],
+        *,
+        tree: ProcessTree | None = None,
     ) -> None:
         self._backend = backend
         self._stderr = stderr
         self._output = output
         self._over: Callable[[], None] | None = over
-        self._tree: ProcessTree = new_tree()
+        self._tree = tree or new_tree()
         self._exited = anyio.Event()
         self._closing: anyio.Event | None = None
         self.exit_code: int | None = None

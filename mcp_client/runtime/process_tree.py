@@ -47,6 +47,15 @@ class PosixGroup:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
     ) -> subprocess.Popen[bytes]:
+        return self._popen(argv, env, cwd)
+
+    def _popen(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
         popen = subprocess.Popen(  # noqa: S603 - no shell; the host chose the command
             argv,
             stdin=subprocess.PIPE,
@@ -56,6 +65,7 @@ class PosixGroup:
             cwd=cwd,
             bufsize=0,
             start_new_session=True,
+            pass_fds=pass_fds,
         )
         self._pid = popen.pid
         return popen

@@ -31,8 +31,8 @@ _MAX_PIECES_AHEAD = 4
 
 
 class ThreadProcess(Process):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._read_to_end = anyio.Event()
         self._open_pipes = 2
 

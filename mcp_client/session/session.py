@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
     from ..runtime.watch import Watch
+    from ..sandbox.engine import Confinement
     from .task_handles import Handover
 
 __all__ = ["Session"]
@@ -147,6 +148,12 @@ class Session(LibraryOfSession):
     def capabilities(self) -> Mapping[str, Any]:
         """What the server says it can do, as it came."""
         return self._connection.rpc.era.server.capabilities
+
+    @property
+    def sandbox(self) -> Confinement | None:
+        """What holds for the server's process, where it was started in a sandbox; None without
+        one. ``.sentences`` is for people."""
+        return self._transport.sandbox
 
     @property
     def extensions(self) -> Mapping[str, Mapping[str, Any]]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
@@ -33,6 +33,9 @@ from ..runtime.limits import Limits, Timeouts
 from ..runtime.loopback import is_loopback
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import KnownSecrets, Stats
+
+if TYPE_CHECKING:
+    from ..sandbox.engine import Confinement
 
 __all__ = [
     "AnnouncedSilence",
@@ -249,6 +252,11 @@ class Transport(ABC):
         """A digest under ``key`` of what requests are authorized by: equal in another process for
         the same credentials, or the same login. Empty where that cannot be told; None where
         nothing authorizes them. Raises ``AuthError``."""
+        return None
+
+    @property
+    def sandbox(self) -> Confinement | None:
+        """What holds for a server that was started in a sandbox; None without one."""
         return None
 
     @property

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -28,11 +29,17 @@ from ..runtime.executables import (
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.new_process import new_process
 from ..runtime.process import Pending, Process, StderrTail
+from ..runtime.process_tree import ProcessTree
 from ..runtime.session_context import KnownSecrets
 from .base import Transport, TransportContext
+from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
-__all__ = ["StdioServer", "StdioTransport", "name_of_command"]
+if TYPE_CHECKING:
+    from ..sandbox.engine import Confinement, Launch
+    from ..sandbox.sandbox import Sandbox
+
+__all__ = ["StdioServer", "StdioTransport"]
 
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
@@ -60,6 +67,10 @@ class StdioServer:
     ``DATABASE=staging`` is none for ``DATABASE=production``.
     ``identity`` names the variables that count instead (``["PROJECT"]``, of any name; ``[]`` for no
     value at all), and then pins are for one of these servers, too. Files keep only keyed digests.
+
+    ``sandbox`` is a ``Sandbox``, or ``True`` for one that grants nothing: the server and all it
+    starts reach no more than it says, or nothing is started. None (as ``Host(sandbox=...)`` says)
+    and ``False`` start it with all the rights of this program.
     """
 
     command: str
@@ -68,6 +79,7 @@ class StdioServer:
     cwd: str | os.PathLike[str] | None = None
     stderr: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
     identity: Sequence[str] | None = None
+    sandbox: Sandbox | bool | None = None
 
     def __repr__(self) -> str:
         shown = f"command={self.shown_command!r}, cwd={self.cwd!r}, identity={self.identity!r}"
@@ -106,6 +118,10 @@ class StdioServer:
             raise ConfigError(f"StdioServer(cwd={self.cwd!r}): give the path of a folder")
         if self.stderr is not None and not callable(self.stderr):
             raise ConfigError("StdioServer(stderr=...): give a function that takes a line")
+        if self.sandbox is not None and self.sandbox is not False:
+            from ..sandbox.sandbox import sandbox_of  # only where there is one
+
+            object.__setattr__(self, "sandbox", sandbox_of(self.sandbox))
         if self.identity is None:
             return
         if isinstance(self.identity, str) or not isinstance(self.identity, Collection):
@@ -124,6 +140,9 @@ class StdioTransport(Transport):
     def __init__(self, server: StdioServer) -> None:
         self._server = server
         self._process: Process | None = None
+        self._launch: Launch | None = None
+        self._granted = None if isinstance(server.sandbox, bool) else server.sandbox
+        self._sandbox: Confinement | None = None
         self._over = False
         self._closed = False
         self.name = name_of_command(server.shown_command, server.args, server.cwd)
@@ -135,7 +154,7 @@ class StdioTransport(Transport):
     def identity(self) -> Hashable:
         server = self._server
         pairs = tuple(sorted((server.env or {}).items()))
-        return ("stdio", server.command, server.args, str(server.cwd), pairs)
+        return ("stdio", server.command, server.args, str(server.cwd), pairs, self._granted)
 
     @property
     def lasting_identity(self) -> str:
@@ -143,7 +162,10 @@ class StdioTransport(Transport):
         server = self._server
         cwd = os.path.abspath(server.cwd or ".")
         words = [server.command, *server.args, cwd, *sorted(server.env or {})]
-        text = json.dumps([len(server.args), words, *self._telling()])
+        parts = [len(server.args), words, *self._telling()]
+        if self._granted is not None:
+            parts.append(repr((self._granted, self._granted.places)))
+        text = json.dumps(parts)
         return f"{os.path.basename(server.shown_command)} sha256:{sha256(text)}"
 
     @property
@@ -190,10 +212,24 @@ class StdioTransport(Transport):
         self._stderr_tail = StderrTail(context.limits.stderr_bytes, self._server.stderr)
         self._settled = anyio.Event()
         self._is_settled = False
-        process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended)
         env = environment_of(self._server.env or {})
-        process.start(self._argv(env), env, self._cwd())
+        argv, cwd = self._argv(env), self._cwd()
+        tree = self._tree(argv, env, cwd)
+        process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended, tree)
+        process.start(argv, env, cwd)
         self._process = process
+
+    def _tree(self, argv: list[str], env: Mapping[str, str], cwd: str | None) -> ProcessTree | None:
+        if self._granted is None:
+            return None
+        from ..sandbox.engine import ConfinedGroup, confine  # only where there is one
+
+        self._launch, self._sandbox = confine(self._granted, argv, env, cwd)
+        return ConfinedGroup(self._launch)
+
+    @property
+    def sandbox(self) -> Confinement | None:
+        return self._sandbox
 
     def _argv(self, env: Mapping[str, str]) -> list[str]:
         server = self._server
@@ -319,7 +355,8 @@ class StdioTransport(Transport):
         )
 
     def _exit_code(self) -> int | None:
-        return self._process.exit_code if self._process is not None else None
+        code = self._process.exit_code if self._process is not None else None
+        return code if code is None or self._launch is None else self._launch.exit_code(code)
 
     def _how(self) -> str:
         if self._closed:
@@ -389,100 +426,3 @@ def _why_not_found(server: StdioServer) -> str:
     if os.path.basename(server.command) != server.command:
         return "it is not an executable file; check the path, and that it may be executed"
     return "it is not on PATH; install it, or give its full path"
-
-
-# ---------------------------------------------------------------- its name where none is given
-
-_CONTAINERS = ("docker", "podman")
-_LAUNCHERS = frozenset(
-    """
-    python pythonw pypy py node tsx ts-node npx npm pnpm yarn bun bunx deno uv uvx pipx poetry
-    docker podman java dotnet go ruby php env sh bash zsh cmd
-    """.split()  # noqa: SIM905 - a list of words is read as words
-)
-"""What runs a program that the server is named after."""
-_BEFORE_PROGRAM = ("run", "exec", "dlx", "x", "tool", "container", "/c")
-_WITH_VALUE = frozenset(
-    """
-    -W -X -r --require --import --loader --env-file --conditions -p --package --registry --python
-    --with --with-editable --with-requirements --from --index --index-url --extra --group --config
-    --import-map --spec -P -e --env -v --volume --mount --name --network --publish -w --workdir
-    -u --user --platform --entrypoint --add-host -l --label -h --hostname -m --memory --cpus --pull
-    --runtime -cp -classpath --class-path --unset
-    """.split()  # noqa: SIM905
-)
-"""Options of launchers whose next word is theirs: it may be a secret, and is in no name."""
-_FOLDERS = ("--directory", "--project", "--chdir", "-C")
-_TEXTS = ("-c", "-e", "--eval", "--print")
-"""After these the text of a program follows, except where a container is run."""
-_GENERIC = frozenset(
-    """
-    server main index app __main__ run start cli mcp stdio program src dist build lib bin out
-    target scripts mcp_server mcp-server
-    """.split()  # noqa: SIM905
-)
-"""What says nothing about a server: its folder does."""
-_READABLE = re.compile(r"[\w@.-]{1,40}")
-_EXTENSION = re.compile(r"\.(?:py|pyz|js|mjs|cjs|ts|mts|jar|dll|exe|cmd|bat|sh|rb|php|go)\Z", re.I)
-_VERSION = re.compile(r"(?<=.)(?:@[\w.^~-]*|[=<>~!]=?.*|\[.*)\Z")
-_IMAGE_TAG = re.compile(r"(?:@sha256:.*|:[\w.-]+)\Z")
-
-
-def name_of_command(
-    command: str, args: Sequence[str], cwd: str | os.PathLike[str] | None = None
-) -> str:
-    """What is run, rather than what runs it: ``uv run weather.py`` is "weather".
-
-    A file that is called as many are (``server.py``) is called after its folder, where the words or
-    ``cwd`` name one. Only words that name a program, a file, a package or an image get into a name,
-    never an option or an argument of the server's own, which may be a secret.
-    """
-    folder = None if cwd is None else os.fspath(cwd)
-    launcher = _launcher(command)
-    if launcher is None:
-        return _named(command, folder) or "server"
-    fallback, words = _stem(command), iter(args)
-    for word in words:
-        option, _, value = word.partition("=")
-        in_container = launcher in _CONTAINERS
-        if option in ("-m", "--module") and not in_container:
-            return _named(next(words, "").replace(".", "/"), None) or fallback
-        if option in _TEXTS and not in_container:
-            return fallback
-        if option in _FOLDERS:
-            folder = value or next(words, None)
-        elif option in _WITH_VALUE:
-            value = value or next(words, "")
-            if _EXTENSION.search(value) and not in_container:  # ``python -u weather.py``
-                return _named(value, folder) or fallback
-        elif word.startswith("-") or value or word in _BEFORE_PROGRAM:
-            continue
-        elif (inner := _launcher(word)) is not None:
-            launcher = inner
-        else:
-            return _named(_IMAGE_TAG.sub("", word) if in_container else word, folder) or fallback
-    return fallback
-
-
-def _launcher(word: str) -> str | None:
-    name = _stem(word)
-    name = name.rstrip("0123456789.") or name
-    return name if name in _LAUNCHERS else None
-
-
-def _named(word: str, folder: str | None) -> str:
-    """A name for a program, a file, a package or an image; empty where none fits."""
-    word = word.replace("\\", "/").removesuffix(".git")
-    parts = [part for part in word.split("/") if part not in ("", ".", "..")]
-    if folder is not None and not word.startswith(("/", "@")):
-        parts = [part for part in folder.replace("\\", "/").split("/") if part] + parts
-    names = [_stem(part).lstrip("@") if part.startswith("@") else _stem(part) for part in parts]
-    for name in reversed(names):
-        if name.lower() not in _GENERIC and _READABLE.fullmatch(name):
-            return name
-    return names[-1] if names and _READABLE.fullmatch(names[-1]) else ""
-
-
-def _stem(word: str) -> str:
-    last = word.replace("\\", "/").rsplit("/", 1)[-1]
-    return _EXTENSION.sub("", _VERSION.sub("", last) or last)
