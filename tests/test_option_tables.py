@@ -392,6 +392,8 @@ WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
     "strict": ("yes", "strict='yes': give True or False"),
     "search": ("all", "search='all': give True or False"),
     "structured": (True, "structured=True: give 'auto' or 'always'"),
+    "large_results": ("lose", "large_results='lose': give 'cut' or 'keep'"),
+    "kept_bytes": (0, "kept_bytes=0: give a whole number above 0"),
 }
 
 

@@ -51,11 +51,14 @@ class ModelCall:
     problem: str | None = None
     """Why the call cannot be made, in sentences for the model; None where it can."""
     answer: str | None = field(default=None, repr=False)
-    """What to answer without a call: the tools that ``search_tools`` found. Otherwise None."""
+    """What to answer without a call: the tools that ``search_tools`` found. None where a tool is to
+    be called. For ``read_result`` a sentence that says that ``Toolset.results`` reads it."""
     shown_name: str = field(default="", repr=False)
     """What the model wrote as the name."""
     asked: dict[str, Any] = field(default_factory=dict, repr=False)
     """The arguments it gave for a tool that is not found; otherwise empty."""
+    reads: bool = field(default=False, repr=False)
+    """Whether it is one of ``read_result``, which is no call of a tool."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", ModelArguments(self.arguments))

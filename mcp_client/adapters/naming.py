@@ -7,7 +7,7 @@ come and go, and so that no two tools share one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..protocol.canonical_json import sha256
 
@@ -19,13 +19,16 @@ _MAX_CHARS = 64
 _DIGEST_CHARS = 8
 
 
-def legal_names(names: Sequence[str], *, letter_first: bool = False) -> dict[str, str]:
+def legal_names(
+    names: Sequence[str], *, letter_first: bool = False, reserved: Collection[str] = ()
+) -> dict[str, str]:
     """For each of the distinct ``names`` one of ``[a-zA-Z0-9_-]{1,64}``; equal where it is legal.
 
-    ``letter_first``: it also begins with a letter or an underscore.
+    ``letter_first``: it also begins with a letter or an underscore. No tool has a ``reserved`` one.
     """
-    found = {name: name for name in names if _is_legal(name, letter_first)}
-    taken = set(found)
+    legal = (name for name in names if name not in reserved and _is_legal(name, letter_first))
+    found = {name: name for name in legal}
+    taken = {*found, *reserved}
     for name in names:
         if name not in found:
             found[name] = _unlike(name, taken, letter_first)

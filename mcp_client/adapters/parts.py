@@ -31,6 +31,7 @@ __all__ = [
     "ServerContent",
     "Structured",
     "encodable",
+    "ends",
     "shortened",
 ]
 
@@ -102,14 +103,28 @@ class ServerContent:
         """All its texts, a line each."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
+    def room(self, max_chars: int) -> int:
+        """The characters of its texts that an answer of ``max_chars`` has room for."""
+        return max(max_chars - len(self._first) - len(_END) - 2, max_chars // 2)
+
+    def fits(self, max_chars: int) -> bool:
+        """Whether nothing of it has to be left out."""
+        return _chars(self.parts) <= self.room(max_chars)
+
     def marked(self, max_chars: int) -> list[Part]:
-        """Its parts between texts that say whose they are and where they end, all of it no longer
-        than ``max_chars``, and the middle left out where it would be."""
-        head = f"{self.head} until {_END}:"
-        budget = max(max_chars - len(head) - len(_END) - 2, max_chars // 2)
-        cut = ServerContent(self.head, tuple(shortened(self.parts, budget)))
-        mark = end_mark(head, cut.text)
-        return _joined([head.replace(_MARK, mark), *cut.parts, _END.replace(_MARK, mark)])
+        """``whole``, and no longer than ``max_chars``: the middle is left out where it would be."""
+        cut = tuple(shortened(self.parts, self.room(max_chars)))
+        return ServerContent(self.head, cut).whole()
+
+    def whole(self) -> list[Part]:
+        """Its parts between texts that say whose they are and where they end. The last is a text,
+        and so is the first."""
+        mark = end_mark(self._first, self.text)
+        return _joined([self._first.replace(_MARK, mark), *self.parts, _END.replace(_MARK, mark)])
+
+    @property
+    def _first(self) -> str:
+        return f"{self.head} until {_END}:"
 
 
 def _from(server: str) -> str:
@@ -128,12 +143,11 @@ def encodable(text: str) -> str:
 
 def shortened(parts: Sequence[Part], budget: int) -> list[Part]:
     """``parts`` with at most ``budget`` characters of text: what is too much goes in the middle."""
-    total = sum(len(part) for part in parts if isinstance(part, str))
+    total = _chars(parts)
     if total <= budget:
         return list(parts)
-    kept = max(budget - len(_left_out(total)), 2)
-    head = (kept + 1) // 2
-    after = total - (kept - head)
+    head, tail = ends(total, budget)
+    after = total - tail
     out: list[Part] = []
     position, said = 0, False
     for part in parts:
@@ -150,6 +164,16 @@ def shortened(parts: Sequence[Part], budget: int) -> list[Part]:
             out.append(text)
         position = end
     return out
+
+
+def ends(total: int, budget: int) -> tuple[int, int]:
+    """How many of ``total`` characters are kept at the beginning and at the end."""
+    kept = max(budget - len(_left_out(total)), 2)
+    return (kept + 1) // 2, kept // 2
+
+
+def _chars(parts: Sequence[Part]) -> int:
+    return sum(len(part) for part in parts if isinstance(part, str))
 
 
 def _left_out(count: int) -> str:

@@ -17,14 +17,16 @@ from anyio.lowlevel import checkpoint
 from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
-from ..connection.call_options import CallOptions, check_call_options
+from ..connection.call_options import CallOptions, check_call_options, check_context
 from ..errors import CallDenied, ConfigError, InvalidArguments, McpError, UnknownTool
 from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
 from ..runtime.safe_text import safe_text
 from .answers import FAILED_HERE, Answer, explain
+from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
+from .kept_results import KEPT_BYTES, READ, KeptResults, declaration, read_call
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .naming import legal_names
 from .options import ToolsetOptions, check_toolset_options
@@ -35,7 +37,6 @@ from .tool_search import CALL, ToolSearch
 __all__ = ["BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
 
 _log = logging.getLogger("mcp_client")
-_MAX_CHARS = 100_000
 _NOT_MADE = "The call was not made."
 _LIMITS = Limits()
 _TOO_MANY = (
@@ -85,7 +86,11 @@ class Toolset:
                 self._left_out.append(f"{_shown(name)}: it is not for models and is left out")
             elif self._tools.setdefault(name, tool) is not tool:
                 self._left_out.append(f"{_shown(name)}: another tool has this name; left out")
-        shown = legal_names(list(self._tools), letter_first=self.letter_first)
+        self._kept: KeptResults | None = None
+        if options.get("large_results") == "keep":
+            self._kept = KeptResults(options.get("kept_bytes", KEPT_BYTES))
+        ours = () if self._kept is None else (READ,)
+        shown = legal_names(list(self._tools), letter_first=self.letter_first, reserved=ours)
         self.names: dict[str, str] = {new: name for name, new in shown.items()}
         """The names that the model is shown, each with the qualified name of its tool."""
         self._definitions = {
@@ -114,6 +119,8 @@ class Toolset:
             found += [f"{_shown(name)}: {change}" for change in changes]
         if self._search is not None and self._options.get("strict"):
             found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
+        if self._kept is not None and self._options.get("strict"):
+            found.append(f"tool '{READ}': it is not strict: its arguments are optional")
         return tuple(found)
 
     def updated(self: T, tools: Iterable[Tool]) -> T:
@@ -128,6 +135,7 @@ class Toolset:
         found = type(self)([*kept, *new], **self._options)
         if found._search is not None and self._search is not None:
             found._search.follow(self._search)
+        found._kept = self._kept
         return found
 
     def __repr__(self) -> str:
@@ -165,6 +173,8 @@ class Toolset:
 
     def _read(self, raw: RawCall) -> ModelCall:
         arguments, problem = arguments_of(raw.arguments)
+        if self._kept is not None and raw.name == READ:
+            return read_call(raw, arguments, problem)
         if self._search is not None:
             return self._search.read(raw, arguments, problem, self.names)
         name = self.names.get(raw.name)
@@ -182,7 +192,7 @@ class Toolset:
         target: BlockingTarget,
         response: Any,
         *,
-        max_chars: int = _MAX_CHARS,
+        max_chars: MaxChars = MAX_CHARS,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]]: ...
 
@@ -192,7 +202,7 @@ class Toolset:
         target: CallTarget,
         response: Any,
         *,
-        max_chars: int = _MAX_CHARS,
+        max_chars: MaxChars = MAX_CHARS,
         **options: Unpack[CallOptions],
     ) -> Coroutine[Any, Any, list[dict[str, Any]]]: ...
 
@@ -201,7 +211,7 @@ class Toolset:
         target: CallTarget | BlockingTarget,
         response: Any,
         *,
-        max_chars: int = _MAX_CHARS,
+        max_chars: MaxChars = MAX_CHARS,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
         """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
@@ -210,7 +220,9 @@ class Toolset:
         call. Every call passes the approval hook, and every call has exactly one answer: a
         refusal, an error and a timeout are answers that say what the model may do now. A call that
         cannot be made (no tool has that name, its arguments are not JSON) is in the audit as well.
-        ``max_chars`` limits the text of one answer, and what is too much is left out of its middle.
+        ``max_chars`` limits the text of one answer: one number for all tools, a mapping from globs
+        of qualified names, or a function of them (``MaxChars``). What is too much is left out of
+        its middle; see ``large_results`` of ``ToolsetOptions``.
         The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``.
 
         It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
@@ -235,9 +247,9 @@ class Toolset:
         return found
 
     async def _run(
-        self, target: Any, response: Any, max_chars: int, options: CallOptions
+        self, target: Any, response: Any, max_chars: MaxChars, options: CallOptions
     ) -> list[dict[str, Any]]:
-        _check(max_chars)
+        char_limits(max_chars)
         if options:
             check_call_options(options)
         if target is not None:
@@ -259,7 +271,13 @@ class Toolset:
             await make(wanted[0])
         elif wanted:
             await _side_by_side(make, wanted)
-        return self.results(zip(calls, outcomes, strict=True), max_chars=max_chars)
+        answers: list[Answer] = []
+        made, context = zip(calls, outcomes, strict=True), options.get("context")
+        for answer in self._answers(made, max_chars, context):
+            answers.append(answer)
+            if answer.call.reads:  # each may search megabytes
+                await checkpoint()
+        return self._messages(answers) if answers else []
 
     async def _record_not_made(
         self, target: Any, calls: Sequence[ModelCall], context: Hashable
@@ -268,14 +286,18 @@ class Toolset:
         record = getattr(target, "_record_not_made", None)
         known = set(self.names.values())
         for call in calls if record is not None else ():
-            if call.problem is not None:
+            if call.problem is not None and not call.reads:
                 broken = call.name in known
                 given = NotAnObject() if broken else call.asked
                 error = (InvalidArguments if broken else UnknownTool)(call.problem)
                 await record(call.name, given, error, context)  # type: ignore[misc]
 
     def results(
-        self, pairs: Iterable[tuple[ModelCall, Outcome]], *, max_chars: int = _MAX_CHARS
+        self,
+        pairs: Iterable[tuple[ModelCall, Outcome]],
+        *,
+        max_chars: MaxChars = MAX_CHARS,
+        context: Hashable = None,
     ) -> list[dict[str, Any]]:
         """The messages to append for calls that you made yourself, with what each led to.
 
@@ -291,21 +313,38 @@ class Toolset:
                     return error
 
             messages += kit.results((call, outcome(call)) for call in kit.calls(response))
+
+        ``max_chars`` is that of ``run``. ``context`` is that of the calls: what is kept of large
+        results is read only with an equal one.
         """
-        _check(max_chars)
-        answers = [self._answer(call, outcome, max_chars) for call, outcome in pairs]
+        check_context(context)
+        answers = list(self._answers(pairs, max_chars, context))
         return self._messages(answers) if answers else []
 
-    def _answer(self, call: ModelCall, outcome: Outcome, max_chars: int) -> Answer:
+    def _answers(
+        self, pairs: Iterable[tuple[ModelCall, Outcome]], max_chars: MaxChars, context: Hashable
+    ) -> Iterator[Answer]:
+        limits = char_limits(max_chars)
+        for call, outcome in pairs:
+            yield self._answer(call, outcome, limits(call.name), context)
+
+    def _answer(
+        self, call: ModelCall, outcome: Outcome, max_chars: int, context: Hashable
+    ) -> Answer:
         if isinstance(outcome, ToolResult):
             # Anthropic takes nothing but text beside an error, and errors have little else.
             media = {} if outcome.is_error else self.media_types
             structured = self._options.get("structured", "auto")
             content = ServerContent.of_result(outcome, media, structured)
-            return Answer(call, tuple(content.marked(max_chars)), outcome.is_error)
+            kept = self._kept
+            shown = (kept and kept.shown(content, max_chars, context)) or content.marked(max_chars)
+            return Answer(call, tuple(shown), outcome.is_error)
         if isinstance(outcome, McpError):
             others = [name for name, full in self.names.items() if full != call.name]
             text = explain(outcome, unknown_tool(call.shown_name or call.name, others))
+        elif self._kept is not None and call.reads and call.problem is None:
+            text, is_read = self._kept.read(call.arguments, max_chars, context)
+            return Answer(call, (text,), not is_read)
         elif call.problem is not None or call.answer is not None:
             text = call.problem or call.answer or ""
         else:
@@ -316,13 +355,14 @@ class Toolset:
     # ------------------------------------------------------ what each provider says
 
     def _all_declared(self) -> list[dict[str, Any]]:
+        beside = [] if self._kept is None else [self._declared(*declaration())]
         if self._search is not None:
             strict = self._options.get("strict", False)
-            return self._search.declared(self._declared, self.dialect, strict)
+            return self._search.declared(self._declared, self.dialect, strict) + beside
         return [
             self._declared(new, _about(self._tools[name]), self._definitions[new])
             for new, name in self.names.items()
-        ]
+        ] + beside
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         """``about`` is the description; empty where the server gives none."""
@@ -370,11 +410,6 @@ async def _side_by_side(make: Any, numbers: Sequence[int]) -> None:
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from None
-
-
-def _check(max_chars: object) -> None:
-    if type(max_chars) is not int or max_chars < 1:
-        raise ConfigError(f"max_chars={max_chars!r}: give a whole number above 0")
 
 
 def _blocks(target: Any) -> bool:

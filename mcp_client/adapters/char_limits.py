@@ -1,0 +1,60 @@
+"""How long an answer to a model may be: one limit for all tools, or one for each."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ..approval.constraints import glob
+from ..errors import ConfigError
+from ..runtime.safe_text import safe_text
+
+__all__ = ["MAX_CHARS", "MaxChars", "char_limits"]
+
+_log = logging.getLogger("mcp_client")
+MAX_CHARS = 100_000
+MaxChars: TypeAlias = int | Mapping[str, int] | Callable[[str], int]
+"""The characters of one answer: a number; numbers by globs of qualified names, of which the first
+that matches counts, and ``MAX_CHARS`` where none does; or a function of the qualified name, in
+whose place ``MAX_CHARS`` counts where it raises or gives no number."""
+
+
+def char_limits(max_chars: MaxChars) -> Callable[[str], int]:
+    """A function of a qualified name. Raises ``ConfigError`` for what is no ``MaxChars``."""
+    given: Any = max_chars
+    if _is_limit(given):
+        return lambda name: given
+    if isinstance(given, Mapping):
+        for pattern, chars in given.items():
+            if not isinstance(pattern, str) or not _is_limit(chars):
+                raise ConfigError(
+                    f"max_chars={{{pattern!r}: {chars!r}}}: give globs of qualified names, each "
+                    "with a whole number above 0"
+                )
+        globs = [(glob(pattern), chars) for pattern, chars in given.items()]
+        return lambda name: next((chars for matches, chars in globs if matches(name)), MAX_CHARS)
+    if callable(given) and not inspect.iscoroutinefunction(given):
+        return lambda name: _asked(given, name)
+    raise ConfigError(
+        f"max_chars={given!r}: give a whole number above 0, a mapping of globs to such numbers, or "
+        "a function of the qualified name"
+    )
+
+
+def _is_limit(chars: object) -> bool:
+    return type(chars) is int and chars > 0
+
+
+def _asked(max_chars: Callable[[str], Any], name: str) -> int:
+    try:
+        chars = max_chars(name)
+    except Exception as error:  # noqa: BLE001 - the call was made: its answer is due
+        _log.error("max_chars failed for %s: %d", safe_text(name, 128), MAX_CHARS, exc_info=error)
+        return MAX_CHARS
+    if _is_limit(chars):
+        return int(chars)
+    kind = type(chars).__name__
+    _log.error("max_chars gave a %s for %s: %d", kind, safe_text(name, 128), MAX_CHARS)
+    return MAX_CHARS

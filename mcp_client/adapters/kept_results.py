@@ -1,0 +1,214 @@
+"""Results that are too large for a model's context, kept so that it can read them in pieces.
+
+A model is shown the head and the tail, and a handle for ``read_result``. That is no call of a tool:
+it asks nobody, sends nothing and stands in no audit log, and it gives only what an equal context
+was given the handle of. All that it gives is between marks, as the result itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..catalog.call_context import same_context
+from .definitions import Definition
+from .model_calls import ModelCall, RawCall
+from .parts import Media, Part, ServerContent, ends
+
+__all__ = ["KEPT_BYTES", "READ", "KeptResults", "declaration", "read_call"]
+
+READ = "read_result"
+KEPT_BYTES = 64 * 1024 * 1024
+_LIMIT = 10_000
+_MAX_FIND_CHARS = 1_000
+_MAX_PLACES = 10
+_BESIDE = 200
+"""Characters on either side of what was found."""
+_ENTRY_BYTES = 500
+"""What an entry takes beside its texts."""
+_UNKNOWN = (
+    "Nothing is kept under this handle. Handles stand below results that were too long to show, "
+    "and the oldest are forgotten."
+)
+_LATER = "It is read from what is kept when the answers are made."
+_ABOUT = (
+    "Read on in a result that was too long to show: characters from an offset on, or the places "
+    "where a text stands in it. It runs nothing."
+)
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "handle": {"type": "string", "description": "As it stands below the result."},
+        "offset": {
+            "type": "integer",
+            "description": "The character to begin at, counted from 0. Without it, 0.",
+        },
+        "limit": {
+            "type": "integer",
+            "description": f"The most characters to give. Without it, {_LIMIT}.",
+        },
+        "find": {
+            "type": "string",
+            "description": "Give the places of exactly this text, from offset on.",
+        },
+    },
+    "required": ["handle"],
+    "additionalProperties": False,
+}
+
+
+def declaration() -> tuple[str, str, Definition]:
+    """The name, the description and the arguments of ``read_result``."""
+    return READ, _ABOUT, Definition(_SCHEMA, (), None, False)
+
+
+def read_call(raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
+    """A call of ``read_result``, which ``KeptResults.read`` answers."""
+    if problem is None:
+        problem = _Asked.problem_of(arguments)
+    later = _LATER if problem is None else None
+    return ModelCall(raw.id, READ, arguments, problem, later, READ, reads=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    handle: str
+    offset: int
+    limit: int
+    find: str
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> _Asked:
+        """Null, as models give it for what they leave out, is the default."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        offset, limit = _integer(given.get("offset", 0)), _integer(given.get("limit", _LIMIT))
+        return cls(given.get("handle", ""), offset, limit, given.get("find", ""))
+
+    @classmethod
+    def problem_of(cls, arguments: Mapping[str, Any]) -> str | None:
+        asked = cls.of(arguments)
+        if type(asked.handle) is not str or not asked.handle:
+            return "Give the argument 'handle': the text that stands below the result."
+        if type(asked.offset) is not int or asked.offset < 0:
+            return "Give 'offset' as a whole number, 0 or more."
+        if type(asked.limit) is not int or asked.limit < 1:
+            return "Give 'limit' as a whole number, 1 or more."
+        if type(asked.find) is not str or len(asked.find) > _MAX_FIND_CHARS:
+            return f"Give 'find' as a text of at most {_MAX_FIND_CHARS} characters."
+        return None
+
+
+def _integer(value: Any) -> Any:
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    text: str
+    head: str
+    context: Hashable
+    size: int
+
+
+class KeptResults:
+    """The results of one toolset, and of those that it was updated to; safe to use from threads."""
+
+    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+        """``max_bytes`` of memory hold the texts: the oldest is forgotten for a new one."""
+        self._max_bytes = max_bytes
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+        self.size = 0
+        """Bytes of memory in use."""
+
+    def shown(self, content: ServerContent, max_chars: int, context: Hashable) -> list[Part]:
+        """The parts of an answer of ``max_chars``, with a handle where not all of it fits."""
+        if content.fits(max_chars):
+            return content.marked(max_chars)
+        text = content.text
+        handle = self._keep(text, content.head, context)
+        if handle is None:
+            return content.marked(max_chars)
+        media = [part for part in content.parts if isinstance(part, Media)]
+        whole, total = ServerContent(content.head, (text, *media)), len(text)
+        longest = max(max_chars - len(_note(handle, total, total, total)) - 1, max_chars // 2)
+        head, tail = ends(total, whole.room(longest))
+        parts = whole.marked(longest)
+        parts[-1] = f"{parts[-1]}\n{_note(handle, total, head, total - tail)}"
+        return parts
+
+    def _keep(self, text: str, head: str, context: Hashable) -> str | None:
+        """Its handle; None where it alone is more than may be kept."""
+        size = sys.getsizeof(text) + sys.getsizeof(head) + _ENTRY_BYTES
+        if size > self._max_bytes:
+            return None
+        handle = secrets.token_hex(12)
+        with self._lock:
+            while self.size + size > self._max_bytes:
+                self.size -= self._kept.pop(next(iter(self._kept))).size
+            self._kept[handle] = _Kept(text, head, context, size)
+            self.size += size
+        return handle
+
+    def read(
+        self, arguments: Mapping[str, Any], max_chars: int, context: Hashable
+    ) -> tuple[str, bool]:
+        """The answer to a call without a ``problem``, and whether it gives what was asked for."""
+        asked = _Asked.of(arguments)
+        kept = self._kept.get(asked.handle)
+        if kept is None or not same_context(kept.context, context):
+            return _UNKNOWN, False
+        total = len(kept.text)
+        if asked.offset >= total:
+            return f"Nothing stands there: the text has {total} characters, from 0 on.", False
+        return (_places if asked.find else _piece)(kept, asked, max_chars), True
+
+
+def _note(handle: str, total: int, start: int, end: int) -> str:
+    return (
+        f"[{total} characters, of which {start} to {end} are left out: "
+        f'{READ}(handle="{handle}", offset={start})]'
+    )
+
+
+def _piece(kept: _Kept, asked: _Asked, max_chars: int) -> str:
+    total = len(kept.text)
+
+    def said(end: int) -> tuple[ServerContent, str]:
+        head = f"Characters {asked.offset} to {end} of {total}. {kept.head}"
+        more = f"\n[More: offset={end}]" if end < total else "\n[It ends here.]"
+        return ServerContent(head, (kept.text[asked.offset : end],)), more
+
+    widest, more = said(total - 1)
+    room = max(min(asked.limit, widest.room(max_chars - len(more))), 1)
+    content, more = said(min(asked.offset + room, total))
+    return f"{_text(content)}{more}"
+
+
+def _places(kept: _Kept, asked: _Asked, max_chars: int) -> str:
+    head = f"Places of what was to be found, from character {asked.offset} on. {kept.head}"
+    more = f"\n[More places: offset={len(kept.text)}]"
+    room = max(min(asked.limit, ServerContent(head, ()).room(max_chars - len(more))), 1)
+    beside = max(min(_BESIDE, (room - len(asked.find)) // 2), 0)
+    found: list[str] = []
+    at = kept.text.find(asked.find, asked.offset)
+    while at >= 0 and len(found) < _MAX_PLACES:
+        end = at + len(asked.find)
+        place = f"[at {at}] {kept.text[max(at - beside, 0) : end + beside][:room]}"
+        if found and len(place) >= room:
+            break
+        found.append(place)
+        room -= len(place) + 1
+        at = kept.text.find(asked.find, end)
+    if not found:
+        return f"It does not stand there from character {asked.offset} on; capitals count."
+    said = _text(ServerContent(head, ("\n".join(found),)))
+    return said + (f"\n[More places: offset={at}]" if at >= 0 else "\n[No more places.]")
+
+
+def _text(content: ServerContent) -> str:
+    return "".join(part for part in content.whole() if isinstance(part, str))
