@@ -390,7 +390,9 @@ class TestATargetWithoutAnEventLoop:
 
 WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
     "strict": ("yes", "strict='yes': give True or False"),
-    "search": ("all", "search='all': give True or False"),
+    "search": ("all", "search='all': give True, False, 'auto' or 'native'"),
+    "always": ("files__*", "always='files__\\*': give a list of globs"),
+    "budget": (-1, "budget=-1: give a whole number of characters, 0 or more"),
     "structured": (True, "structured=True: give 'auto' or 'always'"),
     "large_results": ("lose", "large_results='lose': give 'cut' or 'keep'"),
     "kept_bytes": (0, "kept_bytes=0: give a whole number above 0"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer
@@ -21,6 +21,7 @@ from .model_calls import RawCall, has, member, typed_entries, unusable
 from .options import ToolsetOptions
 from .parts import Media
 from .schema_subset import Profile
+from .strict_limits import RequestLimits
 from .toolset import Toolset as _Toolset
 from .toolset import declared
 
@@ -38,8 +39,12 @@ class Toolset(_Toolset):
     """Tools, calls and answers of Messages.
 
     ``calls`` and ``run`` take a message or its ``content``. The answers are one user message of
-    ``tool_result`` blocks, with images as images. How many strict tools a request may have, and
-    how many optional parameters in them, Anthropic limits: see its page on strict tool use.
+    ``tool_result`` blocks, with images as images.
+
+    Anthropic limits how many tools of one request are strict, and how many optional members and
+    unions they have. ``strict=True`` makes as many strict as fit, those that take the least first;
+    ``updated`` keeps those that are strict. ``.changes`` has a sentence for each of the others. It
+    may refuse a request all the same, as too complex: then leave some tools out, or ``strict``.
     """
 
     dialect = Dialect(
@@ -55,9 +60,15 @@ class Toolset(_Toolset):
             ),
             any_enum=True,
             strict=True,
+            optional=True,
         ),
         member_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+        in_request=RequestLimits(tools=20, optional=24, unions=16),
     )
+    native_search: ClassVar[dict[str, Any] | None] = {
+        "type": "tool_search_tool_bm25_20251119",
+        "name": "tool_search_tool_bm25",
+    }
     media_types = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
     )

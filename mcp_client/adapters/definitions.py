@@ -18,14 +18,11 @@ from ..protocol.schema_walk import Role, walk
 from .schema_inlining import Effect, Notes, inline
 from .schema_merging import is_of, object_root, type_of_value, types_of
 from .schema_subset import EMPTY_ITEMS, OPTIONAL, Profile, Unsuitable, subset
+from .strict_limits import RequestLimits, exceeded
 
 __all__ = ["Definition", "Dialect", "Restoration"]
 
 _log = logging.getLogger("mcp_client")
-_MAX_MEMBERS = 5_000
-_MAX_LEVELS = 10
-_MAX_VALUES = 1_000
-_MAX_CHARS = 120_000
 _SAME = ("allOf", "anyOf", "oneOf")
 _SAME_ONE = ("if", "then", "else", "not")
 
@@ -58,6 +55,8 @@ class Dialect:
     """The names that members may have; None for any."""
     complete: bool = False
     """Whether an object has to have ``properties`` and an array ``items``."""
+    in_request: RequestLimits | None = None
+    """What the strict tools of one request may have in all; None for any number of them."""
 
     def definition(self, tool: Tool, strict: bool) -> Definition:
         """What a model is shown of ``tool``: one object for each tool, as long as it is kept."""
@@ -73,6 +72,10 @@ class Dialect:
                 return self._made_or_left_out(tool, True)
             except Unsuitable as error:
                 why = str(error)
+        return self.not_strict(tool, why)
+
+    def not_strict(self, tool: Tool, why: str) -> Definition:
+        """What a model is shown of a tool that should be strict and is not."""
         plain = self.definition(tool, False)
         return replace(plain, changes=(*plain.changes, f"it is not strict: {why}"))
 
@@ -94,8 +97,9 @@ class Dialect:
             schema = subset(schema, profile, notes)
         if self.complete:
             schema = _completed(schema, notes)
-        if strict:
-            _within_limits(schema)
+        too_large = exceeded(schema) if strict else None
+        if too_large is not None:
+            raise Unsuitable(too_large)
         undo = restoration_of(schema, names)
         return Definition(schema, notes.sentences(), undo, strict)
 
@@ -111,29 +115,6 @@ def _completed(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
             notes.add(EMPTY_ITEMS, ())
             part["items"] = {}
     return schema
-
-
-def _within_limits(schema: dict[str, Any]) -> None:
-    """The limits of OpenAI's strict mode. Raises ``Unsuitable``."""
-    members = values = chars = deepest = 0
-    waiting = [(schema, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        properties = node.get("properties", {})
-        members += len(properties)
-        chars += sum(map(len, properties))
-        enum = node.get("enum", ())
-        values += len(enum)
-        chars += sum(len(item) for item in enum if type(item) is str)
-        waiting += [(member, depth + 1) for member in properties.values()]
-        waiting += [(option, depth) for option in node.get("anyOf", ())]
-        if "items" in node:
-            waiting.append((node["items"], depth + 1))
-    if deepest > _MAX_LEVELS:
-        raise Unsuitable(f"it is nested {deepest} levels deep, and strict mode takes {_MAX_LEVELS}")
-    if members > _MAX_MEMBERS or values > _MAX_VALUES or chars > _MAX_CHARS:
-        raise Unsuitable("it has more members or values than strict mode takes")
 
 
 @dataclass(slots=True)
@@ -247,9 +228,9 @@ def _fits(schema: dict[str, Any], value: Any) -> bool:
         return False
     if type(value) is dict:
         properties = schema.get("properties", {})
-        return value.keys() == properties.keys() and all(
-            _fits(properties[name], item) for name, item in value.items()
-        )
+        if not set(schema.get("required", ())) <= value.keys() <= properties.keys():
+            return False
+        return all(_fits(properties[name], item) for name, item in value.items())
     if type(value) is list and "items" in schema:
         return all(_fits(schema["items"], item) for item in value)
     return True

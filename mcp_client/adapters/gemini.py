@@ -80,8 +80,7 @@ class Toolset(_Toolset):
     media_types = dict.fromkeys((*_IMAGES, *_SOUNDS), _MEDIA_BYTES)
     letter_first = True
 
-    def _all_declared(self) -> list[dict[str, Any]]:
-        declared = super()._all_declared()
+    def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{"function_declarations": declared}] if declared else []
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:

@@ -11,7 +11,7 @@ items += await kit.run(host, response)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer
@@ -41,6 +41,7 @@ class Toolset(_Toolset):
     """
 
     dialect = OPENAI
+    native_search: ClassVar[dict[str, Any] | None] = {"type": "tool_search"}
     media_types = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
     )

@@ -5,22 +5,40 @@ They are checked here, so that a wrong value is the same error for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ..errors import ConfigError
 from .parts import Structured
 
-__all__ = ["ToolsetOptions", "check_toolset_options"]
+__all__ = ["BUDGET", "Search", "ToolsetOptions", "check_toolset_options"]
+
+Search: TypeAlias = bool | Literal["auto", "native"]
+"""How a model finds tools; False where it is shown all of them."""
+
+BUDGET = 20_000
+"""Characters of definitions that are shown with ``search="auto"``, unless ``budget`` says it."""
 
 
 class ToolsetOptions(TypedDict, total=False):
     """The options of ``toolset``: the same for every provider.
 
-    - ``strict``: the provider guarantees arguments that fit. Optional members are null where the
-      model leaves them out, and are removed from its calls. A tool that cannot be strict stays as
-      it is, and ``.changes`` says why; so does every tool of a provider without a strict mode.
-    - ``search``: two tools in place of all, to search these and to call what was found.
+    - ``strict``: the provider guarantees arguments that fit. With OpenAI optional members are null
+      where the model leaves them out, and are removed from its calls. A tool that cannot be strict
+      stays as it is, and ``.changes`` says why; so does every tool of a provider without a strict
+      mode, and those that are too many for one request.
+    - ``search``: True for three tools in place of all but ``always``: ``search_tools`` finds tools,
+      ``describe_tools`` gives their definitions, ``call_tool`` calls one. "auto" for these only if
+      all definitions take more than ``budget``. What ``updated`` makes of a toolset that searches
+      searches too, even if fewer tools are left: a conversation in which ``call_tool`` was used
+      goes on. "native" for the provider's own search: all definitions are in the request, and all
+      but ``always`` are marked with ``defer_loading``. Anthropic's Messages and OpenAI's Responses
+      have one, for their newer models; of functions that are deferred OpenAI's models see name and
+      description all the same.
+    - ``always``: globs of qualified names, such as ``["files__*"]``: tools that are shown whatever
+      ``search`` says.
+    - ``budget``: for ``search="auto"``, the length of all definitions as JSON, that is
+      ``len(json.dumps(kit.tools, ensure_ascii=False))``: 20,000 characters, some 5,000 tokens.
     - ``structured``: when a model is shown the structured content of a result. With "auto", the
       default, where the content has no text, and in place of a text that is its JSON; so nothing is
       said twice. With "always" also beside a text that says it in other words: for servers whose
@@ -35,7 +53,9 @@ class ToolsetOptions(TypedDict, total=False):
     """
 
     strict: bool
-    search: bool
+    search: Search
+    always: Sequence[str]
+    budget: int
     structured: Structured
     large_results: Literal["cut", "keep"]
     kept_bytes: int
@@ -54,6 +74,22 @@ def _check_flag(name: str, value: object) -> None:
         raise ConfigError(f"{name}={value!r}: give True or False")
 
 
+def _check_search(name: str, value: object) -> None:
+    if type(value) is not bool and value not in ("auto", "native"):
+        raise ConfigError(f"{name}={value!r}: give True, False, 'auto' or 'native'")
+
+
+def _check_globs(name: str, value: object) -> None:
+    given = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (None,)
+    if not all(type(one) is str for one in given):
+        raise ConfigError(f"{name}={value!r}: give a list of globs, such as ['files__*']")
+
+
+def _check_length(name: str, value: object) -> None:
+    if type(value) is not int or value < 0:
+        raise ConfigError(f"{name}={value!r}: give a whole number of characters, 0 or more")
+
+
 def _check_word(*words: str) -> Callable[[str, object], None]:
     def check(name: str, value: object) -> None:
         if value not in words:
@@ -69,7 +105,9 @@ def _check_number(name: str, value: object) -> None:
 
 _CHECKS: dict[str, Any] = {
     "strict": _check_flag,
-    "search": _check_flag,
+    "search": _check_search,
+    "always": _check_globs,
+    "budget": _check_length,
     "structured": _check_word(*get_args(Structured)),
     "large_results": _check_word("cut", "keep"),
     "kept_bytes": _check_number,

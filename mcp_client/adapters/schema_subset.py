@@ -6,9 +6,9 @@ reads it.
 Without ``strict`` the result accepts whatever the original accepts.
 
 With ``strict`` the provider guarantees arguments that fit, and wants more of a schema: every value
-has a type, objects take no other members than those declared, and all of these are required. A
-member that was optional may be null instead, and is marked with ``OPTIONAL`` for the way back (see
-``definitions``). Where that cannot be had, ``Unsuitable`` is raised.
+has a type, and objects take no other members than those declared. For OpenAI all of these are
+required: a member that was optional may be null instead, and is marked with ``OPTIONAL`` for the
+way back (see ``definitions``). Where that cannot be had, ``Unsuitable`` is raised.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class Profile:
     """Whether it guarantees arguments that fit, and wants more of a schema for that."""
     type_lists: bool = False
     """Whether ``type`` may be a list of scalar types; else it becomes ``anyOf``."""
+    optional: bool = False
+    """Whether members may be optional in strict mode; else they are required and may be null."""
 
 
 def subset(schema: dict[str, Any], profile: Profile, notes: Notes) -> dict[str, Any]:
@@ -347,6 +349,16 @@ class _Subset:
         if more is None:
             self._notes.add("'additionalProperties' is set to false", path, _LESS)
         optional = [name for name in properties if name not in required]
+        out["properties"] = properties
+        out["additionalProperties"] = False
+        if self._profile.optional:
+            if required:
+                out["required"] = required
+            # Null is not among what the model may give; where it gives one, it means nothing.
+            absent = [name for name in optional if not _may_be_null(properties[name])]
+            if absent:
+                out[OPTIONAL] = absent
+            return
         for name in optional:
             here = (*path, "properties", name)
             if _may_be_null(properties[name]):
@@ -355,9 +367,7 @@ class _Subset:
             else:
                 properties[name] = _nullable(properties[name], self._profile.type_lists)
                 self._notes.add("an optional member is required, and may be null instead", here)
-        out["properties"] = properties
         out["required"] = list(properties)
-        out["additionalProperties"] = False
         if optional:
             out[OPTIONAL] = optional
 

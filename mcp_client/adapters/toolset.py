@@ -22,17 +22,14 @@ from ..errors import CallDenied, ConfigError, InvalidArguments, McpError, Unknow
 from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
-from ..runtime.safe_text import safe_text
 from .answers import FAILED_HERE, Answer, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
-from .kept_results import KEPT_BYTES, READ, KeptResults, declaration, read_call
-from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
-from .naming import legal_names
+from .kept_results import KEPT_BYTES, KeptResults
+from .model_calls import ModelCall, RawCall, unknown_tool
 from .options import ToolsetOptions, check_toolset_options
 from .parts import MediaTypes, ServerContent, encodable, shortened
-from .schema_inlining import clean_text
-from .tool_search import CALL, ToolSearch
+from .shown_tools import ShownTools
 
 __all__ = ["BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
 
@@ -74,31 +71,26 @@ class Toolset:
     letter_first: ClassVar[bool] = False
     """Whether the names of tools have to begin with a letter or an underscore."""
 
-    def __init__(self, tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> None:
+    native_search: ClassVar[dict[str, Any] | None] = None
+    """The provider's own tool to search tools, for ``search="native"``; None where it has none."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        _earlier: Toolset | None = None,
+        **options: Unpack[ToolsetOptions],
+    ) -> None:
         check_toolset_options(options)
         self._options = options
-        strict, search = options.get("strict", False), options.get("search", False)
-        self._tools: dict[str, Tool] = {}
-        self._left_out: list[str] = []
-        for tool in tools_of(tools, "toolset()"):
-            name = tool.qualified_name
-            if not tool.is_for_models:
-                self._left_out.append(f"{_shown(name)}: it is not for models and is left out")
-            elif self._tools.setdefault(name, tool) is not tool:
-                self._left_out.append(f"{_shown(name)}: another tool has this name; left out")
-        self._kept: KeptResults | None = None
-        if options.get("large_results") == "keep":
+        earlier: ShownTools | None = _earlier._shown if _earlier is not None else None
+        self._shown: ShownTools = ShownTools(self, tools, options, earlier)
+        self.names: dict[str, str] = self._shown.names
+        self._kept: KeptResults | None = _earlier._kept if _earlier is not None else None
+        if self._kept is None and options.get("large_results") == "keep":
             self._kept = KeptResults(options.get("kept_bytes", KEPT_BYTES))
-        ours = () if self._kept is None else (READ,)
-        shown = legal_names(list(self._tools), letter_first=self.letter_first, reserved=ours)
-        self.names: dict[str, str] = {new: name for name, new in shown.items()}
         """The names that the model is shown, each with the qualified name of its tool."""
-        self._definitions = {
-            new: self.dialect.definition(self._tools[name], strict)
-            for new, name in (() if search else self.names.items())
-        }
-        self._search = ToolSearch(self._tools, shown) if search else None
-        self.tools: list[dict[str, Any]] = self._all_declared()
+        self.tools: list[dict[str, Any]] = self._shown.request
         """For the request. Plain dicts of your own: add what the provider offers beside."""
 
     @property
@@ -106,37 +98,20 @@ class Toolset:
         """Every change made to a name or a schema, in sentences that are safe to show.
 
         Most accept more than the tool does, which costs nothing: the tool's own schema is what the
-        arguments are checked against before they are sent.
+        arguments are checked against before they are sent. What a search shows is not changed.
         """
-        found = list(self._left_out)
-        for new, name in self.names.items():
-            if new != name:
-                found.append(f"{_shown(name)}: it is shown as '{new}'")
-            changes = self._definitions[new].changes if self._search is None else ()
-            about = self._tools[name].description
-            if self._search is None and about and len(clean_text(about)) != len(about):
-                found.append(f"{_shown(name)}: its description is shortened")
-            found += [f"{_shown(name)}: {change}" for change in changes]
-        if self._search is not None and self._options.get("strict"):
-            found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
-        if self._kept is not None and self._options.get("strict"):
-            found.append(f"tool '{READ}': it is not strict: its arguments are optional")
-        return tuple(found)
+        return self._shown.changes
 
     def updated(self: T, tools: Iterable[Tool]) -> T:
         """A toolset of ``tools``, for the next request: what was in this one keeps its place.
 
         So the definitions in a provider's prompt cache hold: tools that have gone are left out,
-        new ones come at the end.
+        new ones come at the end. What is strict stays strict, and what searches goes on to search.
         """
         now = {tool.qualified_name: tool for tool in tools_of(tools, "updated()")}
-        kept = [now[name] for name in self._tools if name in now]
-        new = [tool for name, tool in now.items() if name not in self._tools]
-        found = type(self)([*kept, *new], **self._options)
-        if found._search is not None and self._search is not None:
-            found._search.follow(self._search)
-        found._kept = self._kept
-        return found
+        kept = [now[name] for name in self._shown.tools if name in now]
+        new = [tool for name, tool in now.items() if name not in self._shown.tools]
+        return type(self)([*kept, *new], _earlier=self, **self._options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Toolset of {len(self.names)} tools>"
@@ -152,39 +127,24 @@ class Toolset:
         Raises ``ConfigError`` for what is not a response of this provider, such as None, a
         coroutine, a stream or another provider's response.
         """
-        return self._calls(response, _LIMITS.model_calls)
+        return list(self._calls(response, _LIMITS.model_calls))
 
-    def _calls(self, response: Any, most: int) -> list[ModelCall]:
-        found: list[ModelCall] = []
+    def _calls(self, response: Any, most: int) -> Iterator[ModelCall]:
+        count = 0
         seen: set[str] = set()
         for raw in self._found(response):
             if raw.id and raw.id in seen:
                 _log.warning("two calls of a model have the same id: the second is left out")
                 continue
             seen.add(raw.id)
-            if len(found) < most:
-                found.append(self._read(raw))
+            count += 1
+            if count <= most:
+                yield self._shown.read(raw)
             else:
                 problem = _TOO_MANY.format(most)
-                found.append(ModelCall(raw.id, raw.name, {}, problem, None, raw.name))
-        if len(found) > most:
-            _log.warning("a model's response has %d calls: %d are made", len(found), most)
-        return found
-
-    def _read(self, raw: RawCall) -> ModelCall:
-        arguments, problem = arguments_of(raw.arguments)
-        if self._kept is not None and raw.name == READ:
-            return read_call(raw, arguments, problem)
-        if self._search is not None:
-            return self._search.read(raw, arguments, problem, self.names)
-        name = self.names.get(raw.name)
-        if name is None:
-            problem = unknown_tool(raw.name, list(self.names))
-            return ModelCall(raw.id, raw.name, {}, problem, None, raw.name, arguments)
-        undo = self._definitions[raw.name].undo
-        if undo is not None and problem is None:
-            arguments = undo.apply(arguments)
-        return ModelCall(raw.id, name, arguments, problem, None, raw.name)
+                yield ModelCall(raw.id, raw.name, {}, problem, None, raw.name)
+        if count > most:
+            _log.warning("a model's response has %d calls: %d are made", count, most)
 
     @overload
     def run(
@@ -255,9 +215,14 @@ class Toolset:
         if target is not None:
             _check_target(target)
         limits: Limits = getattr(target, "_limits", _LIMITS)
-        while self._search is not None and self._search.prepare():
+        search = self._shown.search
+        while search is not None and search.prepare():
             await checkpoint()
-        calls = self._calls(response, limits.model_calls)
+        calls = []
+        for call in self._calls(response, limits.model_calls):
+            calls.append(call)
+            if call.answer is not None or call.problem is not None:  # which took milliseconds
+                await checkpoint()
         await self._record_not_made(target, calls, options.get("context"))
         outcomes: list[Outcome] = [None] * len(calls)
 
@@ -284,7 +249,7 @@ class Toolset:
     ) -> None:
         """Have the calls in the audit that the model asked for and that cannot be made."""
         record = getattr(target, "_record_not_made", None)
-        known = set(self.names.values())
+        known = self._shown.tools
         for call in calls if record is not None else ():
             if call.problem is not None and not call.reads:
                 broken = call.name in known
@@ -354,15 +319,9 @@ class Toolset:
 
     # ------------------------------------------------------ what each provider says
 
-    def _all_declared(self) -> list[dict[str, Any]]:
-        beside = [] if self._kept is None else [self._declared(*declaration())]
-        if self._search is not None:
-            strict = self._options.get("strict", False)
-            return self._search.declared(self._declared, self.dialect, strict) + beside
-        return [
-            self._declared(new, _about(self._tools[name]), self._definitions[new])
-            for new, name in self.names.items()
-        ] + beside
+    def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """``declared`` as the request wants it."""
+        return declared
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         """``about`` is the description; empty where the server gives none."""
@@ -428,11 +387,3 @@ def _check_target(target: object) -> None:
             f"run() was given a {type(target).__name__} to make the calls: give an open Session or "
             "Host first, then the response"
         )
-
-
-def _shown(name: str) -> str:
-    return f"tool '{safe_text(name, 128)}'"
-
-
-def _about(tool: Tool) -> str:
-    return clean_text(tool.description or tool.title or "")

@@ -17,8 +17,10 @@ from mcp_client.adapters.definitions import Restoration
 from tests.adapters.schemas import arguments, fits, object_schemas, tool_of
 from tests.adapters.shapes import (
     ANTHROPIC,
+    CHAT,
     GEMINI,
     PROVIDERS,
+    RESPONSES,
     Provider,
     every_provider,
     strict_providers,
@@ -297,6 +299,8 @@ def test_members_are_renamed_wherever_a_schema_mentions_them_and_patterns_of_nam
 
 # ------------------------------------------------------------------------------- strict
 
+openai = pytest.mark.parametrize("provider", [CHAT, RESPONSES], ids=str)
+
 STRICT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -349,28 +353,28 @@ def objects_in(schema: Any) -> list[dict[str, Any]]:
 
 
 @strict_providers
-def test_strict_mode_requires_all_members_and_allows_no_other(provider: Provider) -> None:
+def test_strict_mode_allows_no_other_member_and_openai_requires_all(provider: Provider) -> None:
     kit = provider.toolset([tool_of(STRICT_SCHEMA)], strict=True)
     (declared,) = provider.declarations(kit)
     assert declared["strict"] is True
     objects = objects_in(provider.schema(declared))
     assert len(objects) == 4
-    for one in objects:
-        assert one["required"] == list(one["properties"])
-        assert one["additionalProperties"] is False
+    assert all(one["additionalProperties"] is False for one in objects)
+    required = [one["required"] for one in objects]
     properties = objects[0]["properties"]
     assert properties["city"] == {"type": "string"}
-    units = {"type": "string", "enum": ["c", "f"]}
     if provider.name == "anthropic":
-        assert properties["limit"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-        assert properties["units"] == {"anyOf": [units, {"type": "null"}]}
+        assert required == [["city", "needed"], ["from"], ["lat"], ["code", "name"]]
+        assert properties["limit"] == {"type": "integer"}
+        assert properties["units"] == {"type": "string", "enum": ["c", "f"]}
     else:
+        assert required == [list(one["properties"]) for one in objects]
         assert properties["limit"] == {"type": ["integer", "null"]}
         assert properties["units"] == {"type": ["string", "null"], "enum": ["c", "f", None]}
     assert any("refuses more" in change for change in kit.changes)
 
 
-@strict_providers
+@openai
 def test_nulls_for_what_was_left_out_are_removed_before_the_call_is_made(
     provider: Provider,
 ) -> None:
@@ -394,6 +398,13 @@ def test_nulls_for_what_was_left_out_are_removed_before_the_call_is_made(
         "places": [{"lat": 1.5}, {"code": "x", "name": None}],
     }
     assert fits(STRICT_SCHEMA, call.arguments)
+
+
+def test_of_anthropic_a_null_is_removed_where_the_tool_takes_none() -> None:
+    kit = ANTHROPIC.toolset([tool_of(STRICT_SCHEMA)], strict=True)
+    given_by_model = {"city": "Oslo", "limit": None, "note": None, "needed": None}
+    (call,) = kit.calls(ANTHROPIC.response([("1", "tool", given_by_model)]))
+    assert call.arguments == {"city": "Oslo", "note": None, "needed": None}
 
 
 scalars = st.sampled_from([{"type": "string"}, {"type": "integer"}, {"enum": ["x", "y"]}])
@@ -422,10 +433,11 @@ suitable = simple_objects(st.recursive(scalars, simple, max_leaves=6))
 
 
 @st.composite
-def meant(draw: st.DrawFn, schema: dict[str, Any]) -> tuple[Any, Any]:
-    """A value that fits ``schema``, and the same as a model gives it in strict mode."""
+def meant(draw: st.DrawFn, schema: dict[str, Any], nulls: bool) -> tuple[Any, Any]:
+    """A value that fits ``schema``, and the same as a model gives it in strict mode: with
+    ``nulls`` for what is left out."""
     if "anyOf" in schema:
-        return draw(meant(draw(st.sampled_from(schema["anyOf"]))))
+        return draw(meant(draw(st.sampled_from(schema["anyOf"])), nulls))
     if "enum" in schema:
         value = draw(st.sampled_from(schema["enum"]))
         return value, value
@@ -435,13 +447,13 @@ def meant(draw: st.DrawFn, schema: dict[str, Any]) -> tuple[Any, Any]:
         case "integer":
             return 1, 1
         case "array":
-            pairs = draw(st.lists(meant(schema["items"]), max_size=2))
+            pairs = draw(st.lists(meant(schema["items"], nulls), max_size=2))
             return [one for one, _ in pairs], [other for _, other in pairs]
     value, given_by_model = {}, {}
     for name, member in schema["properties"].items():
         if name in schema["required"] or draw(st.booleans()):
-            value[name], given_by_model[name] = draw(meant(member))
-        else:
+            value[name], given_by_model[name] = draw(meant(member, nulls))
+        elif nulls:
             given_by_model[name] = None
     return value, given_by_model
 
@@ -453,7 +465,7 @@ def test_without_the_nulls_of_strict_mode_the_tool_gets_what_the_model_meant(
     provider: Provider, data: st.DataObject
 ) -> None:
     schema = data.draw(suitable)
-    value, given_by_model = data.draw(meant(schema))
+    value, given_by_model = data.draw(meant(schema, nulls=provider.name != "anthropic"))
     kit = provider.toolset([tool_of(schema)], strict=True)
     (declared,) = provider.declarations(kit)
     assert declared["strict"] is True

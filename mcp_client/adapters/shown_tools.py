@@ -1,0 +1,212 @@
+"""What a model is shown of a list of tools: which of them, by which names, with which definitions.
+
+The order is that of the list, and nothing depends on the tools that come after: so what stands in a
+provider's prompt cache holds while tools are added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar, Protocol
+
+from ..approval.constraints import glob
+from ..catalog.tool import Tool, tools_of
+from ..errors import ConfigError
+from ..runtime.safe_text import safe_text
+from .definitions import Definition, Dialect
+from .kept_results import READ, declaration, read_call
+from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
+from .naming import legal_names
+from .options import BUDGET, ToolsetOptions
+from .schema_inlining import clean_text
+from .tool_search import ADVICE, CALL, OWN_TOOLS, ToolSearch, asked_for, own_definitions
+
+__all__ = ["Shape", "ShownTools"]
+
+
+class Shape(Protocol):
+    """What a provider's ``Toolset`` says of its tools."""
+
+    dialect: ClassVar[Dialect]
+    letter_first: ClassVar[bool]
+    native_search: ClassVar[dict[str, Any] | None]
+
+    def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]: ...
+
+    def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]: ...
+
+
+class ShownTools:
+    """The tools of one toolset. ``earlier`` is what a model was shown of them before."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        tools: Iterable[Tool],
+        options: ToolsetOptions,
+        earlier: ShownTools | None,
+    ) -> None:
+        self._shape = shape
+        self._strict = options.get("strict", False)
+        self._strict_before = earlier.strict_names() if earlier is not None else set()
+        how = options.get("search", False)
+        native = shape.native_search if how == "native" else None
+        if how == "native" and native is None:
+            provider = type(shape).__module__.rpartition(".")[2]
+            raise ConfigError(
+                f"search='native': {provider} has no search of its own (anthropic and "
+                "openai_responses have): give True or 'auto'"
+            )
+        self._notes: list[str] = []
+        self.tools = self._for_models(tools)
+        """By qualified name."""
+        self._keeps = options.get("large_results") == "keep"
+        own = [native.get("name", "")] if native else list(OWN_TOOLS) if how else []
+        own += [READ] if self._keeps else []
+        shown = legal_names(list(self.tools), letter_first=shape.letter_first, reserved=own)
+        self.names = {new: name for name, new in shown.items()}
+        """The names that a model is shown, each with the qualified name of its tool."""
+        self._always = self._matching(options.get("always", ()))
+        self.search: ToolSearch | None = None
+        self._definitions: dict[str, Definition] = {}
+        """Of the tools that are declared, by the names that the model is shown."""
+        before = earlier.search if earlier is not None else None
+        if how is True or before is not None or (how == "auto" and self._exceeds(options)):
+            self.search = ToolSearch(self.tools, self.names, before)
+        self._define()
+        self.request = shape._request(self._all_declared(native))
+        """For the provider's request."""
+
+    def _for_models(self, tools: Iterable[Tool]) -> dict[str, Tool]:
+        found: dict[str, Tool] = {}
+        for tool in tools_of(tools, "toolset()"):
+            name = tool.qualified_name
+            if not tool.is_for_models:
+                self._notes.append(f"{_shown(name)}: it is not for models and is left out")
+            elif found.setdefault(name, tool) is not tool:
+                self._notes.append(f"{_shown(name)}: another tool has this name; left out")
+        return found
+
+    def _matching(self, globs: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        for pattern in globs:
+            matches = set(filter(glob(pattern), self.tools))
+            if not matches:
+                self._notes.append(f"always: no tool has a name like '{safe_text(pattern, 128)}'")
+            found |= matches
+        return found
+
+    # ---------------------------------------------------------------- definitions
+
+    def _exceeds(self, options: ToolsetOptions) -> bool:
+        """Whether the definitions of all tools take more than the budget."""
+        budget = options.get("budget", BUDGET)
+        least = 0
+        for new, name in self.names.items():  # to read the schemas of thousands takes seconds
+            least += len(new) + len(_about(self.tools[name]))
+            if least > budget:
+                return True
+        self._define()
+        request = self._shape._request(self._all_declared(None))
+        return len(json.dumps(request, ensure_ascii=False)) > budget
+
+    def _define(self) -> None:
+        dialect, searched = self._shape.dialect, self.search is not None
+        wanted = {
+            new: self.tools[name]
+            for new, name in self.names.items()
+            if not searched or name in self._always
+        }
+        found = {new: dialect.definition(tool, self._strict) for new, tool in wanted.items()}
+        limits = dialect.in_request
+        if self._strict and limits is not None:
+            schemas = {new: one.schema for new, one in found.items() if one.strict}
+            taken = sum(one.strict for _, one in own_definitions(dialect, True)) if searched else 0
+            chosen = limits.chosen(schemas, self._strict_before, taken)
+            for new in schemas.keys() - chosen:
+                why = limits.refusal(dialect.provider, schemas[new])
+                found[new] = dialect.not_strict(wanted[new], why)
+        self._definitions = found
+
+    def strict_names(self) -> set[str]:
+        """The names of the tools that are strict, as the model is shown them."""
+        return {new for new, definition in self._definitions.items() if definition.strict}
+
+    def _all_declared(self, native: dict[str, Any] | None) -> list[dict[str, Any]]:
+        declare = self._shape._declared
+        found: list[dict[str, Any]] = []
+        if self.search is not None:
+            own = own_definitions(self._shape.dialect, self._strict)
+            found = [declare(name, OWN_TOOLS[name], one) for name, one in own]
+        for new, definition in self._definitions.items():
+            tool = self.tools[self.names[new]]
+            declared = declare(new, _about(tool), definition)
+            if native is not None and self.names[new] not in self._always:
+                declared["defer_loading"] = True
+            found.append(declared)
+        if self._keeps:
+            found.append(declare(*declaration()))
+        # A provider refuses a search that could find nothing.
+        is_found = native is not None and any("defer_loading" in one for one in found)
+        return [dict(native or {}), *found] if is_found else found
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Every change made to a name or a schema, in sentences that are safe to show."""
+        found = list(self._notes)
+        for new, name in self.names.items():
+            if new != name:
+                found.append(f"{_shown(name)}: it is shown as '{new}'")
+            definition = self._definitions.get(new)
+            if definition is not None:
+                about = self.tools[name].description
+                if about and len(clean_text(about)) != len(about):
+                    found.append(f"{_shown(name)}: its description is shortened")
+                found += [f"{_shown(name)}: {change}" for change in definition.changes]
+        if self.search is not None and self._strict:
+            found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
+        if self._keeps and self._strict:
+            found.append(f"tool '{READ}': it is not strict: its arguments are optional")
+        return tuple(found)
+
+    # --------------------------------------------------------------- a model's calls
+
+    def read(self, raw: RawCall) -> ModelCall:
+        """The call of a tool; for one of the search, what it is answered with."""
+        arguments, problem = arguments_of(raw.arguments)
+        if self._keeps and raw.name == READ:
+            return read_call(raw, arguments, problem)
+        if self.search is None or raw.name not in OWN_TOOLS:
+            return self._call(raw, raw.name, arguments, problem)
+        if raw.name != CALL:
+            return self.search.answered(raw, arguments, problem)
+        wanted, inner, problem = asked_for(arguments, problem)
+        if wanted is None:
+            return ModelCall(raw.id, CALL, {}, problem, None, raw.name, arguments)
+        return self._call(raw, wanted, inner, problem)
+
+    def _call(
+        self, raw: RawCall, wanted: str, arguments: dict[str, Any], problem: str | None
+    ) -> ModelCall:
+        name = self.names.get(wanted)
+        if name is None and self.search is not None and wanted in self.tools:
+            name = wanted  # models call by its own name what they have just read about
+        if name is None:
+            advice = ADVICE if self.search is not None else ""
+            problem = unknown_tool(wanted, list(self.names), advice)
+            return ModelCall(raw.id, wanted, {}, problem, None, raw.name, arguments)
+        if problem is not None:
+            return ModelCall(raw.id, name, {}, problem, None, raw.name)
+        definition = self._definitions.get(wanted)
+        if definition is not None and definition.undo is not None:
+            arguments = definition.undo.apply(arguments)
+        return ModelCall(raw.id, name, arguments, None, None, raw.name)
+
+
+def _shown(name: str) -> str:
+    return f"tool '{safe_text(name, 128)}'"
+
+
+def _about(tool: Tool) -> str:
+    return clean_text(tool.description or tool.title or "")
