@@ -9,7 +9,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
 │   ├── CallDenied           .reason .source .told .by .rule: the approval hook did not say yes
-│   ├── CallPending          .ticket: it waits for approval; make the same call again later
+│   ├── CallPending          .ticket .tickets .paused: it waits for approval
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       │                    .no_such_command
@@ -166,10 +166,26 @@ class CallDenied(NotSent):
 
 class CallPending(NotSent):
     """The call waits for approval, and its caller does not: once the ticket is granted, the same
-    call (the same ``ToolCall.key``) goes out, once. An approval hook may raise this."""
+    call (the same ``ToolCall.key``) goes out, once. An approval hook may raise this.
+
+    ``Toolset.run`` raises it where calls of a response wait. The others have run, and to run the
+    response again would repeat them: ``kit.resume(target, error.paused)`` goes on instead.
+    """
 
     ticket: str = ""
-    """What ``ApprovalQueue.decide`` takes to answer it."""
+    """What ``ApprovalQueue.decide`` takes to answer it; of several tickets the first."""
+    tickets: tuple[str, ...] = ()
+    """All of them: one for each call that waits."""
+    paused: str | None = None
+    """What ``Toolset.resume`` takes; None where one call was made alone. A secret: together with
+    the ``context`` it gives what the calls of the response returned."""
+
+    def __init__(
+        self, message: str, *, ticket: str = "", tickets: tuple[str, ...] = (), **fields: Any
+    ) -> None:
+        tickets = tuple(tickets) or ((ticket,) if ticket else ())
+        ticket = ticket or next(iter(tickets), "")
+        super().__init__(message, ticket=ticket, tickets=tickets, **fields)
 
 
 class CallWithdrawn(NotSent):

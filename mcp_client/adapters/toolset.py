@@ -6,29 +6,34 @@ the calls stand in a response, which media a result may have, and what an answer
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast, overload
+from typing import Any, ClassVar, TypeVar, Unpack, overload
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_call_options, check_context
-from ..errors import CallDenied, ConfigError, InvalidArguments, McpError, UnknownTool
-from ..runtime.event_loop import in_event_loop
+from ..errors import CallPending, InvalidArguments, McpError, OutcomeUnknown, UnknownTool
 from ..runtime.limits import Limits
-from ..runtime.portal import Blocking
-from .answers import FAILED_HERE, Answer, explain
+from .answers import Answer, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
 from .kept_results import KEPT_BYTES, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
 from .options import ToolsetOptions, check_toolset_options
 from .parts import MediaTypes, ServerContent, encodable, shortened
+from .running import (
+    BlockingTarget,
+    CallTarget,
+    Outcome,
+    check_target,
+    done_on,
+    outcome_of,
+    side_by_side,
+)
 from .shown_tools import ShownTools
 
 __all__ = ["BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
@@ -41,21 +46,7 @@ _TOO_MANY = (
     "one. Make it again, with fewer at once."
 )
 
-Outcome: TypeAlias = ToolResult | McpError | None
-"""What a call led to; None where it was not made, as for one with a ``problem``."""
 T = TypeVar("T", bound="Toolset")
-
-
-class CallTarget(Protocol):
-    """What runs the calls: a ``Session`` or a ``Host``."""
-
-    async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
-
-
-class BlockingTarget(Protocol):
-    """A ``Session`` or ``Host`` of ``mcp_client.sync``."""
-
-    def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
 
 
 class Toolset:
@@ -190,21 +181,14 @@ class Toolset:
 
         Raises ``ConfigError`` for a wrong option, ``target`` or ``response``, before anything is
         sent; also for one of ``mcp_client.sync`` in code that an event loop runs, which it would
-        block. After that only cancelling it raises, and that cancels all its calls.
+        block. After that two things raise: cancelling it, which cancels all its calls, and calls
+        that wait for approval while no caller does, as with ``ApprovalQueue(wait=0)``. Once all
+        others have run, that is a ``CallPending`` with all ``.tickets``: ``resume`` goes on.
         """
-        if not _blocks(target):
-            return self._run(target, response, max_chars, options)
-        if in_event_loop():
-            raise ConfigError(
-                "run() was given a session or host of mcp_client.sync, which blocks the event "
-                "loop: make the calls of kit.calls(response), then use kit.results(...), or give "
-                "it a session or host of mcp_client"
-            )
-        blocking: Any = target
-        found: list[dict[str, Any]] = blocking._wait_for(
-            lambda its: self._run(its, response, max_chars, options)
+        found: Any = done_on(
+            target, "run", lambda its: self._run(its, response, max_chars, options)
         )
-        return found
+        return found  # type: ignore[no-any-return]
 
     async def _run(
         self, target: Any, response: Any, max_chars: MaxChars, options: CallOptions
@@ -213,7 +197,7 @@ class Toolset:
         if options:
             check_call_options(options)
         if target is not None:
-            _check_target(target)
+            check_target(target)
         limits: Limits = getattr(target, "_limits", _LIMITS)
         search = self._shown.search
         while search is not None and search.prepare():
@@ -227,22 +211,106 @@ class Toolset:
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
-            outcomes[number] = await _outcome(target, calls[number], options)
+            outcomes[number] = await outcome_of(target, calls[number], options)
 
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
         if wanted:  # searches need no target
-            _check_target(target)
+            check_target(target)
         if len(wanted) == 1:
             await make(wanted[0])
         elif wanted:
-            await _side_by_side(make, wanted)
+            await side_by_side(make, wanted)
         answers: list[Answer] = []
         made, context = zip(calls, outcomes, strict=True), options.get("context")
         for answer in self._answers(made, max_chars, context):
             answers.append(answer)
             if answer.call.reads:  # each may search megabytes
                 await checkpoint()
+        if any(isinstance(outcome, CallPending) for outcome in outcomes):
+            from .paused import pause
+
+            await pause(target, self._provider, answers, outcomes, options)
         return self._messages(answers) if answers else []
+
+    @overload
+    def resume(
+        self,
+        target: BlockingTarget,
+        paused: str | None,
+        *,
+        max_chars: MaxChars = MAX_CHARS,
+        **options: Unpack[CallOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def resume(
+        self,
+        target: CallTarget,
+        paused: str | None,
+        *,
+        max_chars: MaxChars = MAX_CHARS,
+        **options: Unpack[CallOptions],
+    ) -> Coroutine[Any, Any, list[dict[str, Any]]]: ...
+
+    def resume(
+        self,
+        target: CallTarget | BlockingTarget,
+        paused: str | None,
+        *,
+        max_chars: MaxChars = MAX_CHARS,
+        **options: Unpack[CallOptions],
+    ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
+        """Go on with a response whose calls waited for approval, by its ``CallPending.paused``.
+
+        Makes the calls that waited and no other, and returns what ``run`` would have: the messages
+        for all calls of the response, in order. Raises ``CallPending`` again where some still wait.
+        Any process may do this with the same ``state``, or without one with an ``ApprovalQueue`` of
+        the same ``decisions``; without either, only this process. A caller that comes while another
+        one is at it waits for that one's answers; one that comes later gets them, for a day.
+
+        A call that was sent by a process that ended meanwhile is not sent again: its answer is that
+        nobody knows whether it ran. A trusted server's word that the tool only reads or is
+        idempotent, or ``retry=Retry(safe=True)``, permits to make it again.
+
+        The options are those of ``run``, with an equal ``context``; ``meta`` is kept. Raises
+        ``ConfigError``, and sends nothing, for a text that was changed, has expired (after thirty
+        days), or is of another context, state or provider.
+        """
+        found: Any = done_on(
+            target, "resume", lambda its: self._resume(its, paused, max_chars, options)
+        )
+        return found  # type: ignore[no-any-return]
+
+    async def _resume(
+        self, target: Any, paused: str | None, max_chars: MaxChars, options: CallOptions
+    ) -> list[dict[str, Any]]:
+        from .paused import Resumption
+
+        limits, context = char_limits(max_chars), options.get("context")
+        check_call_options(options)
+        check_target(target, "resume")
+
+        async def make(call: ModelCall, options: CallOptions) -> Answer | CallPending:
+            made = await outcome_of(target, call, options)
+            if isinstance(made, CallPending):
+                return made
+            return self._answer(call, made, limits(call.name), context)
+
+        def lost(call: ModelCall) -> Answer | None:
+            """The answer to a call whose end nobody knows; None where it may be made again."""
+            tool, retry = self._shown.tools.get(call.name), options.get("retry")
+            repeatable = tool is not None and (tool.hints.read_only or tool.hints.idempotent)
+            if repeatable or (retry is not None and retry.safe):
+                return None
+            error = OutcomeUnknown("it was sent, and no end is known", server=tool and tool.server)
+            return self._answer(call, error, limits(call.name), context)
+
+        resumption = Resumption(target, self._provider, paused, options, lost=lost)
+        return self._messages(await resumption.run(make))
+
+    @property
+    def _provider(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
 
     async def _record_not_made(
         self, target: Any, calls: Sequence[ModelCall], context: Hashable
@@ -344,46 +412,3 @@ def _copied(value: Any) -> Any:
     if type(value) is dict:
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if type(value) is list else value
-
-
-async def _outcome(target: Any, call: ModelCall, options: CallOptions) -> Outcome:
-    try:
-        result: ToolResult = await target.call_tool(call.name, call.arguments, **options)
-        return result
-    except McpError as error:
-        if isinstance(error, CallDenied) and error.source == "gate":  # the model is told less
-            _log.info("a call for a model was refused without a decision: %s", error)
-        return error
-    except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
-        _log.error("a call for a model failed", exc_info=error)
-        return McpError(FAILED_HERE)
-
-
-async def _side_by_side(make: Any, numbers: Sequence[int]) -> None:
-    try:
-        async with anyio.create_task_group() as group:
-            for number in numbers:
-                group.start_soon(make, number)
-    except BaseExceptionGroup as several:  # of KeyboardInterrupt and the like
-        first: BaseException = several
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
-
-
-def _blocks(target: Any) -> bool:
-    """Whether it is of ``mcp_client.sync``, and open."""
-    return isinstance(target, Blocking) and callable(cast("BlockingTarget", target).call_tool)
-
-
-def _check_target(target: object) -> None:
-    if inspect.isawaitable(target) and not callable(getattr(type(target), "call_tool", None)):
-        raise ConfigError(
-            f"run() was given a {type(target).__name__} that is not open yet: give the session or "
-            "host that 'async with' or 'await' gives"
-        )
-    if not callable(getattr(target, "call_tool", None)):
-        raise ConfigError(
-            f"run() was given a {type(target).__name__} to make the calls: give an open Session or "
-            "Host first, then the response"
-        )

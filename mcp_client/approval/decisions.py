@@ -64,6 +64,7 @@ __all__ = ["Decision", "Decisions"]
 _ROWS = "decisions"
 _KEY = "decisions"
 _REMEDY = "put back an older one, or delete it to be asked again"
+_PAUSED_REMEDY = "put back an older one, or delete it if no response has to be resumed"
 _MAX_TIME_SECONDS = 1e11
 
 
@@ -287,6 +288,16 @@ class Decisions:
         from .tickets import Tickets
 
         return Tickets(self._state)
+
+    @cached_property
+    def paused(self) -> Storage:
+        """Where a model's response is kept of which calls wait: of a file in one beside it, which
+        is not read at every request."""
+        if self.path is None:
+            return self._state
+        from ..runtime.json_file import JsonFile
+
+        return JsonFile(f"{self.path}.paused", "paused responses", ["paused"], _PAUSED_REMEDY)
 
     def list(
         self, kind: RequestKind | None = None, server: str | None = None

@@ -61,6 +61,7 @@ from .request import ApprovalRequest
 from .tickets import Ticket, caller, new_ticket_id, not_pending
 
 if TYPE_CHECKING:
+    from ..runtime.storage import Storage
     from .decisions import Decisions
     from .tickets import Tickets
 
@@ -185,6 +186,7 @@ class ApprovalQueue:
 
             store = Decisions.of(decisions)
         self._store = None if store is None else store.tickets
+        self._paused = None if store is None else store.paused
         self._shown = f"{decisions}" if store is None else repr(store)
         if wait is not None and (type(wait) not in (int, float) or not wait >= 0):
             raise ConfigError(f"ApprovalQueue(wait={wait!r}): give seconds, 0 or more")
@@ -236,6 +238,11 @@ class ApprovalQueue:
     def waits(self) -> bool:
         """Whether ``pending`` and ``decide`` read and write files, or what the store is."""
         return self._store is not None
+
+    @property
+    def paused(self) -> Storage | None:
+        """Where a model's response is kept of which calls wait, for a session without a state."""
+        return self._paused
 
     def secret(self, name: str) -> bytes | None:
         """A secret that is kept with its decisions, for all processes that have these; None where

@@ -11,7 +11,8 @@ known whether the tool ran but a trusted server says that it only reads or is id
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from ..errors import (
@@ -37,6 +38,7 @@ __all__ = [
     "ReadOptions",
     "Retry",
     "Strictness",
+    "before_sending",
     "check_call_options",
     "check_context",
     "check_read_options",
@@ -46,6 +48,11 @@ __all__ = [
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
 """What happens to a value that breaks its JSON Schema: it is refused, handed over with a finding,
 or not looked at."""
+
+before_sending: ContextVar[Callable[[], Awaitable[object]] | None] = ContextVar(
+    "mcp_client.before_sending", default=None
+)
+"""Awaited when a call is approved, before any of it is sent. Where it raises, nothing is sent."""
 
 _TIMEOUTS = Timeouts()
 

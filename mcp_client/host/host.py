@@ -25,6 +25,7 @@ from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
 from ..runtime.safe_text import safe_text
+from ..runtime.storage import Storage
 from ..runtime.watch import Watch
 from ..session.session import Session
 from .directory import Entry
@@ -408,6 +409,10 @@ class Host(LibraryOfHost):
     async def _find(self, name: str) -> tuple[Entry, Session]:
         entry = await self._tools.entry(name)
         return entry, await entry.server.usable()
+
+    @property
+    def _paused_in(self) -> Storage | None:
+        return self._options.paused_in(server.config for server in self._servers.values())
 
     async def _record_not_made(
         self, name: str, arguments: Any, error: McpError, context: Hashable

@@ -17,6 +17,7 @@ from ..approval.constraints import glob
 from ..errors import ConfigError, McpError
 from ..runtime.folder import given_path
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.storage import Storage
 from ..transports.stdio import StdioServer
 
 if TYPE_CHECKING:  # who reads a config file needs no session
@@ -228,6 +229,13 @@ class SharedOptions:
         except ConfigError as error:
             error.server = error.server or name
             raise
+
+    def paused_in(self, configs: Iterable[ServerConfig]) -> Storage | None:
+        """Where a model's response is kept of which calls wait for approval."""
+        from ..session.session_options import paused_in
+
+        hooks = (config.approval for config in configs)
+        return paused_in(self._options["state"], self._options.get("approval"), *hooks)
 
     async def record(self, name: str, arguments: Any, context: Hashable, error: McpError) -> None:
         """Record a call that was not made because its tool or its session is missing."""

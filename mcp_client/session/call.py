@@ -33,7 +33,7 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, check_call_options
+from ..connection.call_options import CallOptions, before_sending, check_call_options
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
@@ -184,6 +184,9 @@ class Caller:
             if call.entry is not None:
                 await call.entry.open(frozen)
             approved = await self._approve(call, frozen)
+            noted = before_sending.get()
+            if noted is not None:
+                await noted()
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             while True:

@@ -27,7 +27,7 @@ from ..runtime.session_context import KnownSecrets
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
 from .session import Session
-from .session_options import Setup, kept_in
+from .session_options import Setup, kept_in, paused_in
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
@@ -160,6 +160,7 @@ def connect(
         audit=recorder,
         retry=retry,
         state=kept.state,
+        paused=paused_in(kept.state, approval),
         secrets=secrets,
     )
     connecting = Connecting(transport, setup, by_default=by_default)

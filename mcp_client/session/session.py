@@ -27,6 +27,7 @@ from ..protocol.capabilities import Implementation, declared_extensions
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
+from ..runtime.storage import Storage
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
@@ -343,6 +344,10 @@ class Session(LibraryOfSession):
         return ReadRecord(
             audit, id, kind, name, arguments=arguments, context=context, revision=revision
         )
+
+    @property
+    def _paused_in(self) -> Storage | None:
+        return self._setup.paused
 
     async def _record_not_made(
         self, name: str, arguments: Any, error: McpError, context: Hashable

@@ -15,6 +15,7 @@ from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
+from ..runtime.storage import Storage
 from ..state import State, state_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
 
-__all__ = ["Kept", "Setup", "kept_in"]
+__all__ = ["Kept", "Setup", "kept_in", "paused_in"]
 
 
 @frozen_dataclass
@@ -44,6 +45,8 @@ class Setup:
     audit: Audit | None = None
     retry: Retry | None = None
     state: State | None = None
+    paused: Storage | None = None
+    """Where a model's response is kept of which calls wait for approval."""
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     """What the server is given to keep secret; known where records of the session are made."""
 
@@ -73,3 +76,11 @@ def kept_in(state: Any, decisions: Any, pins: Any, audit: Any, server: object = 
         state.pins if pins is None else pins,
         state.audit if audit is None else audit,
     )
+
+
+def paused_in(state: State | None, *approvals: Any) -> Storage | None:
+    """Where a model's response is kept of which calls wait for approval: in the state, else beside
+    the tickets of an ``ApprovalQueue`` among ``approvals``; None for in this process."""
+    hooks = (getattr(approval, "ask", approval) for approval in approvals)
+    found = (state, *(getattr(hook, "paused", None) for hook in hooks))
+    return next((one for one in found if isinstance(one, Storage)), None)

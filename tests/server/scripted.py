@@ -203,6 +203,9 @@ def answer(options: Any, message: dict[str, Any]) -> None:
             os._exit(1)
     if method == "tools/call":
         meta = params.get("_meta", {})
+        if options.calls:
+            with open(options.calls, "a") as calls:
+                calls.write(json.dumps([params["name"], params.get("arguments")]) + "\n")
         result = call(id, params["name"], params.get("arguments", {}), meta)
         said = None if result is None else {"result": result}
     elif method == "tools/list":
@@ -246,6 +249,7 @@ def main() -> None:
     parser.add_argument("--stderr-flood", type=int, default=0)
     parser.add_argument("--lives", type=float, help="seconds after which it dies by itself")
     parser.add_argument("--starts", help="a file to which each start adds a line")
+    parser.add_argument("--calls", help="a file to which each call adds a line")
     parser.add_argument("--note-sigterm", help="a folder that SIGTERM makes before the server ends")
     for flag in FLAGS:
         parser.add_argument(f"--{flag}", action="store_true")

@@ -1,0 +1,106 @@
+"""Making the calls of a response on a session or a host, each with an outcome of its own."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+import anyio
+
+from ..catalog.result import ToolResult
+from ..connection.call_options import CallOptions
+from ..errors import CallDenied, ConfigError, McpError
+from ..runtime.event_loop import in_event_loop
+from ..runtime.portal import Blocking
+from .answers import FAILED_HERE
+from .model_calls import ModelCall
+
+__all__ = [
+    "BlockingTarget",
+    "CallTarget",
+    "Outcome",
+    "check_target",
+    "done_on",
+    "outcome_of",
+    "side_by_side",
+]
+
+_log = logging.getLogger("mcp_client")
+
+Outcome: TypeAlias = ToolResult | McpError | None
+"""What a call led to; None where it was not made, as for one with a ``problem``."""
+N = TypeVar("N")
+
+
+class CallTarget(Protocol):
+    """What runs the calls: a ``Session`` or a ``Host``."""
+
+    async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
+
+
+class BlockingTarget(Protocol):
+    """A ``Session`` or ``Host`` of ``mcp_client.sync``."""
+
+    def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
+
+
+def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    """``work(target)`` to be awaited; with a target of ``mcp_client.sync`` what it returns. Raises
+    ``ConfigError`` where that would block an event loop; ``what`` was called."""
+    is_blocking = isinstance(target, Blocking) and callable(  # and open
+        cast("BlockingTarget", target).call_tool
+    )
+    if not is_blocking:
+        return work(target)
+    if in_event_loop():
+        raise ConfigError(
+            f"{what}() was given a session or host of mcp_client.sync, which blocks the event "
+            "loop: make the calls of kit.calls(response), then use kit.results(...), or give "
+            "it a session or host of mcp_client"
+        )
+    return target._wait_for(work)
+
+
+async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outcome:
+    """What making the call leads to: only cancelling it raises."""
+    try:
+        result: ToolResult = await target.call_tool(call.name, call.arguments, **options)
+        return result
+    except McpError as error:
+        if isinstance(error, CallDenied) and error.source == "gate":  # the model is told less
+            _log.info("a call for a model was refused without a decision: %s", error)
+        return error
+    except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
+        _log.error("a call for a model failed", exc_info=error)
+        return McpError(FAILED_HERE)
+
+
+async def side_by_side(
+    make: Callable[[N], Coroutine[Any, Any, None]], numbers: Sequence[N]
+) -> None:
+    """``make`` for each of ``numbers``, in a task of its own."""
+    try:
+        async with anyio.create_task_group() as group:
+            for number in numbers:
+                group.start_soon(make, number)
+    except BaseExceptionGroup as several:  # of KeyboardInterrupt and the like
+        first: BaseException = several
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+def check_target(target: object, what: str = "run") -> None:
+    """Raises ``ConfigError`` for a ``target`` that makes no calls."""
+    if inspect.isawaitable(target) and not callable(getattr(type(target), "call_tool", None)):
+        raise ConfigError(
+            f"{what}() was given a {type(target).__name__} that is not open yet: give the session "
+            "or host that 'async with' or 'await' gives"
+        )
+    if not callable(getattr(target, "call_tool", None)):
+        raise ConfigError(
+            f"{what}() was given a {type(target).__name__} to make the calls: give an open Session "
+            "or Host first, then the response"
+        )
