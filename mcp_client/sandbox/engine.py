@@ -8,6 +8,7 @@ is ever taken for less than was asked.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,8 @@ class Launch(NamedTuple):
     None: the process group gets it."""
     exit_code: Callable[[int], int] = lambda code: code
     """What the exit code of what was started says of the server's own; negative for a signal."""
+    end: int | None = None
+    """A descriptor that is at its end when no process is left; closed here."""
 
 
 class Engine(Protocol):
@@ -177,7 +180,16 @@ class ConfinedGroup(PosixGroup):
                 os.close(fd)
         return popen
 
+    def is_empty(self) -> bool:
+        return super().is_empty() and self._has_ended()
+
+    def _has_ended(self) -> bool:
+        end = self._launch.end
+        return end is None or bool(select.select([end], [], [], 0)[0])
+
     def close(self) -> None:
+        if self._launch.end is not None:
+            os.close(self._launch.end)
         if self._launch.folder is not None:
             shutil.rmtree(self._launch.folder, ignore_errors=True)
 

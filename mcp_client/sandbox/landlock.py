@@ -1,24 +1,197 @@
-"""A sandbox by landlock."""
+"""A sandbox by Landlock, which is in the kernel: no program and no privilege is needed.
+
+``launcher`` is started in the place of the server, confines itself and becomes it. Landlock's rules
+say which files are open to it; what Landlock does not confine is forbidden by a filter of system
+calls (``seccomp``), which cannot tell one file or socket from another. So under this engine a
+server cannot change mode, owner or times of any file, and has no Unix sockets but pairs.
+
+What it can do all the same: ``stat`` and ``readlink`` of a path that it knows or guesses tell
+whether that exists, how large and old it is and where it leads, and a signal to a process number
+tells whether that is in use. No folder can be listed and no file be read so.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+import functools
+import marshal
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConnectError
+from .engine import Launch
+from .seccomp import filter_program, machine
+from .system import DEVICES, system_paths
 
 if TYPE_CHECKING:
-    from .engine import Confined, Launch
+    from .engine import Confined
     from .sandbox import Sandbox
 
 __all__ = ["ENGINE"]
 
+_LAUNCHER = os.path.join(os.path.dirname(__file__), "launcher.py")
+_ABI, _KERNEL = 6, "6.12"
+"""The first that confines signals and abstract sockets, and the Linux that has it."""
+_EVERYTHING = 0xFFFF
+_READ = 0x1 | 0x4 | 0x8
+"""Run, read a file, list a folder."""
+_USE = 0x2 | 0x4
+_PORTS = 0x3
+"""To bind one of TCP, and to connect to one."""
+_OTHER_DOMAINS = 0x3
+"""Abstract sockets and signals."""
+_PROBE_SECONDS = 10
 
-class _Engine:
+
+class _Landlock:
     name = "landlock"
 
     def lacking(self, sandbox: Sandbox) -> str | None:
-        return "it is not there yet"
+        lack = _lacking_on_this_machine() or _not_narrower(sandbox)
+        if lack is None and sandbox.network == "loopback":
+            lack = _lacking_network()
+        return lack
 
     def confine(self, confined: Confined) -> Launch:
-        raise NotImplementedError
+        folder = _private_folder()
+        try:
+            return _launch(confined, folder)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ConnectError(f"cannot prepare the sandbox of the server: {error}") from None
 
 
-ENGINE = _Engine()
+ENGINE = _Landlock()
+
+
+def _launch(confined: Confined, folder: str) -> Launch:
+    env = {**confined.env, "HOME": folder, "TMPDIR": folder}
+    end, end_of_watcher = os.pipe()
+    try:
+        plan = _plan_file(
+            {
+                "confine": True,
+                "argv": [os.fsencode(word) for word in confined.argv],
+                "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+                "domain": (
+                    _EVERYTHING,
+                    _PORTS if confined.sandbox.network == "none" else 0,
+                    _OTHER_DOMAINS,
+                ),
+                "rules": list(_rules(confined, folder).items()),
+                "filter": filter_program(confined.sandbox.network, machine() or ""),
+                "own_network": confined.sandbox.network == "loopback",
+                "host": os.getpid(),
+                "done": end_of_watcher,
+            }
+        )
+    except BaseException:
+        os.close(end)
+        os.close(end_of_watcher)
+        raise
+    return Launch(
+        _command(plan), _environment(), confined.cwd, (plan, end_of_watcher), folder, end=end
+    )
+
+
+def _rules(confined: Confined, folder: str) -> dict[bytes, int]:
+    """The rights below each path. Each is real: of one that has become a link since, the launcher
+    says so."""
+    sandbox = confined.sandbox
+    real = dict(sandbox.places)
+    rules = {os.path.realpath(path): _READ for path in system_paths(sandbox.network)}
+    rules |= {os.path.realpath(path): _READ for path in confined.made_of}
+    rules |= {real[str(path)]: _READ for path in sandbox.read}
+    rules |= {path: _USE for path in DEVICES if os.path.exists(path)}
+    rules |= {real[str(path)]: _EVERYTHING for path in sandbox.write}
+    rules[folder] = _EVERYTHING
+    return {os.fsencode(path): rights for path, rights in rules.items()}
+
+
+def _private_folder() -> str:
+    import tempfile  # only for a sandbox
+
+    try:
+        return os.path.realpath(tempfile.mkdtemp(prefix="mcp-client-"))
+    except OSError as error:
+        raise ConnectError(f"cannot make a temporary folder for the server: {error}") from None
+
+
+def _plan_file(plan: dict[str, Any]) -> int:
+    """A descriptor of a file in memory, as arguments and environments can be read by others."""
+    if sys.platform != "linux":
+        raise AssertionError
+    fd = os.memfd_create("plan")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(marshal.dumps(plan))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _command(plan: int) -> list[str]:
+    return [sys.executable, "-I", "-S", _LAUNCHER, str(plan)]
+
+
+def _environment() -> dict[str, str]:
+    """What Python itself may need to start. The server's own environment is in the plan: a library
+    that it names would be loaded into the launcher, which nothing confines yet."""
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
+# -------------------------------------------------------------------------------- what is lacking
+
+
+@functools.cache
+def _lacking_on_this_machine() -> str | None:
+    if machine() is None:
+        return "it is for 64-bit Python on Linux, on x86_64 and arm64 alone"
+    if not sys.executable or getattr(sys, "frozen", False):
+        return "it needs a Python interpreter to start, and this program has none (sys.executable)"
+    create_ruleset, version = 444, 1
+    abi = ctypes.CDLL(None, use_errno=True).syscall(create_ruleset, None, None, version)
+    if abi < 0:
+        return (
+            "this kernel does not have it, or does not allow it (add landlock to its lsm= "
+            f"parameter; Linux {_KERNEL} or newer is needed)"
+        )
+    if abi < _ABI:
+        return (
+            f"that of this kernel (ABI {abi}) cannot confine signals and abstract sockets; Linux "
+            f"{_KERNEL} or newer can"
+        )
+    return None
+
+
+def _not_narrower(sandbox: Sandbox) -> str | None:
+    """Its rules only add: what lies in a folder that can be written can be written."""
+    real = dict(sandbox.places)
+    for write in map(str, sandbox.write):
+        for read in map(str, sandbox.read):
+            if real[read].startswith(os.path.join(real[write], "")) and read not in sandbox.write:
+                return f"it cannot keep {read!r} from being written, which is in {write!r}"
+    return None
+
+
+@functools.cache
+def _lacking_network() -> str | None:
+    """Whether the kernel gives an ordinary process a network of its own is found out by trying."""
+    plan = _plan_file({"confine": True, "argv": [], "own_network": True, "done": 3})
+    command, env = _command(plan), _environment()
+    try:
+        tried = subprocess.run(  # noqa: S603 - our own program
+            command, env=env, pass_fds=[plan], capture_output=True, timeout=_PROBE_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"it cannot try whether a server can have a network of its own ({error})"
+    finally:
+        os.close(plan)
+    if not tried.returncode:
+        return None
+    why = tried.stderr.decode(errors="replace").strip().rpartition(": ")[2]
+    return (
+        f"network='loopback' needs a network namespace, and this system gives none ({why}); "
+        "install bubblewrap, or allow user namespaces"
+    )
