@@ -6,8 +6,9 @@ a plain generator, in the order in which things happen::
     discovery -> our turn -> our client -> authorization request -> redirect -> token
 
 *What is tried again.* A client that an earlier login registered may be unknown to the server by
-now, or may have been registered with other scopes; then another client is registered, once.
-Nothing else is tried again.
+now, or may have been registered with other scopes; then another client is registered, once. A
+scope that nobody but this flow asked for may be one that the client must not request: then it goes
+on without it, once, and later logins leave it out. Nothing else is tried again.
 
 *What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has
 compared it before the redirect gets here. ``iss`` ties it to the server we asked (RFC 9207): it is
@@ -56,6 +57,7 @@ __all__ = [
     "LoginRequest",
     "authorize",
     "is_forgotten",
+    "scopes_asked_for",
     "scopes_wanted",
 ]
 
@@ -112,6 +114,12 @@ class LoginRequest:
     def challenged(self) -> frozenset[str]:
         return frozenset() if self.challenge is None else self.challenge.scopes
 
+    def refused_by(self, issuer: str) -> frozenset[str]:
+        """The scopes that a login added by itself and ``issuer`` refused."""
+        last = self.last
+        own = last is not None and same_issuer(last.key.issuer, issuer)
+        return last.refused_scopes if last is not None and own else frozenset()
+
     def knows(self, client_id: str) -> bool:
         """Whether the authorization server has shown lately that it knows this client."""
         token_accepted = self.challenge is not None and self.challenge.error == "insufficient_scope"
@@ -163,18 +171,23 @@ def authorize(
         if login is not None:
             return login
     identity = yield from identify(discovered, client, known, scopes)
-    attempt = AuthorizationRequest(discovered, identity, scopes, options, prover)
+    added = scopes - scopes_asked_for(request, discovered, options.scopes)
+    attempt = AuthorizationRequest(discovered, identity, scopes, options, prover, added)
     unproven = identity.kept and not request.knows(identity.registration.client_id)
     if unproven and (yield from is_forgotten(attempt)):
         identity = yield from register_again(discovered, client, identity, scopes)
         attempt = attempt.again(identity)
-    try:
-        return (yield from _log_in(request, attempt))
-    except AuthError as error:
-        if not identity.kept or error.oauth_error not in _REGISTER_AGAIN:
-            raise
-    identity = yield from register_again(discovered, client, identity, scopes)
-    return (yield from _log_in(request, attempt.again(identity)))
+    while True:
+        try:
+            return (yield from _log_in(request, attempt))
+        except AuthError as error:
+            if attempt.identity.kept and error.oauth_error in _REGISTER_AGAIN:
+                identity = yield from register_again(discovered, client, attempt.identity, scopes)
+                attempt = attempt.again(identity)
+            elif attempt.added and error.oauth_error == "invalid_scope":
+                attempt = attempt.without_added()
+            else:
+                raise
 
 
 def _chosen(issuers: tuple[str, ...], client: RegisteredClient, request: LoginRequest) -> str:
@@ -217,18 +230,26 @@ def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginO
         )
 
 
-def scopes_wanted(
+def scopes_asked_for(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
     """The challenge's scopes, or else the resource's, and those we had before.
 
-    The host's ``own`` take the place of the resource's. ``offline_access``, for a refresh token, is
-    added if the server supports it and the host chose no scopes.
+    The host's ``own`` take the place of the resource's.
     """
     if own is not None:
         return own | request.challenged | request.held
-    scopes = (request.challenged or discovered.scopes) | request.held
-    if scopes and _OFFLINE in discovered.server.scopes:
+    return (request.challenged or discovered.scopes) | request.held
+
+
+def scopes_wanted(
+    request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
+) -> frozenset[str]:
+    """``scopes_asked_for``, and ``offline_access``, for a refresh token, if the server supports it,
+    the host chose no scopes and the server did not refuse it before."""
+    scopes, server = scopes_asked_for(request, discovered, own), discovered.server
+    refused = request.refused_by(server.issuer)
+    if own is None and scopes and _OFFLINE in server.scopes - refused:
         scopes |= {_OFFLINE}
     return scopes
 
@@ -254,7 +275,8 @@ def _stored_login(
     ):
         return None
     method = ClientAuthentication.of(known, server.auth_methods).method
-    return Login(token, Source(key, server.token_endpoint, method), token.scope, stored=True)
+    source = Source(key, server.token_endpoint, method, request.refused_by(server.issuer))
+    return Login(token, source, token.scope, stored=True)
 
 
 def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]:
@@ -279,7 +301,9 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
     bound = None if prover is None else prover.text
     token = Token.from_response(payload, request.now(), attempt.scopes, dpop_key=bound)
     key = Key(discovered.server.issuer, discovered.resource, identity.registration.client_id)
-    return Login(token, Source(key, endpoint, authentication.method), attempt.scopes, prover)
+    refused = attempt.refused | request.refused_by(key.issuer)
+    source = Source(key, endpoint, authentication.method, refused)
+    return Login(token, source, attempt.scopes, prover)
 
 
 # ------------------------------------------------------- the authorization request
@@ -321,13 +345,28 @@ class AuthorizationRequest:
     scopes: frozenset[str]
     options: LoginOptions
     prover: Prover | None = field(default=None, repr=False)
+    added: frozenset[str] = frozenset()
+    """Those of the scopes that nobody asked for."""
+    refused: frozenset[str] = frozenset()
+    """Scopes that were added before and that the server refused."""
     state: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
 
     def again(self, identity: ClientIdentity) -> AuthorizationRequest:
         """This request made by ``identity``, with a state and a verifier of its own."""
         return AuthorizationRequest(
-            self.discovered, identity, self.scopes, self.options, self.prover
+            self.discovered, identity, self.scopes, self.options, self.prover, self.added
+        )
+
+    def without_added(self) -> AuthorizationRequest:
+        """This request without the scopes that nobody asked for, for a server that refuses them."""
+        return AuthorizationRequest(
+            self.discovered,
+            self.identity,
+            self.scopes - self.added,
+            self.options,
+            self.prover,
+            refused=self.added,
         )
 
     @property
