@@ -66,6 +66,7 @@ _HOME = {
     "Decisions": "approval.decisions",
     "Decline": "handlers.handlers",
     "Deny": "approval.decision",
+    "DeviceLogin": "auth.steps",
     "ElicitRequest": "handlers.handlers",
     "EmbeddedResource": "protocol.content",
     "EnterpriseAuthorization": "auth",

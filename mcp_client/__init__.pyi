@@ -36,6 +36,7 @@ from .auth import MemoryTokens as MemoryTokens
 from .auth import OAuth as OAuth
 from .auth import Token as Token
 from .auth import WorkloadIdentity as WorkloadIdentity
+from .auth.steps import DeviceLogin as DeviceLogin
 from .catalog.finding import Finding as Finding
 from .catalog.library import PromptResult as PromptResult
 from .catalog.library import ResourceResult as ResourceResult

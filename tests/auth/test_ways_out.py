@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from mcp_client import AuthError, ConfigError, OAuth
-from mcp_client.auth.flow import Login, LoginOptions, LoginRequest, authorize
+from mcp_client.auth.code_request import LoginOptions
+from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
