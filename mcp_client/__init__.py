@@ -89,6 +89,7 @@ _HOME = {
     "Limits": "runtime.limits",
     "LogMessage": "handlers.handlers",
     "McpError": "errors",
+    "ManagedPolicy": "approval.managed_policy",
     "MemoryServer": "transports.memory",
     "MemoryState": "state",
     "MemoryTokens": "auth",

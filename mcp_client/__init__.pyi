@@ -10,6 +10,7 @@ from .approval.decision import allow_all as allow_all
 from .approval.decision import deny_all as deny_all
 from .approval.decisions import Decision as Decision
 from .approval.decisions import Decisions as Decisions
+from .approval.managed_policy import ManagedPolicy as ManagedPolicy
 from .approval.queue import ApprovalQueue as ApprovalQueue
 from .approval.queue import PendingApproval as PendingApproval
 from .approval.request import ApprovalRequest as ApprovalRequest

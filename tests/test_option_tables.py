@@ -271,6 +271,7 @@ OF_THE_HOST_ALONE = {
     "pins",
     "client_info",
     "name",
+    "policy",
 }
 """Options of ``connect`` that one server of a host does not set: what is kept and written for all
 its servers is made once, and the name is the key."""

@@ -23,6 +23,7 @@ from ..transports.stdio import StdioServer
 if TYPE_CHECKING:  # who reads a config file needs no session
     from ..approval.decision import ApprovalHook, Policy
     from ..approval.decisions import Decisions
+    from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..catalog.tool import Trust
@@ -184,6 +185,7 @@ class HostOptions(TypedDict, total=False):
     client_info: Implementation | None
     extensions: Sequence[Extension] | None
     retry: Retry | None
+    policy: ManagedPolicy | None
 
 
 class SharedOptions:
@@ -202,7 +204,7 @@ class SharedOptions:
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
         kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
-        self.decisions = kept.decisions
+        self.decisions, self.policy = kept.decisions, options.get("policy")
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:

@@ -70,7 +70,7 @@ class Session(LibraryOfSession):
         self.name = setup.name
         """What the host calls the server."""
         self._context = SessionContext(
-            setup.name, setup.timeouts, setup.limits, secrets=setup.secrets
+            setup.name, setup.timeouts, setup.limits, secrets=setup.secrets, policy=setup.policy
         )
         self.stats = self._context.stats
         """Counts of what happened on this session's connections."""
