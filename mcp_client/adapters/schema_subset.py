@@ -53,7 +53,7 @@ _OF_TYPE: dict[str, frozenset[str]] = {
     "null": frozenset(),
 }
 _OF_TYPE["integer"] = _OF_TYPE["number"]
-_SHAPES = {
+_SHAPES: dict[tuple[str, ...], frozenset[str]] = {
     ("object",): frozenset({"properties", "required", "additionalProperties", "patternProperties"}),
     ("array",): frozenset({"items", "prefixItems"}),
 }

@@ -16,8 +16,10 @@ from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider
 from tests.adapters.zoo import ZOO
 from tests.properties import examples
 
-ONE = ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then")
-ONE += ("unevaluatedItems", "unevaluatedProperties")
+ONE = (
+    *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+)
 SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas")
 DIALECTS = (ANTHROPIC, CHAT, GEMINI)
@@ -39,7 +41,8 @@ def differences(
             yield path, ""
         return
     for keyword in dict.fromkeys([*given, *shown]):
-        before, after = given.get(keyword), shown.get(keyword)
+        before: Any = given.get(keyword)
+        after: Any = shown.get(keyword)
         kinds = {type(before), type(after)}
         below = (*path, keyword)
         if (keyword in given) != (keyword in shown):
