@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
     from ..protocol.capabilities import Implementation
+    from ..session.binding import Bind
     from ..session.connect import Connecting
     from ..state import State
     from ..transports.base import Transport
@@ -87,6 +88,8 @@ class ServerConfig:
     """Whether arguments that do not match the tool's input schema are refused, likewise."""
     extensions: Sequence[Extension] | None = None
     """The extensions that are declared to this server."""
+    bind: Bind | None = field(default=None, repr=False)
+    """The arguments that the host sets of calls of this server's tools: see ``connect``."""
     retry: Retry | None = None
     """Whether a failed call is attempted again, and when."""
     record: str | os.PathLike[str] | None = None
@@ -196,7 +199,8 @@ class SharedOptions:
 
         for name in options:
             if name not in HostOptions.__annotations__:
-                advice = "give it to ServerConfig(...)" if name == "revision" else "see connect"
+                is_of_one = name in ("bind", "revision")
+                advice = "give it to ServerConfig(...)" if is_of_one else "see connect"
                 raise TypeError(f"Host() has no option {name!r}: {advice}")
         self._options: dict[str, Any] = {**options}
         self._folder = _folder(self._options.pop("record", None))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
+    from .binding import Bind, Binding
 
 __all__ = ["Connecting", "NotOpen", "connect", "transport_of"]
 
@@ -68,6 +69,7 @@ def connect(
     extensions: Sequence[Extension] | None = (),
     revision: str = "auto",
     retry: Retry | None = None,
+    bind: Bind | None = None,
     record: str | os.PathLike[str] | None = None,
     policy: ManagedPolicy | None = None,
 ) -> Connecting:
@@ -122,6 +124,11 @@ def connect(
 
     ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
 
+    ``bind`` sets arguments of calls that neither a model nor anybody else who calls may see or
+    choose: ``bind={"create_*": {"tenant": "acme", "user": lambda context: context.user}}``, by
+    globs over names of tools; a value is JSON, or a function of the call's ``context=``, async or
+    not. See ``mcp_client.session.binding``.
+
     ``timeouts=Timeouts(connect=30, idle=60, total=600)`` are the clocks, in seconds; ``limits`` are
     bounds on what the server may send, ``Limits(tools=100, ...)``. ``client_info`` is what the
     server is told of this program, ``Implementation("my-app", "1.0")``.
@@ -168,6 +175,7 @@ def connect(
         state=kept.state,
         paused=paused_in(kept.state, approval),
         policy=policy,
+        binding=None if bind is None else _binding(bind),
         secrets=secrets,
     )
     return Connecting(transport, setup, by_default=by_default)
@@ -285,6 +293,12 @@ def _handlers(handlers: Any) -> Handlers:
     if not isinstance(handlers, Handlers):
         raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
     return handlers
+
+
+def _binding(bind: Any) -> Binding:
+    from .binding import Binding
+
+    return Binding(bind)
 
 
 def _recorded(

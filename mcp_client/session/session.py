@@ -102,6 +102,7 @@ class Session(LibraryOfSession):
             setup.trusted,
             setup.pins,
             why_left_out=why_left_out,
+            bind=None if setup.binding is None else setup.binding.on,
         )
         self._caller = Caller(
             self._connection,
