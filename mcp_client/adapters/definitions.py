@@ -109,11 +109,10 @@ def _completed(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
     if "properties" not in schema:
         notes.add("an empty 'properties' is added", ())
         schema = {**schema, "properties": {}}
-    for part, role, _, names, _ in walk(schema):
+    for part, role, _, _, _ in walk(schema):
         is_array = role is Role.SCHEMA and type(part) is dict and "array" in types_of(part)
         if is_array and "items" not in part:
-            path = tuple(step for name in names or () for step in ("properties", name))
-            notes.add(EMPTY_ITEMS, path)
+            notes.add(EMPTY_ITEMS, ())
             part["items"] = {}
     return schema
 

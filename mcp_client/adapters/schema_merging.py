@@ -266,8 +266,9 @@ def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             out.pop(keyword, None)
     if out.get("type") != "object":
-        notes.add("'type' is set to 'object'", ())
-        out.pop("type", None)
+        if "type" in out:
+            notes.add("'type' is set to 'object'", ())
+            out["type"] = "object"
         out = {"type": "object", **out}
     return out
 

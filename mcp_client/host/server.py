@@ -291,8 +291,7 @@ class HostedServer:
                 f"asking whether it may be started failed: {type(error).__name__}"
             )
         if refused is not None:
-            by_policy = isinstance(refused, StartDenied) and refused.source == "policy"
-            self._set("failed" if by_policy else "idle", refused)
+            self._set("idle", refused)
             return
         self.gate = None
         if not self.closed:
@@ -369,9 +368,9 @@ class HostedServer:
             return
         now = self._backend.now()
         self._backoff.down(now, getattr(error, "retry_after", None))
-        if isinstance(error, AuthError | StartDenied):  # trying again would change nothing
+        if isinstance(error, AuthError):
             self._stop_timer()
-            self._set("needs_login" if isinstance(error, AuthError) else "failed", error)
+            self._set("needs_login", error)
             return
         self._try_at(now + self._backoff.wait(now))
         self._set("failed", error)

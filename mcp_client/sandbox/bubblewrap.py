@@ -1,24 +1,235 @@
-"""A sandbox by bubblewrap."""
+"""Namespaces of a server's own, made by the program bwrap (Linux, package ``bubblewrap``).
+
+The server sees a file system of nothing but what it is granted, each at its own path, its own
+processes and its own network. What is not granted does not exist there. All that is made to mount
+something on is read-only, so that a write outside of what is granted fails, rather than vanishes.
+
+- The command line of bwrap has the server's words alone: options and environment are handed over
+  in a descriptor. So no value is to be seen by others, and no ``LD_PRELOAD`` of a server's is for
+  bwrap.
+- As root, kernel settings in ``/proc`` would be writable; they are mounted read-only.
+- What is granted is held by descriptors while it is mounted: nothing that replaces a folder by a
+  link meanwhile gets it to lead elsewhere.
+- With the network of this machine, abstract sockets would be within reach, the desktop's bus among
+  them. A domain of Landlock, which bwrap is started in, keeps them out.
+- bwrap ends with a code of 128 and more for a signal, as a shell does, so an exit code of a
+  server's own above 128 is taken for a signal.
+- A signal to bwrap ends all at once. One that asks to end goes to what runs inside instead. When
+  bwrap or the server has ended, and when the thread that started it has, the kernel ends the rest.
+
+Not held, as root alone: the mode of ``/dev/null`` and four other devices can be changed.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import ConnectError
+from ..runtime.folder import CLOSED_IN_CHILDREN
+from ..runtime.safe_text import safe_text
+from .engine import Confined, Launch, memory_file
+from .seccomp import machine, namespace_program
+from .system import system_paths
+from .visible_paths import VisiblePaths
+
 if TYPE_CHECKING:
-    from .engine import Confined, Launch
     from .sandbox import Sandbox
 
-__all__ = ["ENGINE"]
+__all__ = ["ENGINE", "PLACES"]
+
+PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
+"""Where it is looked for: never on a server's PATH."""
+
+_ISOLATED = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
+    *("--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL"),
+)
+_TRIAL_SECONDS = 5
+_HOW_TO_GET = (
+    "install the Debian package bubblewrap, or what your system calls it, version 0.10 or one with "
+    "the fixes of 2024"
+)
+_HOW_TO_ALLOW = (
+    "it needs namespaces that an ordinary user may make: sysctl kernel.unprivileged_userns_clone=1 "
+    "on Debian, an AppArmor profile for bwrap on Ubuntu; in a container they may be forbidden"
+)
+_SCOPE_OF_ABSTRACT_SOCKETS = 1
 
 
-class _Engine:
+_PATH: int = getattr(os, "O_PATH", 0)
+_working: set[str] = set()
+"""Programs that were tried, and make a sandbox here."""
+
+
+class _Bubblewrap:
     name = "bubblewrap"
 
     def lacking(self, sandbox: Sandbox) -> str | None:
-        return "it is not there yet"
+        program = _program()
+        if program is None:
+            return f"there is no {PLACES[0]}; {_HOW_TO_GET}"
+        if machine() is None:
+            return "the system calls of this processor are not known here"
+        if program not in _working:
+            failure = _tried(program)
+            if failure is not None:
+                return failure
+            _working.add(program)
+        if sandbox.network == "all":
+            from .landlock import lacking_here  # only for a server that may use the network
+
+            lack = lacking_here()
+            if lack is not None:
+                return (
+                    'with network="all" it leaves abstract sockets within reach, and Landlock '
+                    f"cannot keep them out: {lack}"
+                )
+        return None
 
     def confine(self, confined: Confined) -> Launch:
-        raise NotImplementedError
+        fds: list[int] = []
+
+        def hold(fd: int) -> str:
+            fds.append(fd)
+            return str(fd)
+
+        try:
+            options = hold(_written(_options(confined, hold)))
+            words = [_program() or PLACES[0], "--args", options, "--", *confined.argv]
+            env: dict[str, str] = {}
+            if confined.sandbox.network == "all":
+                words, env = _without_abstract_sockets(words, hold)
+        except BaseException:
+            for fd in fds:
+                os.close(fd)
+            raise
+        return Launch(words, env, "/", fds, asked_inside=True, exit_code=_exit_code)
 
 
-ENGINE = _Engine()
+ENGINE = _Bubblewrap()
+
+
+# --------------------------------------------------------------------- whether it can be had
+
+
+def _program() -> str | None:
+    return next((path for path in PLACES if os.access(path, os.X_OK)), None)
+
+
+def _tried(program: str) -> str | None:
+    """Why it makes no sandbox here; None where it does."""
+    root = os.open("/", _PATH)
+    words = [*_ISOLATED, "--unshare-net", "--ro-bind-fd", str(root), "/", "--proc", "/proc"]
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of the system's, by its full path
+            [program, *words, "--dev", "/dev", "--", "/bin/true"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={},
+            cwd="/",
+            pass_fds=[root],
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{program} does not run ({error}); {_HOW_TO_GET}"
+    finally:
+        os.close(root)
+    if not done.returncode:
+        return None
+    said = safe_text(done.stderr.decode(errors="replace").strip()[:200])
+    old = b"--ro-bind-fd" in done.stderr
+    return f"{program} fails ({said}); {_HOW_TO_GET if old else _HOW_TO_ALLOW}"
+
+
+# --------------------------------------------------------------------- what it is told
+
+
+def _options(confined: Confined, hold: Callable[[int], str]) -> Iterator[str]:
+    sandbox = confined.sandbox
+    visible = VisiblePaths()
+    for path in map(str, sandbox.write):
+        visible.grant(path, write=True)
+    for path in map(str, sandbox.read):
+        visible.grant(path)
+    for path in (*system_paths(sandbox.network), *confined.made_of):
+        visible.find(path)
+    cwd = visible.follow(confined.cwd)
+    home = visible.unused("/sandbox")
+    granted = {real for _, real in sandbox.places}
+    yield from _ISOLATED
+    if sandbox.network != "all":
+        yield "--unshare-net"
+    yield from ("--proc", "/proc", *_kernel_settings(), "--dev", "/dev")
+    for path, write in visible.mounts():
+        if path in granted:
+            yield from ("--bind-fd" if write else "--ro-bind-fd", hold(_opened(path)), path)
+        else:
+            yield from ("--bind" if write else "--ro-bind", path, path)
+    for link, target in visible.links():
+        yield from ("--symlink", target, link)
+    yield from ("--tmpfs", home)
+    if not visible.covers(cwd):
+        yield from ("--dir", cwd)
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", confined.cwd)
+    yield from ("--seccomp", hold(memory_file(namespace_program(machine() or ""))), "--clearenv")
+    for name, value in {**confined.env, "HOME": home, "TMPDIR": home}.items():
+        yield from ("--setenv", name, value)
+
+
+def _kernel_settings() -> Iterator[str]:
+    """What root could write in ``/proc``, read-only."""
+    if sys.platform == "win32" or os.geteuid():
+        return
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal() or entry.is_symlink():
+            continue
+        if entry.is_dir() or entry.stat().st_mode & 0o222:
+            yield from ("--ro-bind", entry.path, entry.path)
+
+
+def _opened(path: str) -> int:
+    """A descriptor of the file or folder that has this real path."""
+    try:
+        fd = os.open(path, _PATH | CLOSED_IN_CHILDREN)
+    except OSError as error:
+        raise ConnectError(f"{path!r} cannot be granted: {error.strerror}") from None
+    if os.readlink(f"/proc/self/fd/{fd}") != path:
+        os.close(fd)
+        raise ConnectError(f"{path!r} cannot be granted: it leads elsewhere now")
+    return fd
+
+
+def _written(options: Iterator[str]) -> int:
+    words = list(options)
+    if any("\0" in word for word in words):
+        raise ConnectError("the environment of a server in a sandbox cannot contain a NUL")
+    return memory_file(b"".join(os.fsencode(word) + b"\0" for word in words))
+
+
+def _without_abstract_sockets(
+    words: Sequence[str], hold: Callable[[int], str]
+) -> tuple[list[str], dict[str, str]]:
+    from .landlock import launcher_command, launcher_environment, plan_file
+
+    plan = {
+        "confine": False,
+        "domain": (0, 0, _SCOPE_OF_ABSTRACT_SOCKETS),
+        "rules": (),
+        "argv": [os.fsencode(word) for word in words],
+        "env": {},
+    }
+    return launcher_command(int(hold(plan_file(plan)))), launcher_environment()
+
+
+# --------------------------------------------------------------------- how it ends
+
+
+def _exit_code(code: int) -> int:
+    return 128 - code if 128 < code <= 128 + signal.NSIG else code

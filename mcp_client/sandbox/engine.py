@@ -8,9 +8,6 @@ is ever taken for less than was asked.
 from __future__ import annotations
 
 import os
-import select
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -18,23 +15,30 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ..errors import ConfigError, ConnectError
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.process_tree import PosixGroup
+from .program import Program, program_of
+from .visible_paths import inside
 
 if TYPE_CHECKING:
     from .sandbox import Network, Sandbox
 
 __all__ = [
     "Confined",
-    "ConfinedGroup",
     "Confinement",
     "Engine",
     "Launch",
     "chosen_engine",
     "confine",
+    "memory_file",
 ]
 
 _ENGINES = {"linux": ("bubblewrap", "landlock"), "darwin": ("sandbox_exec",)}
+
 """The modules of a system's engines, in the order "auto" tries them; each has an ``ENGINE``."""
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/System/", "/Library/")
+"""Where what everybody can read lies, which no list for people names."""
+
+
+_SHOWN = 8
 
 
 class Confined(NamedTuple):
@@ -47,6 +51,8 @@ class Confined(NamedTuple):
     sandbox: Sandbox
     made_of: Sequence[str] = ()
     """Absolute paths of files and folders that the program is made of, to be read."""
+    listed: Sequence[str] = ()
+    """Folders in which it looks for modules: their names have to be seen."""
 
 
 class Launch(NamedTuple):
@@ -59,9 +65,8 @@ class Launch(NamedTuple):
     """Descriptors that it inherits beside its three streams; closed here once it is started."""
     folder: str | None = None
     """Removed, with all that is in it, when everything has ended."""
-    signals: Callable[[int, int], None] | None = None
-    """Sends a signal that asks to end: is given the process id of what was started, and the signal.
-    None: the process group gets it."""
+    asked_inside: bool = False
+    """What was started is not to be asked to end: that goes to the others in its process group."""
     exit_code: Callable[[int], int] = lambda code: code
     """What the exit code of what was started says of the server's own; negative for a signal."""
     end: int | None = None
@@ -89,10 +94,12 @@ class Confinement:
     """Which one holds it: "bubblewrap", "landlock" or "sandbox-exec"."""
     network: Network
     read: tuple[str, ...]
-    """What it can read: what was granted, and what its program is made of. The system's programs
-    and libraries, and what it can write, come beside that."""
+    """What it was granted to read."""
     write: tuple[str, ...]
-    """What it can write, beside a temporary folder of its own."""
+    """What it was granted to read and write. A temporary folder of its own comes beside that."""
+    made_of: tuple[str, ...] = ()
+    """What its own program is made of, which it can read, as it can the system's programs and
+    libraries."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -102,7 +109,9 @@ class Confinement:
             "loopback": "can reach no address but a loopback's",
             "all": "can reach the network",
         }
-        read = ", ".join(("the system's programs and libraries", *self.read))
+        made_of = [*self.made_of[:_SHOWN], *(["..."] if len(self.made_of) > _SHOWN else [])]
+        program = f"its own ({', '.join(made_of)})" if made_of else "its own"
+        read = ", ".join((f"the system's programs and libraries, {program}", *self.read))
         write = ", ".join((*self.write, "a temporary folder of its own"))
         return (
             f"can read {read}",
@@ -124,12 +133,27 @@ def confine(
                 f"the server was not started, because {path!r}, which its sandbox grants, "
                 + ("leads elsewhere now" if os.path.lexists(path) else "does not exist any more")
             )
-    made_of: tuple[str, ...] = ()
-    confined = Confined(argv, env, os.path.abspath(cwd or "."), sandbox, made_of)
-    read = tuple(dict.fromkeys((*map(str, sandbox.read), *made_of)))
+    place = os.path.abspath(cwd or ".")
+    program = program_of(argv, env, place)
+    confined = Confined(
+        argv, {**env, **program.env}, place, sandbox, program.made_of, program.listed
+    )
+    launch = engine.confine(confined)
+    read = tuple(map(str, sandbox.read))
     write = tuple(map(str, sandbox.write))
-    held = Confinement(engine.name, sandbox.network, read, write)
-    return engine.confine(confined), held
+    return launch, Confinement(engine.name, sandbox.network, read, write, _shortened(program))
+
+
+def _shortened(program: Program) -> tuple[str, ...]:
+    """What people are told that a program is made of: without what lies in the system, or in
+    another of them."""
+    real = sorted({os.path.realpath(path) for path in program.made_of})
+    return tuple(
+        path
+        for path in real
+        if not path.startswith(_SYSTEM)
+        and not any(path != other and inside(path, other) for other in real)
+    )
 
 
 def chosen_engine(sandbox: Sandbox) -> Engine:
@@ -160,42 +184,12 @@ def _loaded(names: Sequence[str]) -> Iterator[Engine]:
         yield cast("Engine", import_module(f".{name}", __package__).ENGINE)
 
 
-class ConfinedGroup(PosixGroup):
-    """The processes of a ``Launch``."""
-
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
-
-    def start(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
-    ) -> subprocess.Popen[bytes]:
-        launch = self._launch
-        try:
-            popen = self._popen(launch.argv, launch.env, launch.cwd, launch.pass_fds)
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            for fd in launch.pass_fds:
-                os.close(fd)
-        return popen
-
-    def is_empty(self) -> bool:
-        return super().is_empty() and self._has_ended()
-
-    def _has_ended(self) -> bool:
-        end = self._launch.end
-        return end is None or bool(select.select([end], [], [], 0)[0])
-
-    def close(self) -> None:
-        if self._launch.end is not None:
-            os.close(self._launch.end)
-        if self._launch.folder is not None:
-            shutil.rmtree(self._launch.folder, ignore_errors=True)
-
-    def _signal(self, number: int) -> None:
-        signals = self._launch.signals
-        if signals is None or number == 9:
-            super()._signal(number)
-        elif self._pid:
-            signals(self._pid, number)
+def memory_file(data: bytes) -> int:
+    """A descriptor of a file in memory: arguments and environments can be read by others."""
+    if sys.platform != "linux":
+        raise AssertionError
+    fd = os.memfd_create("mcp_client", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -22,7 +22,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConnectError
-from .engine import Launch
+from .engine import Launch, memory_file
 from .seccomp import filter_program, machine
 from .system import DEVICES, system_paths
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .engine import Confined
     from .sandbox import Sandbox
 
-__all__ = ["ENGINE"]
+__all__ = ["ENGINE", "lacking_here", "launcher_command", "launcher_environment", "plan_file"]
 
 _LAUNCHER = os.path.join(os.path.dirname(__file__), "launcher.py")
 _ABI, _KERNEL = 6, "6.12"
@@ -50,7 +50,7 @@ class _Landlock:
     name = "landlock"
 
     def lacking(self, sandbox: Sandbox) -> str | None:
-        lack = _lacking_on_this_machine() or _not_narrower(sandbox)
+        lack = lacking_here() or _not_narrower(sandbox)
         if lack is None and sandbox.network == "loopback":
             lack = _lacking_network()
         return lack
@@ -71,7 +71,7 @@ def _launch(confined: Confined, folder: str) -> Launch:
     env = {**confined.env, "HOME": folder, "TMPDIR": folder}
     end, end_of_watcher = os.pipe()
     try:
-        plan = _plan_file(
+        plan = plan_file(
             {
                 "confine": True,
                 "argv": [os.fsencode(word) for word in confined.argv],
@@ -93,7 +93,12 @@ def _launch(confined: Confined, folder: str) -> Launch:
         os.close(end_of_watcher)
         raise
     return Launch(
-        _command(plan), _environment(), confined.cwd, (plan, end_of_watcher), folder, end=end
+        launcher_command(plan),
+        launcher_environment(),
+        confined.cwd,
+        (plan, end_of_watcher),
+        folder,
+        end=end,
     )
 
 
@@ -120,22 +125,16 @@ def _private_folder() -> str:
         raise ConnectError(f"cannot make a temporary folder for the server: {error}") from None
 
 
-def _plan_file(plan: dict[str, Any]) -> int:
-    """A descriptor of a file in memory, as arguments and environments can be read by others."""
-    if sys.platform != "linux":
-        raise AssertionError
-    fd = os.memfd_create("plan")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(marshal.dumps(plan))
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+def plan_file(plan: dict[str, Any]) -> int:
+    """A descriptor from which the launcher reads ``plan``."""
+    return memory_file(marshal.dumps(plan))
 
 
-def _command(plan: int) -> list[str]:
+def launcher_command(plan: int) -> list[str]:
     return [sys.executable, "-I", "-S", _LAUNCHER, str(plan)]
 
 
-def _environment() -> dict[str, str]:
+def launcher_environment() -> dict[str, str]:
     """What Python itself may need to start. The server's own environment is in the plan: a library
     that it names would be loaded into the launcher, which nothing confines yet."""
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
@@ -145,7 +144,7 @@ def _environment() -> dict[str, str]:
 
 
 @functools.cache
-def _lacking_on_this_machine() -> str | None:
+def lacking_here() -> str | None:
     if machine() is None:
         return "it is for 64-bit Python on Linux, on x86_64 and arm64 alone"
     if not sys.executable or getattr(sys, "frozen", False):
@@ -178,8 +177,8 @@ def _not_narrower(sandbox: Sandbox) -> str | None:
 @functools.cache
 def _lacking_network() -> str | None:
     """Whether the kernel gives an ordinary process a network of its own is found out by trying."""
-    plan = _plan_file({"confine": True, "argv": [], "own_network": True, "done": 3})
-    command, env = _command(plan), _environment()
+    plan = plan_file({"confine": True, "argv": [], "own_network": True, "done": 3})
+    command, env = launcher_command(plan), launcher_environment()
     try:
         tried = subprocess.run(  # noqa: S603 - our own program
             command, env=env, pass_fds=[plan], capture_output=True, timeout=_PROBE_SECONDS

@@ -392,13 +392,9 @@ class HttpClient:
     def _joined(self, url: str, location: str) -> str | None:
         try:
             target = str(httpx.URL(url).join(location))
-            if origin_of(target) != self._origin:
-                return None
+            return target if origin_of(target) == self._origin else None
         except (httpx.InvalidURL, ValueError):
             return None
-        if self.context.policy is not None:
-            self.context.policy.check_url(target)
-        return target
 
     async def aclose(self) -> None:
         """Close every connection, except those of a client of the host's own."""

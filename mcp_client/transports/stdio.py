@@ -30,7 +30,7 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.new_process import new_process
 from ..runtime.process import Pending, Process, StderrTail
 from ..runtime.process_tree import ProcessTree
-from ..runtime.session_context import KnownSecrets, StartPolicy
+from ..runtime.session_context import KnownSecrets
 from .base import Transport, TransportContext
 from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
@@ -202,19 +202,7 @@ class StdioTransport(Transport):
     def unread(self) -> int | None:
         return self._process.unread() if self._process is not None else None
 
-    def permit(self, policy: StartPolicy | None) -> None:
-        if policy is None:
-            return
-        server, env = self._server, environment_of(self._server.env or {})
-        cwd = None if server.cwd is None else os.fspath(server.cwd)
-        policy.check_command(
-            [server.command, *server.args],
-            lambda word: find_executable(word, cwd, env),
-            confined=self._granted is not None,
-        )
-
     async def open(self, context: TransportContext) -> None:
-        self.permit(context.policy)
         self._context = context
         self._secrets = context.secrets or KnownSecrets()
         self._secrets.follow(functools.cache(self._given))
@@ -226,17 +214,20 @@ class StdioTransport(Transport):
         self._is_settled = False
         env = environment_of(self._server.env or {})
         argv, cwd = self._argv(env), self._cwd()
-        tree = self._tree(argv, env, cwd)
+        tree = None
+        if self._granted is not None:
+            tree = await anyio.to_thread.run_sync(self._tree, self._granted, argv, env, cwd)
         process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended, tree)
         process.start(argv, env, cwd)
         self._process = process
 
-    def _tree(self, argv: list[str], env: Mapping[str, str], cwd: str | None) -> ProcessTree | None:
-        if self._granted is None:
-            return None
-        from ..sandbox.engine import ConfinedGroup, confine  # only where there is one
+    def _tree(
+        self, granted: Sandbox, argv: list[str], env: Mapping[str, str], cwd: str | None
+    ) -> ProcessTree:
+        from ..sandbox.confined_group import ConfinedGroup  # only where there is one
+        from ..sandbox.engine import confine
 
-        self._launch, self._sandbox = confine(self._granted, argv, env, cwd)
+        self._launch, self._sandbox = confine(granted, argv, env, cwd)
         return ConfinedGroup(self._launch)
 
     @property

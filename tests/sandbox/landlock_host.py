@@ -8,7 +8,8 @@ import os
 import sys
 import time
 
-from mcp_client.sandbox.engine import Confined, ConfinedGroup
+from mcp_client.sandbox.confined_group import ConfinedGroup
+from mcp_client.sandbox.engine import Confined
 from mcp_client.sandbox.landlock import ENGINE
 from mcp_client.sandbox.sandbox import Sandbox
 

@@ -1,0 +1,82 @@
+"""Which parts of the file system a sandbox of mounts has to show, and at which paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+__all__ = ["VisiblePaths", "inside"]
+
+_MAX_LINKS = 40
+
+
+class VisiblePaths:
+    """What is shown stands at its real path. The symbolic links on the way to it are kept beside,
+    so that it is found under the name it was given by, too."""
+
+    def __init__(self) -> None:
+        self._writable: dict[str, bool] = {}
+        self._links: dict[str, str] = {}
+
+    def grant(self, path: str, *, write: bool = False) -> None:
+        """Show a file or a folder that exists. Of what contains another, the inner one holds."""
+        real = self.follow(path)
+        self._writable[real] = write or self._writable.get(real, False)
+
+    def find(self, path: str) -> None:
+        """Show it, to be read, as far as nothing that contains it is granted already."""
+        real = self.follow(path)
+        if not self.covers(real):
+            self._writable[real] = False
+
+    def follow(self, path: str) -> str:
+        """The real path, with the links on the way to it kept."""
+        done, rest, links = "/", [part for part in path.split("/") if part][::-1], 0
+        while rest:
+            part = rest.pop()
+            if part == "..":
+                done = os.path.dirname(done)
+            elif part != ".":
+                next = os.path.join(done, part)
+                try:
+                    target = os.readlink(next)
+                except OSError:  # no link, or not there
+                    done = next
+                    continue
+                links += 1
+                if links > _MAX_LINKS:
+                    return path
+                self._links[next] = target
+                rest += [each for each in target.split("/") if each][::-1]
+                done = "/" if target.startswith("/") else done
+        return done
+
+    def mounts(self) -> Iterator[tuple[str, bool]]:
+        """Each path that has to be mounted, and whether it is writable; what contains another comes
+        first."""
+        for path in sorted(self._writable):
+            around = [each for each in self._writable if each != path and inside(path, each)]
+            write = self._writable[path]
+            if not around or self._writable[max(around, key=len)] != write:
+                yield path, write
+
+    def links(self) -> Iterator[tuple[str, str]]:
+        """Each symbolic link that no mount shows, and its target."""
+        for link, target in sorted(self._links.items()):
+            if not self.covers(link):
+                yield link, target
+
+    def covers(self, path: str) -> bool:
+        """Whether what is shown contains this real path."""
+        return any(inside(path, shown) for shown in self._writable)
+
+    def unused(self, path: str) -> str:
+        """A path like this one that has nothing to do with what is shown."""
+        while any(inside(shown, path) or inside(path, shown) for shown in self._writable):
+            path += "_"
+        return path
+
+
+def inside(path: str, folder: str) -> bool:
+    """Whether ``path`` is ``folder`` or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

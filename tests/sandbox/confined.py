@@ -1,0 +1,47 @@
+"""Running a command in a sandbox without a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from mcp_client import Sandbox
+from mcp_client.sandbox import bubblewrap
+from mcp_client.sandbox.confined_group import ConfinedGroup
+from mcp_client.sandbox.engine import confine
+
+__all__ = ["needs_bubblewrap", "run", "shell"]
+
+LACK = bubblewrap.ENGINE.lacking(Sandbox()) if os.name == "posix" else "not on this system"
+needs_bubblewrap = pytest.mark.skipif(
+    LACK is not None and "CI" not in os.environ, reason=f"bubblewrap cannot be had: {LACK}"
+)
+"""In CI, where it has to be there, the tests run and fail."""
+
+ENV = {"PATH": "/usr/bin:/bin"}
+
+
+def run(
+    sandbox: Sandbox,
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] = ENV,
+) -> tuple[int | None, str, str]:
+    """The exit code, as a session says it, and what was written to both streams."""
+    launch, _ = confine(sandbox, argv, env, None if cwd is None else str(cwd))
+    group = ConfinedGroup(launch)
+    with group.start(argv, {}, None, None) as popen:
+        try:
+            output, errors = popen.communicate(timeout=30)
+        finally:
+            group.kill()
+            group.close()
+    return launch.exit_code(popen.returncode), output.decode(), errors.decode()
+
+
+def shell(sandbox: Sandbox, script: str, cwd: Path | None = None) -> tuple[int | None, str, str]:
+    return run(sandbox, ["/bin/sh", "-c", script], cwd=cwd)

@@ -1,0 +1,294 @@
+"""Servers in namespaces of their own, by bwrap."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_client import ConnectError, Sandbox
+from mcp_client.sandbox import bubblewrap
+from mcp_client.sandbox.engine import confine
+
+from .confined import ENV, needs_bubblewrap, run, shell
+
+pytestmark = [pytest.mark.one_backend, needs_bubblewrap]
+
+HELD = Sandbox(engine="bubblewrap")
+
+
+def granting(*, read: tuple[Path, ...] = (), write: tuple[Path, ...] = ()) -> Sandbox:
+    return Sandbox(read=read, write=write, engine="bubblewrap")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name in ("read", "write", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    return tmp_path
+
+
+def test_what_is_granted_is_there_and_nothing_else(place: Path) -> None:
+    sandbox = granting(read=(place / "read",), write=(place / "write",))
+    script = f"cd {place}; cat read/file; cat write/file; ls; cat other/file; ls {Path.home()}"
+    _, output, errors = shell(sandbox, script)
+    assert output == "readwriteread\nwrite\n"
+    assert errors.count("No such file or directory") == 2
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("read/new", "read/file", "new", "other", "/new", "/tmp/new", "/dev/new", "/dev/shm/new"),
+        *("/etc/new", "/usr/new", "/run", "/var/new", "/proc/sys/kernel/core_pattern", "/bin/new"),
+    ],
+)
+def test_a_write_anywhere_else_fails_rather_than_vanishes(place: Path, where: str) -> None:
+    sandbox = granting(read=(place / "read",), write=(place / "write",))
+    code, _, errors = shell(sandbox, f"cd {place}; echo x > {where}")
+    assert code != 0, where
+    assert "cannot create" in errors
+
+
+def test_what_is_written_where_it_is_granted_stays(place: Path) -> None:
+    code, output, _ = shell(
+        granting(write=(place / "write",)),
+        f"cd {place}/write; echo new > new; mv new moved; rm file; cat moved; chmod 700 moved",
+    )
+    assert (code, output) == (0, "new\n")
+    assert sorted(os.listdir(place / "write")) == ["moved"]
+
+
+def test_a_folder_in_a_folder_that_can_be_written_can_be_kept_from_it(place: Path) -> None:
+    (place / "write" / "kept").mkdir()
+    sandbox = granting(read=(place / "write" / "kept",), write=(place / "write",))
+    code, *_ = shell(sandbox, f"cd {place}/write; echo x > new && echo x > kept/new")
+    assert code != 0
+    assert (place / "write" / "new").exists()
+    _, output, _ = shell(granting(read=(place,), write=(place / "write",)), f"ls {place}")
+    assert output == "other\nread\nwrite\n"
+
+
+def test_home_and_temporary_folder_are_the_servers_own(place: Path) -> None:
+    script = 'echo x > "$TMPDIR/x" && cat "$HOME/x"; echo $HOME'
+    _, output, _ = run(HELD, ["/bin/sh", "-c", script], env={**ENV, "HOME": str(place)})
+    text, home = output.splitlines()
+    assert text == "x"
+    assert not os.path.exists(home)
+    _, output, _ = run(HELD, ["/bin/sh", "-c", 'ls "$HOME"'], env=ENV)
+    assert output == ""
+
+
+def test_links_lead_nowhere_that_is_not_granted(place: Path) -> None:
+    (place / "write" / "link").symlink_to(place / "other")
+    _, output, errors = shell(
+        granting(write=(place / "write",)),
+        f"cd {place}/write; cat link/file; ln -s {place}/other new; cat new/file",
+    )
+    assert output == ""
+    assert errors.count("No such file") == 2
+
+
+def test_a_folder_granted_by_a_link_is_found_by_either_name(place: Path) -> None:
+    (place / "link").symlink_to("read")
+    sandbox = granting(read=(place / "link",))
+    _, output, _ = shell(sandbox, f"cat {place}/link/file {place}/read/file")
+    assert output == "readread"
+
+
+@pytest.mark.parametrize("how", ["link", "parent", "gone"])
+def test_a_granted_folder_that_leads_elsewhere_now_gives_nothing(place: Path, how: str) -> None:
+    (place / "a" / "b").mkdir(parents=True)
+    sandbox = granting(read=(place / "a" / "b",))
+    os.rename(place / "a", place / "c")
+    if how == "parent":
+        (place / "other" / "b").mkdir()
+        (place / "a").symlink_to("other")
+    elif how == "link":
+        (place / "a").mkdir()
+        (place / "a" / "b").symlink_to(place / "other")
+    with pytest.raises(ConnectError, match=r"not started.* (leads elsewhere|does not exist)"):
+        shell(sandbox, f"cat {place}/a/b/file")
+
+
+def test_a_folder_that_becomes_a_link_in_the_last_moment_is_no_mount(place: Path) -> None:
+    os.rename(place / "read", place / "gone")
+    (place / "read").symlink_to("other")
+    with pytest.raises(ConnectError, match="leads elsewhere now"):
+        bubblewrap._opened(str(place / "read"))
+
+
+def test_there_are_no_other_processes_and_no_capabilities() -> None:
+    _, output, _ = shell(
+        HELD, "ls /proc | grep -c '^[0-9]'; grep -E 'Cap(Eff|Bnd)' /proc/self/status"
+    )
+    count, *capabilities = output.splitlines()
+    assert int(count) <= 5
+    assert {line.split()[1] for line in capabilities} == {"0" * 16}
+
+
+def test_nothing_of_the_environment_is_on_a_command_line_or_for_bwrap(tmp_path: Path) -> None:
+    env = {**ENV, "TOKEN": "hunter2", "LD_PRELOAD": str(tmp_path / "library.so")}
+    launch, held = confine(HELD, ["/bin/sh", "-c", "echo $TOKEN"], env, None)
+    for fd in launch.pass_fds:
+        os.close(fd)
+    assert "hunter2" not in repr((launch.argv, launch.env, held))
+    assert launch.env == {}
+    _, output, errors = run(
+        HELD, ["/bin/sh", "-c", "echo $TOKEN; tr '\\0' '\\n' </proc/1/environ"], env=env
+    )
+    assert output == "hunter2\n"
+    assert errors.count("library.so") <= 2  # told by the programs inside
+
+
+@pytest.mark.parametrize("part", ["A", "B"])
+def test_a_variable_cannot_bring_options_of_its_own(part: str) -> None:
+    pair = {"A\0--bind\0/\0/": "x"} if part == "A" else {"B": "x\0--bind\0/\0/"}
+    with pytest.raises(ConnectError, match="cannot contain a NUL"):
+        run(HELD, ["/bin/sh", "-c", "true"], env={**ENV, **pair})
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 127", 127),
+        ("kill -TERM $$", -15),
+        ("kill -KILL $$", -9),
+    ],
+)
+def test_exit_codes_are_those_of_the_server(script: str, code: int) -> None:
+    assert shell(HELD, script)[0] == code
+
+
+def test_inherited_descriptors_are_closed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    with open(tmp_path / "secret") as file:
+        os.set_inheritable(file.fileno(), True)
+        _, output, _ = shell(HELD, "ls /proc/self/fd")
+    assert output.split() == ["0", "1", "2", "3"]  # and the folder itself
+
+
+def test_it_runs_in_its_folder_even_where_that_cannot_be_read(place: Path) -> None:
+    _, output, _ = shell(HELD, "pwd; ls; cat file", cwd=place / "other")
+    assert output == f"{place}/other\n"
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+CONNECT = """
+import socket, sys
+kind, address = sys.argv[1:]
+try:
+    if kind == "tcp":
+        socket.create_connection(("127.0.0.1", int(address)), 5)
+    else:
+        socket.socket(socket.AF_UNIX).connect(chr(0) + address)
+    print("connected")
+except OSError as error:
+    print("refused")
+"""
+
+
+def connects(sandbox: Sandbox, kind: str, address: object) -> bool:
+    _, output, errors = run(sandbox, ["/usr/bin/python3", "-c", CONNECT, kind, str(address)])
+    assert output, errors
+    return output == "connected\n"
+
+
+def test_the_network_is_as_said(listener: int) -> None:
+    assert not connects(HELD, "tcp", listener)
+    assert not connects(Sandbox(network="loopback", engine="bubblewrap"), "tcp", listener)
+    assert connects(Sandbox(network="all", engine="bubblewrap"), "tcp", listener)
+
+
+@pytest.mark.parametrize("network", ["none", "loopback", "all"])
+def test_abstract_sockets_are_out_of_reach(network: str) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0mcp-client-{os.getpid()}")
+        server.listen()
+        name = f"mcp-client-{os.getpid()}"
+        sandbox = Sandbox(network=network, engine="bubblewrap")  # type: ignore[arg-type]
+        assert not connects(sandbox, "abstract", name)
+
+
+def test_a_loopback_of_its_own_works() -> None:
+    program = (
+        "import socket; server = socket.create_server(('127.0.0.1', 0)); "
+        "socket.create_connection(server.getsockname(), 5); print('connected')"
+    )
+    sandbox = Sandbox(network="loopback", engine="bubblewrap")
+    assert run(sandbox, ["/usr/bin/python3", "-c", program])[1] == "connected\n"
+
+
+def test_it_is_lacking_where_the_program_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap, "PLACES", ("/no/such/bwrap",))
+    lack = bubblewrap.ENGINE.lacking(Sandbox()) or ""
+    assert "there is no /no/such/bwrap" in lack
+    assert "Debian package bubblewrap" in lack
+
+
+@pytest.mark.parametrize(
+    ("script", "advice"),
+    [
+        ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "AppArmor"),
+        ("echo 'bwrap: Unknown option --ro-bind-fd' >&2; exit 1", "install the Debian package"),
+    ],
+)
+def test_it_is_lacking_where_the_program_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, advice: str
+) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "PLACES", (str(program),))
+    lack = bubblewrap.ENGINE.lacking(Sandbox()) or ""
+    assert "fails (bwrap: " in lack
+    assert advice in lack
+
+
+def test_a_program_on_the_path_of_the_server_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho taken\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert run(HELD, ["/bin/sh", "-c", "echo held"], env=path)[1] == "held\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_gets_the_same(place: Path) -> None:
+    for folder in (place, *place.parents):
+        if folder.owner() == "root" and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    os.chmod(place / "write", 0o777)
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            sandbox = granting(read=(place / "read",), write=(place / "write",))
+            script = f"cd {place}; id -u; cat */file; echo x > write/new; echo x > new"
+            os.write(write, repr(shell(sandbox, script)).encode())
+        except BaseException as error:
+            os.write(write, repr(error).encode())
+        os._exit(0)
+    os.close(write)
+    with open(read) as file:
+        said = file.read()
+    os.waitpid(child, 0)
+    assert "65534\\nreadwrite'" in said, said
+    assert "cannot create new" in said
+    assert (place / "write" / "new").exists()
