@@ -19,7 +19,7 @@ from .answers import Answer
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, member, typed_entries, unusable
 from .options import ToolsetOptions
-from .parts import Media
+from .parts import Media, Part
 from .schema_subset import Profile
 from .strict_limits import RequestLimits
 from .toolset import Toolset as _Toolset
@@ -28,6 +28,7 @@ from .toolset import declared
 __all__ = ["Toolset", "toolset"]
 
 _IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4  # 5 MB as Base64
+_DOCUMENT_BYTES = 32 * 1024 * 1024 * 3 // 4  # a request has 32 MB
 
 
 _FOREIGN = frozenset(
@@ -72,6 +73,7 @@ class Toolset(_Toolset):
     media_types = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
     )
+    message_media = media_types | {"application/pdf": _DOCUMENT_BYTES}
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         tool = declared(name, about, input_schema=definition.schema)
@@ -90,6 +92,9 @@ class Toolset(_Toolset):
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         return [{"role": "user", "content": [_result(answer) for answer in answers]}]
+
+    def _content(self, part: Part) -> dict[str, Any]:
+        return _block(part)
 
 
 def _blocks(response: Any) -> list[Any] | None:
@@ -115,10 +120,11 @@ def _result(answer: Answer) -> dict[str, Any]:
     return block
 
 
-def _block(part: str | Media) -> dict[str, Any]:
+def _block(part: Part) -> dict[str, Any]:
     if isinstance(part, Media):
         source = {"type": "base64", "media_type": part.mime_type, "data": part.base64()}
-        return {"type": "image", "source": source}
+        kind = "document" if part.mime_type == "application/pdf" else "image"
+        return {"type": kind, "source": source}
     return {"type": "text", "text": part}
 
 

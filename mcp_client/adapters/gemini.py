@@ -23,7 +23,7 @@ from .answers import Answer
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, listed, member, unusable
 from .options import ToolsetOptions
-from .parts import Media
+from .parts import Media, Part
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset
 from .toolset import declared
@@ -78,6 +78,7 @@ class Toolset(_Toolset):
         member_names=re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"),
     )
     media_types = dict.fromkeys((*_IMAGES, *_SOUNDS), _MEDIA_BYTES)
+    message_media = media_types | {"application/pdf": _MEDIA_BYTES}
     letter_first = True
 
     def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -101,6 +102,13 @@ class Toolset(_Toolset):
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         parts = [{"function_response": _response(answer)} for answer in answers]
         return [{"role": "user", "parts": parts}]
+
+    def _content(self, part: Part) -> dict[str, Any]:
+        return _inline(part) if isinstance(part, Media) else {"text": part}
+
+    def _message(self, role: str, parts: Sequence[Part]) -> dict[str, Any]:
+        named = "model" if role == "assistant" else role
+        return {"role": named, "parts": list(map(self._content, parts))}
 
 
 def _parts(response: Any) -> list[Any] | None:

@@ -10,7 +10,7 @@ messages += await kit.run(host, response)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
 from ..catalog.tool import Tool
@@ -18,11 +18,20 @@ from .answers import Answer
 from .definitions import Definition, Dialect
 from .model_calls import RawCall, has, listed, member, typed_entries, unusable
 from .options import ToolsetOptions
+from .parts import Media, Part
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset
 from .toolset import declared
 
-__all__ = ["OPENAI", "Toolset", "toolset"]
+__all__ = ["FILENAME", "OPENAI", "Toolset", "message", "toolset"]
+
+FILENAME = "document.pdf"
+"""Documents have no name in MCP, and need one for OpenAI."""
+_MEDIA_BYTES = 20 * 1024 * 1024
+_SOUNDS = {
+    **dict.fromkeys(("audio/wav", "audio/x-wav", "audio/wave"), "wav"),
+    **dict.fromkeys(("audio/mpeg", "audio/mp3"), "mp3"),
+}
 
 OPENAI = Dialect(
     "OpenAI",
@@ -67,6 +76,10 @@ class Toolset(_Toolset):
     """
 
     dialect = OPENAI
+    message_media = dict.fromkeys(
+        ("image/png", "image/jpeg", "image/gif", "image/webp", *_SOUNDS, "application/pdf"),
+        _MEDIA_BYTES,
+    )
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         function = declared(name, about, parameters=definition.schema)
@@ -89,6 +102,29 @@ class Toolset(_Toolset):
             {"role": "tool", "tool_call_id": answer.call.id, "content": answer.text}
             for answer in answers
         ]
+
+    def _content(self, part: Part) -> dict[str, Any]:
+        if not isinstance(part, Media):
+            return {"type": "text", "text": part}
+        if part.mime_type in _SOUNDS:
+            sound = {"data": part.base64(), "format": _SOUNDS[part.mime_type]}
+            return {"type": "input_audio", "input_audio": sound}
+        if part.mime_type == "application/pdf":
+            file = {"filename": FILENAME, "file_data": part.data_url()}
+            return {"type": "file", "file": file}
+        return {"type": "image_url", "image_url": {"url": part.data_url()}}
+
+    def _message(self, role: str, parts: Sequence[Part]) -> dict[str, Any]:
+        return message(role, parts, self._content)
+
+
+def message(
+    role: str, parts: Sequence[Part], content: Callable[[Part], dict[str, Any]]
+) -> dict[str, Any]:
+    """A message for OpenAI, which takes of an assistant's nothing but text."""
+    if role == "assistant":
+        return {"role": role, "content": "\n".join(map(str, parts))}
+    return {"role": role, "content": list(map(content, parts))}
 
 
 def _tool_calls(response: Any) -> list[Any] | None:

@@ -17,9 +17,9 @@ from ..catalog.tool import Tool
 from .answers import Answer
 from .definitions import Definition
 from .model_calls import RawCall, has, member, typed_entries, unusable
-from .openai_chat import OPENAI
+from .openai_chat import FILENAME, OPENAI, message
 from .options import ToolsetOptions
-from .parts import Media
+from .parts import Media, Part
 from .toolset import Toolset as _Toolset
 from .toolset import declared
 
@@ -45,6 +45,7 @@ class Toolset(_Toolset):
     media_types = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
     )
+    message_media = media_types | {"application/pdf": _IMAGE_BYTES}
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         function = declared(name, about, parameters=definition.schema)
@@ -71,20 +72,23 @@ class Toolset(_Toolset):
             for answer in answers
         ]
 
+    def _content(self, part: Part) -> dict[str, Any]:
+        return _part(part)
+
+    def _message(self, role: str, parts: Sequence[Part]) -> dict[str, Any]:
+        return message(role, parts, self._content)
+
 
 def _output(answer: Answer) -> str | list[dict[str, Any]]:
-    if not any(answer.media):
-        return answer.text
-    return [
-        {
-            "type": "input_image",
-            "image_url": f"data:{part.mime_type};base64,{part.base64()}",
-            "detail": "auto",
-        }
-        if isinstance(part, Media)
-        else {"type": "input_text", "text": part}
-        for part in answer.parts
-    ]
+    return list(map(_part, answer.parts)) if any(answer.media) else answer.text
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if not isinstance(part, Media):
+        return {"type": "input_text", "text": part}
+    if part.mime_type == "application/pdf":
+        return {"type": "input_file", "filename": FILENAME, "file_data": part.data_url()}
+    return {"type": "input_image", "image_url": part.data_url(), "detail": "auto"}
 
 
 def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 from ..errors import ConfigError
 from .parts import Structured
 
-__all__ = ["BUDGET", "Search", "ToolsetOptions", "check_toolset_options"]
+__all__ = ["BUDGET", "Search", "ToolsetOptions", "check_number", "check_toolset_options"]
 
 Search: TypeAlias = bool | Literal["auto", "native"]
 """How a model finds tools; False where it is shown all of them."""
@@ -98,7 +98,8 @@ def _check_word(*words: str) -> Callable[[str, object], None]:
     return check
 
 
-def _check_number(name: str, value: object) -> None:
+def check_number(name: str, value: object) -> None:
+    """Raises ``ConfigError`` unless ``value``, of the option ``name``, is a number above 0."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}={value!r}: give a whole number above 0")
 
@@ -110,5 +111,5 @@ _CHECKS: dict[str, Any] = {
     "budget": _check_length,
     "structured": _check_word(*get_args(Structured)),
     "large_results": _check_word("cut", "keep"),
-    "kept_bytes": _check_number,
+    "kept_bytes": check_number,
 }

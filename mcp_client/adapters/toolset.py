@@ -1,14 +1,14 @@
 """What all providers have in common: tools to show a model, its calls, and the answers to them.
 
-Each provider's module has a ``Toolset`` of its own with four methods: how a tool is declared, where
-the calls stand in a response, which media a result may have, and what an answer looks like.
+Each provider's module has a ``Toolset`` of its own, which says how a tool is declared, where the
+calls stand in a response, which media a result or a message may have, and what they look like.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
 from anyio.lowlevel import checkpoint
 
@@ -23,8 +23,8 @@ from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
 from .kept_results import KEPT_BYTES, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
-from .options import ToolsetOptions, check_toolset_options
-from .parts import MediaTypes, ServerContent, encodable, shortened
+from .options import ToolsetOptions, check_number, check_toolset_options
+from .parts import MediaTypes, Part, ServerContent, encodable, shortened
 from .running import (
     BlockingTarget,
     CallTarget,
@@ -35,6 +35,9 @@ from .running import (
     side_by_side,
 )
 from .shown_tools import ShownTools
+
+if TYPE_CHECKING:
+    from ..catalog.library import PromptResult, ResourceResult
 
 __all__ = ["BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
 
@@ -59,6 +62,8 @@ class Toolset:
     """What the provider takes as a schema, and whether it has a strict mode."""
     media_types: ClassVar[MediaTypes] = {}
     """What the provider takes in the answer to a call, beside text."""
+    message_media: ClassVar[MediaTypes] = {}
+    """What the provider takes in a user's message, beside text."""
     letter_first: ClassVar[bool] = False
     """Whether the names of tools have to begin with a letter or an underscore."""
 
@@ -385,6 +390,35 @@ class Toolset:
         parts = shortened([encodable(text)], max_chars)
         return Answer(call, tuple(parts), call.answer is None)
 
+    # --------------------------------------------------------- prompts and resources
+
+    def prompt(self, result: PromptResult, *, max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:
+        """The messages of a prompt, which ``get_prompt`` of a session or host returned.
+
+        Their texts are marked as a server's. Images, sounds and documents stay what they are where
+        the provider takes them from a user, and are named where it does not. All of the texts have
+        at most ``max_chars`` characters: a long one makes way for short ones. Raises
+        ``ConfigError`` for a wrong ``result`` or option.
+        """
+        from .messages import messages_of
+
+        check_number("max_chars", max_chars)
+        found = messages_of(result, self.message_media, max_chars)
+        return [self._message(role, parts) for role, parts in found]
+
+    def resource(
+        self, result: ResourceResult, *, max_chars: int = MAX_CHARS
+    ) -> list[dict[str, Any]]:
+        """The contents of a resource, which ``read_resource`` of a session or host returned, as the
+        content of a user's message: marked and bounded like the result of a tool.
+
+        Raises ``ConfigError`` for a wrong ``result`` or option.
+        """
+        from .messages import content_of
+
+        check_number("max_chars", max_chars)
+        return list(map(self._content, content_of(result, self.message_media, max_chars)))
+
     # ------------------------------------------------------ what each provider says
 
     def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -400,6 +434,14 @@ class Toolset:
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         raise NotImplementedError
+
+    def _content(self, part: Part) -> dict[str, Any]:
+        """``part`` within a user's message."""
+        raise NotImplementedError
+
+    def _message(self, role: str, parts: Sequence[Part]) -> dict[str, Any]:
+        """``role`` is "user" or "assistant"; the parts of the latter are texts."""
+        return {"role": role, "content": list(map(self._content, parts))}
 
 
 def declared(name: str, about: str, **schema: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
 from tests.adapters.worlds import IMAGE
 from tests.adapters.zoo import ZOO
-from tests.interop import agent_checks
+from tests.interop import agent_checks, message_checks
 
 __all__ = ["CHECKS"]
 
@@ -50,6 +50,7 @@ def kits(module: Any) -> Iterator[Any]:
     yield module.toolset(tools())
     yield module.toolset(tools(), strict=True)
     yield module.toolset(tools(), search=True)
+    yield module.toolset(tools()[:1], large_results="keep", strict=True)
 
 
 @cache
@@ -387,26 +388,30 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
     assert "the user said no" in said["ben"]
 
 
-CHECKS: dict[str, Callable[[], None]] = {
-    check.__name__: check
-    for check in (
-        chat_tools_are_those_of_the_openai_package,
-        responses_tools_are_those_of_the_openai_package,
-        messages_tools_are_those_of_the_anthropic_package,
-        gemini_tools_and_their_schemas_are_those_of_the_google_genai_package,
-        strict_schemas_are_what_the_openai_package_would_make_of_them,
-        strict_schemas_have_nothing_that_the_anthropic_package_would_take_out,
-        a_round_trip_through_openai_chat,
-        a_round_trip_through_openai_responses,
-        a_round_trip_through_anthropic,
-        a_round_trip_through_gemini,
-        the_bridge_to_the_anthropic_runner_runs,
-        the_bridge_to_openai_agents_runs,
-        the_bridge_to_pydantic_ai_runs,
-        the_bridge_to_langchain_runs,
-        each_user_of_the_web_app_decides_their_own_calls_only,
-    )
-} | agent_checks.CHECKS
+CHECKS: dict[str, Callable[[], None]] = (
+    {
+        check.__name__: check
+        for check in (
+            chat_tools_are_those_of_the_openai_package,
+            responses_tools_are_those_of_the_openai_package,
+            messages_tools_are_those_of_the_anthropic_package,
+            gemini_tools_and_their_schemas_are_those_of_the_google_genai_package,
+            strict_schemas_are_what_the_openai_package_would_make_of_them,
+            strict_schemas_have_nothing_that_the_anthropic_package_would_take_out,
+            a_round_trip_through_openai_chat,
+            a_round_trip_through_openai_responses,
+            a_round_trip_through_anthropic,
+            a_round_trip_through_gemini,
+            the_bridge_to_the_anthropic_runner_runs,
+            the_bridge_to_openai_agents_runs,
+            the_bridge_to_pydantic_ai_runs,
+            the_bridge_to_langchain_runs,
+            each_user_of_the_web_app_decides_their_own_calls_only,
+        )
+    }
+    | agent_checks.CHECKS
+    | message_checks.CHECKS
+)
 
 
 def main() -> None:
