@@ -1,7 +1,7 @@
 // oidc-provider as an authorization server: dynamic registration, resource indicators, rotation,
-// revocation, client credentials, DPoP. `node login_oidc.mjs PORT NODE_MODULES REQUIRES` runs until
-// it is killed. REQUIRES is "pushed" (each authorization request, RFC 9126), "nonces" (in each DPoP
-// proof) or "nothing".
+// revocation, client credentials, DPoP, device flow. `node login_oidc.mjs PORT NODE_MODULES
+// REQUIRES` runs until it is killed. REQUIRES is "pushed" (each authorization request, RFC 9126),
+// "nonces" (in each DPoP proof) or "nothing".
 import { randomBytes } from "node:crypto";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -30,6 +30,7 @@ const provider = new Provider(issuer, {
   issueRefreshToken: async (ctx, client, code) => code.scopes.has("offline_access"),
   features: {
     clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
     dPoP: { enabled: true, nonceSecret: randomBytes(32), requireNonce: () => requires === "nonces" },
     pushedAuthorizationRequests: {
       enabled: true,
