@@ -10,6 +10,7 @@ from .approval.decision import allow_all as allow_all
 from .approval.decision import deny_all as deny_all
 from .approval.decisions import Decision as Decision
 from .approval.decisions import Decisions as Decisions
+from .approval.managed_policy import ManagedPolicy as ManagedPolicy
 from .approval.queue import ApprovalQueue as ApprovalQueue
 from .approval.queue import PendingApproval as PendingApproval
 from .approval.request import ApprovalRequest as ApprovalRequest
@@ -36,6 +37,7 @@ from .auth import MemoryTokens as MemoryTokens
 from .auth import OAuth as OAuth
 from .auth import Token as Token
 from .auth import WorkloadIdentity as WorkloadIdentity
+from .auth.steps import DeviceLogin as DeviceLogin
 from .catalog.finding import Finding as Finding
 from .catalog.library import PromptResult as PromptResult
 from .catalog.library import ResourceResult as ResourceResult

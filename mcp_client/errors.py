@@ -15,7 +15,7 @@ McpError                     .message .server .tool .retryable .attempts
 │       │                    .no_such_command
 │       ├── NegotiationError no revision in common
 │       ├── StartDenied      .reason .source .told .by .rule: a config file's server was not
-│       │                    confirmed
+│       │                    confirmed, or a policy refuses the server
 │       └── AuthError        .challenge .oauth_error: the server requires a login
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
@@ -217,13 +217,14 @@ class NegotiationError(ConnectError):
 
 
 class StartDenied(ConnectError):
-    """A server of a config file was not started, because that was not confirmed."""
+    """A server was not started or connected to: one of a config file, because that was not
+    confirmed, or any, because a ``ManagedPolicy`` refuses it."""
 
     reason: str = ""
-    """What ``confirm`` said, or why there was no answer."""
+    """What ``confirm`` said, or why there was no answer; or which policy refuses what."""
     source: str = "gate"
-    """What decided: "hook" where ``confirm`` said no, "person" or "rule"; "gate" where there was no
-    answer."""
+    """What decided: "hook" where ``confirm`` said no, "person" or "rule"; "policy" for that of an
+    organisation; "gate" where there was no answer."""
     told: str = ""
     """Why there was no answer, as far as it concerns a model."""
     by: str | None = None

@@ -259,7 +259,7 @@ OPTIONS = {
     for name, parameter in inspect.signature(connect).parameters.items()
     if parameter.kind is parameter.KEYWORD_ONLY
 }
-OF_ONE_SERVER = {"name", "revision"}
+OF_ONE_SERVER = {"name", "revision", "bind"}
 """Options of ``connect`` that a host does not have for all its servers."""
 OF_A_HOST = {"naming", "required"}
 OF_THE_HOST_ALONE = {
@@ -271,11 +271,13 @@ OF_THE_HOST_ALONE = {
     "pins",
     "client_info",
     "name",
+    "policy",
 }
 """Options of ``connect`` that one server of a host does not set: what is kept and written for all
 its servers is made once, and the name is the key."""
 FOR_PROGRAMS = {
     "name",
+    "bind",
     "audit_failure",
     "redaction",
     "limits",
@@ -300,7 +302,7 @@ class TestTheOptionsOfASession:
         own = {one.name: str(one.type) for one in fields(ServerConfig)}
         assert set(own) - OF_A_SERVER_CONFIG == set(OPTIONS) - OF_THE_HOST_ALONE
         for name in set(own) - OF_A_SERVER_CONFIG:
-            of_the_host = {"None"} if name != "revision" else set()
+            of_the_host = set() if name in OF_ONE_SERVER else {"None"}
             assert named(own[name]) == named(OPTIONS[name].annotation) | of_the_host, name
 
     @pytest.mark.parametrize("face", [Host, sync.Host])

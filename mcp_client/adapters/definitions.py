@@ -109,10 +109,11 @@ def _completed(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
     if "properties" not in schema:
         notes.add("an empty 'properties' is added", ())
         schema = {**schema, "properties": {}}
-    for part, role, _, _, _ in walk(schema):
+    for part, role, _, names, _ in walk(schema):
         is_array = role is Role.SCHEMA and type(part) is dict and "array" in types_of(part)
         if is_array and "items" not in part:
-            notes.add(EMPTY_ITEMS, ())
+            path = tuple(step for name in names or () for step in ("properties", name))
+            notes.add(EMPTY_ITEMS, path)
             part["items"] = {}
     return schema
 

@@ -59,13 +59,13 @@ _ONE = frozenset(
 )
 _SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
-_SILENT = frozenset(
+_RESOLVED = frozenset(
     {
         *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$ref"),
         *("$vocabulary", "additionalItems", "definitions", "id"),
     }
 )
-"""Left out without a note: of no use once references are inlined."""
+"""Of no use once references are inlined."""
 _OLD_FLAGS = ("required", "exclusiveMinimum", "exclusiveMaximum")
 """Booleans in drafts 3 and 4."""
 _OLD_DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07")
@@ -89,17 +89,24 @@ class Effect(Enum):
 class Notes:
     """The changes to one schema. ``widened`` counts those after which more is accepted."""
 
-    __slots__ = ("_found", "widened")
+    __slots__ = ("_found", "_places", "widened")
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Effect], list[Path]] = {}
+        self._places: set[Path] = set()
         self.widened = 0
 
     def add(self, what: str, path: Path, effect: Effect = Effect.NONE) -> None:
         """``what`` is a clause such as "'pattern' is moved to the description"."""
         if effect is Effect.ACCEPTS_MORE:
             self.widened += 1
+        self._places.add(path)
         self._found.setdefault((what, effect), []).append(path)
+
+    def compare(self, before: dict[str, Any], after: dict[str, Any], path: Path) -> None:
+        """See that there is a note where ``before`` became ``after``; schemas in it have theirs."""
+        if path not in self._places and _without_schemas(before) != _without_schemas(after):
+            self.add("it is written another way", path)
 
     def not_merged(self, keywords: list[str], path: Path) -> None:
         """``keywords`` were lost where schemas became one."""
@@ -113,6 +120,18 @@ class Notes:
             f"{safe_text(what, 400)}{_where(paths)}{effect.value}"
             for (what, effect), paths in self._found.items()
         )
+
+
+def _without_schemas(schema: dict[str, Any]) -> dict[str, Any]:
+    """``schema`` with no more of the schemas in it than which there are."""
+    found = dict(schema)
+    for keyword in schema.keys() & (_ONE | _SEVERAL | _NAMED):
+        inner = schema[keyword]
+        if keyword in _ONE:
+            found[keyword] = type(inner) is bool and inner
+        else:
+            found[keyword] = list(inner) if type(inner) is dict else len(inner)
+    return found
 
 
 def _where(paths: list[Path]) -> str:
@@ -201,10 +220,9 @@ class _Inliner:
         self._is_old = type(dialect) is str and any(name in dialect for name in _OLD_DIALECTS)
 
     def schema(self, node: Any, place: _Place) -> dict[str, Any]:
-        if node is True:
-            return {}
-        if node is False:
-            return {"not": {}}
+        if type(node) is bool:
+            self.notes.add(f"'{str(node).lower()}' is written as a schema", place.path)
+            return {} if node else {"not": {}}
         if type(node) is not dict:
             self.notes.add("what is not a schema is left out", place.path, Effect.ACCEPTS_MORE)
             return {}
@@ -219,7 +237,10 @@ class _Inliner:
         out: dict[str, Any] = {}
         widened = set()
         for keyword, value in node.items():
-            if keyword not in _SILENT:
+            if keyword in _RESOLVED:
+                if keyword not in ("$ref", "additionalItems"):
+                    notes.add(f"'{safe_text(keyword, 60)}' is left out", path)
+            else:
                 mark = notes.widened
                 self._keyword(out, keyword, value, place)
                 if notes.widened > mark:
@@ -228,7 +249,8 @@ class _Inliner:
             self._tuple(out, node, place)
         if self._names and "patternProperties" in node:
             out.pop("additionalProperties", None)
-        _bounds(out, node)
+        if _bounds(out, node):
+            notes.add("an exclusive bound is written as a number", path)
         self._not_widened(out, widened, path)
         if notes.widened > before:
             self._without(out, path, "unevaluatedProperties", "unevaluatedItems")
@@ -240,7 +262,8 @@ class _Inliner:
 
     def _keyword(self, out: dict[str, Any], keyword: str, value: Any, place: _Place) -> None:
         if self._names and keyword in ("patternProperties", "propertyNames"):
-            self.notes.add("what speaks of names by pattern is left out", (), Effect.ACCEPTS_MORE)
+            what = "what speaks of names by pattern is left out"
+            self.notes.add(what, place.path, Effect.ACCEPTS_MORE)
         elif keyword == "additionalProperties" and type(value) is bool:
             out[keyword] = value
         elif keyword in _ONE and type(value) in (dict, bool):
@@ -261,6 +284,7 @@ class _Inliner:
 
     def _tuple(self, out: dict[str, Any], node: dict[str, Any], place: _Place) -> None:
         """Lists of ``items`` with ``additionalItems``, up to 2019-09."""
+        self.notes.add("a list of 'items' becomes 'prefixItems'", place.path)
         first, more = node["items"], node.get("additionalItems")
         if first:
             out["prefixItems"] = self._several(first, place.below("items"))
@@ -271,9 +295,9 @@ class _Inliner:
         """A keyword without schemas in it."""
         why = ""
         if keyword == "$schema" or (type(value) is bool and keyword in _OLD_FLAGS):
-            if keyword == "$schema":
-                self.notes.add("'$schema' is left out", path)
-            return  # ``_bounds`` reads the flags
+            if not keyword.startswith("exclusive"):  # which ``_bounds`` reads
+                self.notes.add(f"'{keyword}' is left out", path)
+            return
         found: Any = None
         if keyword == "required" and _are_names(value):
             found = self._names_in(value)
@@ -284,16 +308,22 @@ class _Inliner:
             if keyword in ("const", "default") or (type(value) is list and value):
                 try:
                     out[keyword] = clean_data(value)
+                    if out[keyword] != value:
+                        self.notes.add(f"'{keyword}' is written another way", path)
                     return
                 except ValueError as error:
                     why = f" ({error})"
         else:
             found = _read(keyword, value)
         if found is not None:
-            if found != []:
+            if found == []:
+                self.notes.add(f"an empty '{keyword}' is left out", path)
+            else:
                 out[keyword] = found
-            if type(value) is str and len(value) > _MAX_TEXT_CHARS:
-                self.notes.add(f"'{keyword}' is shortened", path)
+                if type(value) is str and len(value) > _MAX_TEXT_CHARS:
+                    self.notes.add(f"'{keyword}' is shortened", path)
+                elif found != value:
+                    self.notes.add(f"'{keyword}' is written another way", path)
             return
         # Without a keyword that is malformed or unknown, a schema accepts as much or more.
         effect = Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE
@@ -317,8 +347,7 @@ class _Inliner:
         if "if" in widened:
             self._without(out, path, "if")
         if "if" not in out:
-            out.pop("then", None)
-            out.pop("else", None)
+            self._without(out, path, "then", "else", effect=Effect.NONE)
         if "contains" in widened:
             self._without(out, path, "maxContains")
         if "oneOf" in widened and "oneOf" in out:
@@ -329,10 +358,16 @@ class _Inliner:
             else:
                 out["anyOf"] = found
 
-    def _without(self, out: dict[str, Any], path: Path, *keywords: str) -> None:
+    def _without(
+        self,
+        out: dict[str, Any],
+        path: Path,
+        *keywords: str,
+        effect: Effect = Effect.ACCEPTS_MORE,
+    ) -> None:
         for keyword in keywords:
             if out.pop(keyword, None) is not None:
-                self.notes.add(f"'{keyword}' is left out", path, Effect.ACCEPTS_MORE)
+                self.notes.add(f"'{keyword}' is left out", path, effect)
 
     # ------------------------------------------------------------------ references
 
@@ -388,11 +423,12 @@ class _Inliner:
         raise LookupError(ref)
 
 
-def _bounds(out: dict[str, Any], node: dict[str, Any]) -> None:
-    """Draft 4 says with a boolean that a bound is exclusive."""
+def _bounds(out: dict[str, Any], node: dict[str, Any]) -> bool:
+    """Draft 4 says with a boolean that a bound is exclusive. Returns whether one was there."""
     for bound in ("Minimum", "Maximum"):
         if node.get(f"exclusive{bound}") is True and bound.lower() in out:
             out[f"exclusive{bound}"] = out.pop(bound.lower())
+    return any(type(node.get(f"exclusive{bound}")) is bool for bound in ("Minimum", "Maximum"))
 
 
 def _identified(root: Any) -> dict[str, Any]:

@@ -266,9 +266,8 @@ def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             out.pop(keyword, None)
     if out.get("type") != "object":
-        if "type" in out:
-            notes.add("'type' is set to 'object'", ())
-            out["type"] = "object"
+        notes.add("'type' is set to 'object'", ())
+        out.pop("type", None)
         out = {"type": "object", **out}
     return out
 

@@ -53,12 +53,15 @@ _OF_TYPE: dict[str, frozenset[str]] = {
     "null": frozenset(),
 }
 _OF_TYPE["integer"] = _OF_TYPE["number"]
-_SHAPE = frozenset(
-    {"properties", "required", "additionalProperties", "patternProperties", "items", "prefixItems"}
-)
+_SHAPES: dict[tuple[str, ...], frozenset[str]] = {
+    ("object",): frozenset({"properties", "required", "additionalProperties", "patternProperties"}),
+    ("array",): frozenset({"items", "prefixItems"}),
+}
+_SHAPE = frozenset().union(*_SHAPES.values())
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _ANY_TYPE = ("not", "if", "then", "else")
 _HINTS = ("default", "examples")
+_SAID = ("type", "title", "description", *_HINTS)
 _MAX_SCHEMAS = 2_000
 _MAX_LEVELS = 40
 _MAX_OPTIONS = 40
@@ -104,6 +107,11 @@ class _Subset:
         self._left = _MAX_SCHEMAS
 
     def schema(self, node: dict[str, Any], path: Path, depth: int) -> dict[str, Any]:
+        found = self._made(node, path, depth)
+        self._notes.compare(node, {k: v for k, v in found.items() if k != OPTIONAL}, path)
+        return found
+
+    def _made(self, node: dict[str, Any], path: Path, depth: int) -> dict[str, Any]:
         self._left -= 1
         if self._left < 0 or depth > _MAX_LEVELS:
             self._fail("its schema is too large or nested too deep")
@@ -151,6 +159,7 @@ class _Subset:
                     self._notes.add("'oneOf' becomes 'anyOf'", path, _MORE)
                     node = {**node, "anyOf": options}
             elif len(node.get("anyOf", ())) == 1:
+                self._notes.add("'anyOf' of one schema is merged", path)
                 node = {**node, "allOf": node["anyOf"]}
                 del node["anyOf"]
             else:
@@ -276,7 +285,9 @@ class _Subset:
                 else:
                     out[keyword] = min(value, out[keyword]) if keyword in out else value
             elif keyword in _EXCLUSIVE and "minimum" in self._profile.keeps:
-                if not _inclusive(out, keyword, node, types):
+                if _inclusive(out, keyword, node, types):
+                    self._notes.add(f"'{keyword}' becomes '{_EXCLUSIVE[keyword]}'", path)
+                else:
                     gone.append(keyword)
             else:
                 gone.append(keyword)
@@ -284,6 +295,9 @@ class _Subset:
             gone += [keyword for keyword in ("if", "then", "else") if keyword in node]
         elif "not" in node:
             gone.append("not")
+        shape = _SHAPES.get(types, frozenset())
+        for keyword in node.keys() - {*relevant, *shape, *_SAID, *_ANY_TYPE}:
+            self._notes.add(f"'{keyword}' is left out", path)  # it says nothing of these types
         return self._without(node, out, path, *gone)
 
     def _without(
@@ -317,12 +331,15 @@ class _Subset:
                 properties[name] = self.schema(schema, here, depth + 1)
         for name in required:
             if name not in properties:
-                other = {} if type(more) is bool else more
-                properties[name] = self.schema(other, (*path, "properties", name), depth + 1)
+                here = (*path, "properties", name)
+                self._notes.add("a required member that is not declared is added", here)
+                properties[name] = self.schema({} if type(more) is bool else more, here, depth + 1)
         if self._strict:
             self._closed(out, node, properties, required, path)
             return
         if properties or not path:
+            if "properties" not in node:
+                self._notes.add("an empty 'properties' is added", path)
             out["properties"] = properties
         if required:
             out["required"] = required

@@ -68,7 +68,7 @@ from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
 from .request import KINDS, ApprovalRequest, RequestKind
 
-__all__ = ["RULE_KEYS", "Explanation", "Outcome", "Rule", "Rules"]
+__all__ = ["RULE_KEYS", "Explanation", "Outcome", "Rule", "Rules", "rule_of"]
 
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 Origin: TypeAlias = CallOrigin | Literal["any"]
@@ -322,7 +322,7 @@ class Rules:
         from .rules_file import read_rules
 
         path = given_path(path, f"Rules.from_file({path!r})")
-        return cls((_rule(*each) for each in read_rules(path, RULE_KEYS)), ask)
+        return cls((rule_of(*each) for each in read_rules(path, RULE_KEYS)), ask)
 
     def explain(self, call: ApprovalRequest, *, at: datetime | None = None) -> Explanation:
         """Which rule decides ``call``, and what it decides; ``at`` another time than now.
@@ -450,7 +450,8 @@ def _answer(rule: Rule, number: int) -> Answer | None:
     return Deny(reason, source="rule", rule=text)
 
 
-def _rule(place: str, keys: dict[str, Any]) -> Rule:
+def rule_of(place: str, keys: dict[str, Any]) -> Rule:
+    """Of a table of ``keys`` in a file. Raises ``ConfigError``, which names its ``place``."""
     try:
         return Rule(keys.pop("outcome"), **keys)
     except ConfigError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 from ..catalog.call_context import context_from_json
@@ -13,7 +13,7 @@ from ..runtime.atomic_file import access_problem
 from ..runtime.safe_text import near, safe_text
 from ..runtime.strict_json import read_json
 
-__all__ = ["read_rules"]
+__all__ = ["read_rules", "rule_entries"]
 
 
 def read_rules(
@@ -26,8 +26,15 @@ def read_rules(
         found = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else ""
         found = found or "nothing"
         raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {found}")
-    for number, entry in enumerate(whole["rules"], 1):
-        place = f"{where}: rule {number}"
+    return rule_entries(f"{where}: ", whole["rules"], keys)
+
+
+def rule_entries(
+    where: str, entries: Sequence[Any], keys: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same of a list of tables; ``where`` it stands begins each place."""
+    for number, entry in enumerate(entries, 1):
+        place = f"{where}rule {number}"
         if type(entry) is not dict:
             raise ConfigError(f"{place} is a {type(entry).__name__}: give a table of keys")
         for key in entry:

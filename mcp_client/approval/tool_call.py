@@ -24,6 +24,7 @@ from .request import (
     finding_facts,
     optional_text,
     text,
+    texts,
 )
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ class ToolCall(ApprovalRequest):
             facts.append(Fact("Call's _meta", self.meta_json, "meta", is_json=True))
         label = "Your edit" if self.edited else "Arguments"
         facts.append(Fact(label, self.arguments_json, "arguments", is_json=True))
+        if tool.bound:
+            facts.append(Fact("Set by the host", ", ".join(tool.bound), "bound"))
         facts += finding_facts(self.findings)
         if drift is not None and drift.pinned is not None:
             facts.append(Fact("Changes", _changes(drift.pinned, tool), "changes"))
@@ -183,6 +186,7 @@ class ToolCall(ApprovalRequest):
             "address": self.address,
             "trusted": self.trusted,
             "definition": self.tool.raw,
+            "bound": list(self.tool.bound),
             "arguments": json.loads(self.arguments_json),
             "meta": None if self.meta_json is None else json.loads(self.meta_json),
             "edited": self.edited,
@@ -196,7 +200,8 @@ class ToolCall(ApprovalRequest):
 
         definition, meta, drift = value["definition"], value["meta"], value["drift"]
         name, server = text(definition["name"]), members["server"]
-        tool = Tool(name, server, value["trusted"] is True, definition)
+        bound = texts(value["bound"])
+        tool = Tool(name, server, value["trusted"] is True, definition, bound=bound)
         address = optional_text(value["address"])
         if type(value["generation"]) is not int:
             raise ValueError("its generation is not a whole number")

@@ -8,7 +8,9 @@ the request to the network::
     single_flight.py   a refresh or login that several requests wait for, one in all processes
     oauth.py           a person logs in with a browser
     service.py         client credentials, workload identity, a company's identity provider
-    flow.py            the authorization-code flow, its URL, and the redirect that answers it
+    flow.py            a login, in the order in which things happen
+    code_request.py    the request for a code, and the redirect that answers it
+    device.py          a login on another device, with a code that is typed there
     token_endpoint.py  requests to the token endpoint; refreshing and revoking
     discovery.py       from the server's URL to its authorization server
     registration.py    our client at the authorization server

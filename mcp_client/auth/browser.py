@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,9 +32,9 @@ from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .redirect import RedirectPage, listens_at, read_redirect
 from .safe_fetch import refused_url
-from .steps import Consent, Listen, Redirected
+from .steps import Consent, DeviceLogin, Listen, Redirected
 
-__all__ = ["Browser", "OnUrl", "shown_host"]
+__all__ = ["Browser", "OnDevice", "OnUrl", "has_browser", "shown_host"]
 
 _log = logging.getLogger("mcp_client")
 _LOGIN_SECONDS = 300.0
@@ -44,11 +46,14 @@ _TEXT_BROWSERS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 OnUrl: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
 """Is called with the authorization URL. Returns the address at which the browser ended, or None if
 the redirect reaches the redirect URI without its help. Async or sync."""
+OnDevice: TypeAlias = Callable[[DeviceLogin], Awaitable[None] | None]
+"""Shows a person where to log in, and with which code. Async or sync; the login begins when it
+returns."""
 
 
 @dataclass
 class Browser:
-    """Carries out ``Listen`` and ``Consent``, one login after the other."""
+    """Carries out ``Listen``, ``Consent`` and ``ShowCode``, one login after the other."""
 
     on_url: OnUrl | None = None
     """Called instead of opening a browser."""
@@ -60,7 +65,10 @@ class Browser:
     seconds: float = _LOGIN_SECONDS
     """How long a login may take."""
     http_hosts: Collection[str] = ()
+    on_device: OnDevice | None = None
+    """Called with the code for a login on another device, instead of showing it at the terminal."""
     _page: RedirectPage | None = field(default=None, init=False)
+    _waited: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         if self.redirect_uri is not None:
@@ -110,12 +118,32 @@ class Browser:
         finally:
             await self.aclose()
         if attempt.params is None:
-            raise AuthError(
-                f"the login at {shown_host(step.url)} was not finished within {self.seconds:g} s",
-                server=step.server,
-                retryable=True,
-            )
+            raise _not_finished(step.url, self.seconds, step.server)
         return Redirected(attempt.params)
+
+    async def show_code(self, login: DeviceLogin) -> None:
+        """Show a person where to log in. Raises ``AuthError`` if that is not possible."""
+        await self.aclose()  # no redirect will come
+        _log.info("%s: a login is needed at %s", login.server, shown_host(login.url))
+        if self.on_device is not None:
+            await _call_host(self.on_device, login, "on_device", login.server)
+            return
+        if (reason := why_no_terminal()) is not None:
+            raise AuthError(
+                f"a login at {shown_host(login.url)} is needed, and {reason} to show its code at; "
+                "give OAuth(on_device=...), a function that shows it to a person",
+                server=login.server,
+            )
+        async with open_console():
+            print(_code_to_type(login), file=sys.stderr, flush=True)
+
+    async def wait(self, login: DeviceLogin, seconds: float) -> None:
+        """Wait for the person who was shown ``login``. Raises ``AuthError`` where all such waits
+        take longer than a login may."""
+        self._waited += seconds
+        if self._waited > self.seconds:
+            raise _not_finished(login.url, self.seconds, login.server)
+        await anyio.sleep(seconds)
 
     async def aclose(self) -> None:
         """Stop listening."""
@@ -204,19 +232,20 @@ def _check_redirect_uri(uri: str) -> None:
         )
 
 
+def _not_finished(url: str, seconds: float, server: str) -> AuthError:
+    return AuthError(
+        f"the login at {shown_host(url)} was not finished within {seconds:g} s",
+        server=server,
+        retryable=True,
+    )
+
+
 # ------------------------------------------------------------- host, browser, terminal
 
 
 async def _ask_host(on_url: OnUrl, attempt: _Attempt) -> None:
     step = attempt.step
-    try:
-        address = await _result_of(on_url, step.url)
-    except McpError:
-        raise
-    except Exception as error:
-        raise AuthError(
-            f"the function given as on_url raised {type(error).__name__}", server=step.server
-        ) from error
+    address = await _call_host(on_url, step.url, "on_url", step.server)
     if address is None:
         return
     reason = attempt.accept(address) if isinstance(address, str) else "it is not a string"
@@ -228,12 +257,31 @@ async def _ask_host(on_url: OnUrl, attempt: _Attempt) -> None:
         )
 
 
-async def _result_of(on_url: OnUrl, url: str) -> Any:
-    if inspect.iscoroutinefunction(on_url):
-        return await on_url(url)
-    # In a list, because trio refuses threads that return a bare coroutine.
-    (result,) = await anyio.to_thread.run_sync(lambda: [on_url(url)], abandon_on_cancel=True)
-    return await result if inspect.isawaitable(result) else result
+async def _call_host(function: Callable[[Any], Any], given: Any, option: str, server: str) -> Any:
+    """What a function of the host returns, async or sync. Raises ``AuthError`` if it raises."""
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(given)
+        # In a list, because trio refuses threads that return a bare coroutine.
+        (result,) = await anyio.to_thread.run_sync(
+            lambda: [function(given)], abandon_on_cancel=True
+        )
+        return await result if inspect.isawaitable(result) else result
+    except McpError:
+        raise
+    except Exception as error:
+        raise AuthError(
+            f"the function given as {option} raised {type(error).__name__}", server=server
+        ) from error
+
+
+def has_browser() -> bool:
+    """Whether a browser of this machine would show its window to the person at the terminal."""
+    if "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ:
+        return False
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 async def _opened(url: str) -> bool:
@@ -300,4 +348,15 @@ def _invitation(step: Consent, *, opened: bool) -> str:
         f"  {'If no answer arrives, paste' if opened else 'Then paste'} the address at which the "
         "browser ended. It begins with\n"
         f"  {step.redirect_uri}?"
+    )
+
+
+def _code_to_type(login: DeviceLogin) -> str:
+    minutes = max(1, round((login.expires_at - time.time()) / 60))
+    return (
+        f"\n  Log in for   {safe_text(login.server, 80)}\n"
+        f"  at           {shown_host(login.url)}\n"
+        f"  by opening   {login.url}\n"
+        f"  with code    {login.code}\n"
+        f"  in any browser, within {minutes} min. Ctrl-C gives up.\n"
     )

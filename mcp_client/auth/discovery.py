@@ -44,6 +44,7 @@ _ENDPOINTS = (
     "registration_endpoint",
     "revocation_endpoint",
     "pushed_authorization_request_endpoint",
+    "device_authorization_endpoint",
 )
 _WHAT_RESOURCE = "the protected-resource metadata"
 _WHAT_SERVER = "the authorization server's metadata"
@@ -81,6 +82,8 @@ class ServerMetadata:
     revocation_endpoint: str | None = None
     pushed_endpoint: str | None = None
     """``pushed_authorization_request_endpoint`` (RFC 9126)."""
+    device_endpoint: str | None = None
+    """``device_authorization_endpoint`` (RFC 8628)."""
     named: str | None = None
     """The issuer as the MCP server names it; it may differ by the slash after the host."""
     requires_pushed: bool = False
@@ -311,6 +314,7 @@ def _validated(
         registration_endpoint=endpoints.get("registration_endpoint"),
         revocation_endpoint=endpoints.get("revocation_endpoint"),
         pushed_endpoint=endpoints.get("pushed_authorization_request_endpoint"),
+        device_endpoint=endpoints.get("device_authorization_endpoint"),
         requires_pushed=document.get("require_pushed_authorization_requests") is True,
         unusable=unusable,
         scopes=scopes_of(" ".join(_names(document, "scopes_supported"))),

@@ -5,9 +5,12 @@ a plain generator, in the order in which things happen::
 
     discovery -> our turn -> our client -> authorization request -> redirect -> token
 
+Where there is no browser, the device flow takes the place of request and redirect: ``device.py``.
+
 *What is tried again.* A client that an earlier login registered may be unknown to the server by
-now, or may have been registered with other scopes; then another client is registered, once.
-Nothing else is tried again.
+now, or may have been registered with other scopes; then another client is registered, once. A
+scope that nobody but this flow asked for may be one that the client must not request: then it goes
+on without it, once, and later logins leave it out. Nothing else is tried again.
 
 *What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has
 compared it before the redirect gets here. ``iss`` ties it to the server we asked (RFC 9207): it is
@@ -18,68 +21,47 @@ code to us. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
 from __future__ import annotations
 
 import logging
-import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-from ..errors import AuthError, ConfigError
+from ..errors import AuthError
 from ..protocol.response_headers import Challenge
-from ..runtime.masking import mask, secrets_sent
-from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
+from .code_request import AuthorizationRequest, LoginOptions, is_forgotten
+from .device import DeviceRequest, device_token
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
 from .registration import (
-    ClientIdentity,
     RegisteredClient,
     identify,
     known_client,
     register_again,
-    scope_field,
 )
-from .signing import Prover, base64_sha256
-from .steps import Consent, Fetch, Fetched, Flow, InStore, Redirected, TakeTurn, Unreachable
+from .signing import Prover
+from .steps import Consent, Flow, InStore, Redirected, TakeTurn
 from .token_endpoint import (
     UNKNOWN_CLIENT,
     ClientAuthentication,
     first_token_request,
-    post_form,
-    refusal,
 )
 from .tokens import Key, Registration, Source, Token
 
 __all__ = [
-    "AuthorizationRequest",
     "Login",
-    "LoginOptions",
     "LoginRequest",
     "authorize",
-    "is_forgotten",
+    "scopes_asked_for",
     "scopes_wanted",
 ]
 
 _log = logging.getLogger("mcp_client")
 _REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
+_NO_DEVICE = UNKNOWN_CLIENT | {"unsupported_grant_type"}
+"""The client may not use the device flow: in a browser it may log in all the same."""
 _OFFLINE = "offline_access"
-_OWN = frozenset(
-    {
-        "client_id",
-        "code_challenge",
-        "code_challenge_method",
-        "dpop_jkt",
-        "redirect_uri",
-        "request",
-        "request_uri",
-        "resource",
-        "response_type",
-        "scope",
-        "state",
-    }
-)
-"""Parameters that decide what is granted to whom: neither host nor server may add them."""
-_NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
-_WHAT_PUSHED = "the pushed authorization request endpoint"
+_Answer: TypeAlias = tuple[dict[str, Any], ClientAuthentication]
+"""The response of a token endpoint, and how the client authenticated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +93,12 @@ class LoginRequest:
     @property
     def challenged(self) -> frozenset[str]:
         return frozenset() if self.challenge is None else self.challenge.scopes
+
+    def refused_by(self, issuer: str) -> frozenset[str]:
+        """The scopes that a login added by itself and ``issuer`` refused."""
+        last = self.last
+        own = last is not None and same_issuer(last.key.issuer, issuer)
+        return last.refused_scopes if last is not None and own else frozenset()
 
     def knows(self, client_id: str) -> bool:
         """Whether the authorization server has shown lately that it knows this client."""
@@ -151,7 +139,9 @@ def authorize(
         request.revision,
         http_hosts=options.http_hosts,
     )
-    _check_server(request, discovered.server, options)
+    device = _by_device(discovered.server, options)
+    if not device:
+        _check_server(request, discovered.server, options)
     prover = request.new_prover(discovered)
     scopes = scopes_wanted(request, discovered, options.scopes)
     yield TakeTurn(discovered.server.issuer)
@@ -163,18 +153,40 @@ def authorize(
         if login is not None:
             return login
     identity = yield from identify(discovered, client, known, scopes)
-    attempt = AuthorizationRequest(discovered, identity, scopes, options, prover)
+    added = scopes - scopes_asked_for(request, discovered, options.scopes)
+    attempt = AuthorizationRequest(
+        discovered, identity, scopes, options, prover, added=added, device=device
+    )
     unproven = identity.kept and not request.knows(identity.registration.client_id)
-    if unproven and (yield from is_forgotten(attempt)):
+    if unproven and not device and (yield from is_forgotten(attempt)):
         identity = yield from register_again(discovered, client, identity, scopes)
         attempt = attempt.again(identity)
-    try:
-        return (yield from _log_in(request, attempt))
-    except AuthError as error:
-        if not identity.kept or error.oauth_error not in _REGISTER_AGAIN:
-            raise
-    identity = yield from register_again(discovered, client, identity, scopes)
-    return (yield from _log_in(request, attempt.again(identity)))
+    while True:
+        try:
+            return (yield from _log_in(request, attempt))
+        except AuthError as error:
+            if attempt.identity.kept and error.oauth_error in _REGISTER_AGAIN:
+                identity = yield from register_again(discovered, client, attempt.identity, scopes)
+                attempt = attempt.again(identity)
+            elif attempt.added and error.oauth_error == "invalid_scope":
+                attempt = attempt.without_added()
+            elif attempt.device and options.device == "auto" and error.oauth_error in _NO_DEVICE:
+                _check_server(request, discovered.server, options)
+                attempt = replace(attempt, device=False)
+            else:
+                raise
+
+
+def _by_device(server: ServerMetadata, options: LoginOptions) -> bool:
+    """Whether the person logs in on another device. Raises ``AuthError`` if that is wanted and
+    the server does not offer it."""
+    if options.device is True and server.device_endpoint is None:
+        why = server.why_missing("device_authorization_endpoint")
+        raise AuthError(
+            f"the authorization server {shown(server.issuer)} {why}, so nobody can log in on "
+            "another device: leave out OAuth(device=True)"
+        )
+    return options.device is not False and server.device_endpoint is not None
 
 
 def _chosen(issuers: tuple[str, ...], client: RegisteredClient, request: LoginRequest) -> str:
@@ -217,18 +229,26 @@ def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginO
         )
 
 
-def scopes_wanted(
+def scopes_asked_for(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
     """The challenge's scopes, or else the resource's, and those we had before.
 
-    The host's ``own`` take the place of the resource's. ``offline_access``, for a refresh token, is
-    added if the server supports it and the host chose no scopes.
+    The host's ``own`` take the place of the resource's.
     """
     if own is not None:
         return own | request.challenged | request.held
-    scopes = (request.challenged or discovered.scopes) | request.held
-    if scopes and _OFFLINE in discovered.server.scopes:
+    return (request.challenged or discovered.scopes) | request.held
+
+
+def scopes_wanted(
+    request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
+) -> frozenset[str]:
+    """``scopes_asked_for``, and ``offline_access``, for a refresh token, if the server supports it,
+    the host chose no scopes and the server did not refuse it before."""
+    scopes, server = scopes_asked_for(request, discovered, own), discovered.server
+    refused = request.refused_by(server.issuer)
+    if own is None and scopes and _OFFLINE in server.scopes - refused:
         scopes |= {_OFFLINE}
     return scopes
 
@@ -254,17 +274,47 @@ def _stored_login(
     ):
         return None
     method = ClientAuthentication.of(known, server.auth_methods).method
-    return Login(token, Source(key, server.token_endpoint, method), token.scope, stored=True)
+    source = Source(key, server.token_endpoint, method, request.refused_by(server.issuer))
+    return Login(token, source, token.scope, stored=True)
 
 
 def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]:
+    by = _with_device if attempt.device else _with_browser
+    payload, authentication = yield from by(request, attempt)
+    discovered, prover = attempt.discovered, attempt.prover
+    bound = None if prover is None else prover.text
+    token = Token.from_response(payload, request.now(), attempt.scopes, dpop_key=bound)
+    client_id = attempt.identity.registration.client_id
+    key = Key(discovered.server.issuer, discovered.resource, client_id)
+    refused = attempt.refused | request.refused_by(key.issuer)
+    source = Source(key, discovered.server.token_endpoint, authentication.method, refused)
+    return Login(token, source, attempt.scopes, prover)
+
+
+def _with_device(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_Answer]:
+    discovered, options = attempt.discovered, attempt.options
+    return device_token(
+        DeviceRequest(
+            discovered.server,
+            attempt.authentication,
+            options.resource_field(discovered.resource),
+            attempt.scopes,
+            attempt.prover,
+            request.server,
+            request.now,
+            options.http_hosts,
+        )
+    )
+
+
+def _with_browser(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_Answer]:
     identity, url = attempt.identity, (yield from attempt.url())
     kept = identity.registration if identity.kept else None
     redirected: Redirected = yield Consent(
         url, identity.redirect_uri, attempt.state, request.server, kept
     )
     code = attempt.code(redirected.params)
-    discovered, prover = attempt.discovered, attempt.prover
+    discovered = attempt.discovered
     authentication, endpoint = attempt.authentication, discovered.server.token_endpoint
     form = {
         "grant_type": "authorization_code",
@@ -273,163 +323,4 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
         "code_verifier": attempt.verifier,
         **attempt.options.resource_field(discovered.resource),
     }
-    payload, authentication = yield from first_token_request(
-        endpoint, form, authentication, dpop=prover
-    )
-    bound = None if prover is None else prover.text
-    token = Token.from_response(payload, request.now(), attempt.scopes, dpop_key=bound)
-    key = Key(discovered.server.issuer, discovered.resource, identity.registration.client_id)
-    return Login(token, Source(key, endpoint, authentication.method), attempt.scopes, prover)
-
-
-# ------------------------------------------------------- the authorization request
-
-
-@dataclass(frozen=True, slots=True)
-class LoginOptions:
-    """What the host may choose about logins. See ``OAuth`` for each."""
-
-    scopes: frozenset[str] | None = None
-    """None for those the server names."""
-    params: Mapping[str, str] = field(default_factory=dict)
-    """Further parameters of the authorization request."""
-    send_resource: bool = True
-    require_iss: bool = False
-    allow_missing_pkce: bool = False
-    http_hosts: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        taken = sorted(_OWN & self.params.keys())
-        if taken:
-            raise ConfigError(
-                f"OAuth(authorize_params=...): {', '.join(taken)} cannot be set here; give scopes "
-                "as scopes=[...]"
-            )
-        if not all(isinstance(each, str) for pair in self.params.items() for each in pair):
-            raise ConfigError("OAuth(authorize_params=...): give names and values as strings")
-
-    def resource_field(self, resource: str) -> dict[str, str]:
-        return {"resource": resource} if self.send_resource else {}
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
-    """A request for a code, and what its answer has to match."""
-
-    discovered: DiscoveredServer
-    identity: ClientIdentity
-    scopes: frozenset[str]
-    options: LoginOptions
-    prover: Prover | None = field(default=None, repr=False)
-    state: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
-
-    def again(self, identity: ClientIdentity) -> AuthorizationRequest:
-        """This request made by ``identity``, with a state and a verifier of its own."""
-        return AuthorizationRequest(
-            self.discovered, identity, self.scopes, self.options, self.prover
-        )
-
-    @property
-    def authentication(self) -> ClientAuthentication:
-        """How the client authenticates at the token endpoint. Raises ``AuthError``."""
-        methods = self.discovered.server.auth_methods
-        return ClientAuthentication.of(self.identity.registration, methods)
-
-    def url(self) -> Flow[str]:
-        """The URL for the browser; the request itself is sent ahead if the server requires that.
-
-        Raises ``AuthError`` if the server does not accept it, or its endpoint sets parameters that
-        are ours.
-        """
-        server, params = self.discovered.server, self._params()
-        if not server.requires_pushed:
-            return self._with_query(params)
-        if server.pushed_endpoint is None:
-            raise AuthError(
-                f"the authorization server {shown(server.issuer)} requires pushed authorization "
-                f"requests and {server.why_missing('pushed_authorization_request_endpoint')}"
-            )
-        endpoint = server.pushed_endpoint
-        response, sent = yield from post_form(
-            endpoint, params, self.authentication, dpop=self.prover, what=_WHAT_PUSHED
-        )
-        payload = response.json or {}
-        request_uri = payload.get("request_uri")
-        if response.status not in (200, 201) or not isinstance(request_uri, str):
-            place = f"{_WHAT_PUSHED} {shown(endpoint)}"
-            raise refusal(place, response, sent, needed="request_uri")
-        client_id = self.identity.registration.client_id
-        return self._with_query({"client_id": client_id, "request_uri": request_uri})
-
-    def _params(self) -> dict[str, str]:
-        params = {
-            "response_type": "code",
-            "client_id": self.identity.registration.client_id,
-            "redirect_uri": self.identity.redirect_uri,
-            "state": self.state,
-            "code_challenge": base64_sha256(self.verifier),
-            "code_challenge_method": "S256",
-            **self.options.resource_field(self.discovered.resource),
-            **scope_field(self.scopes),
-        }
-        if "offline_access" in self.scopes:
-            # OpenID Connect Core section 11: without it servers ignore the scope.
-            params["prompt"] = "consent"
-        if self.prover is not None:
-            params["dpop_jkt"] = self.prover.thumbprint
-        return {**params, **self.options.params}
-
-    def _with_query(self, params: Mapping[str, str]) -> str:
-        server = self.discovered.server
-        endpoint = server.authorization_endpoint or ""
-        query = urlsplit(endpoint).query
-        present = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
-        if taken := sorted(present & (_OWN | params.keys())):
-            raise AuthError(
-                f"the authorization_endpoint of {shown(server.issuer)} sets parameters that only "
-                f"the client may set: {safe_text(', '.join(taken), 100)}"
-            )
-        return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
-
-    def code(self, params: Mapping[str, str]) -> str:
-        """The code in a redirect that answers this request. Raises ``AuthError``."""
-        server = self.discovered.server
-        name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
-        sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
-        if iss is None and (server.promises_iss or self.options.require_iss):
-            # Shown, the error of another server would be its message to the person.
-            what = "used" if error is None else "used, and the error in it is not shown"
-            raise AuthError(f"the redirect has no iss, so it may not come from {name}: not {what}")
-        if iss is not None and iss not in (server.issuer, server.named):
-            other = safe_text(mask(shown(iss), sent), 100)
-            raise AuthError(f"the redirect comes from {other!r}, not from {name}: not used")
-        if error is None:
-            return params["code"]
-        error = mask(error, sent)[:80]
-        description = mask(params.get("error_description", ""), sent)
-        text = f": {safe_text(description, 300)}" if description else ""
-        if error == "invalid_target":
-            text += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
-        raise AuthError(
-            f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error
-        )
-
-
-def is_forgotten(request: AuthorizationRequest) -> Flow[bool]:
-    """Whether the authorization server answers a stored client with an error page.
-
-    That page is all that a person would see: a server must not redirect to the URI of a client
-    that it does not know (RFC 6749 section 4.1.2.1). What is asked cannot lead to a grant: state
-    and PKCE challenge are thrown away, and ``prompt=none`` tells OpenID servers to show no page.
-    """
-    server = request.discovered.server
-    if server.registration_endpoint is None or server.requires_pushed:
-        return False  # it could not be replaced, or the pushed request will tell
-    params = {**request.again(request.identity)._params(), "prompt": "none"}
-    response: Fetched | Unreachable = yield Fetch(
-        "GET", request._with_query(params), "the login page", {"accept": "text/html"}, follow=False
-    )
-    if isinstance(response, Unreachable):
-        return False
-    return 400 <= response.status < 500 and response.status not in _NOT_ABOUT_THE_CLIENT
+    return (yield from first_token_request(endpoint, form, authentication, dpop=attempt.prover))

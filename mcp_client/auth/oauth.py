@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError
 from ..runtime.storage import Storage
-from .browser import Browser, OnUrl
-from .flow import Login, LoginOptions, LoginRequest, authorize
+from .browser import Browser, OnDevice, OnUrl, has_browser
+from .code_request import LoginOptions
+from .flow import Login, LoginRequest, authorize
 from .httpx_auth import Authorization
 from .registration import RegisteredClient
 from .safe_fetch import FetchPolicy
@@ -38,6 +39,11 @@ class OAuth(Authorization):
     The login page is opened in the browser of this machine, and the address at which the browser
     ends can also be pasted into the terminal. ``on_url``, sync or async, is called with the URL
     instead, and may return that address. ``headless`` opens no browser and only prints the URL.
+
+    ``device="auto"``: where no browser can be opened here (``headless``, SSH, no display) and the
+    authorization server offers it, the person logs in on another device (RFC 8628): the address
+    and a code to type there are shown at the terminal, or given to ``on_device``, sync or async, as
+    a ``DeviceLogin``. True: always so. False: never.
     Meanwhile the clocks of the session are paused; ``Timeouts(approval=...)`` limits the wait.
     Logins of one person at the same authorization server take turns.
 
@@ -70,6 +76,8 @@ class OAuth(Authorization):
         store: TokenStore | Storage | None = None,
         on_url: OnUrl | None = None,
         headless: bool = False,
+        device: bool | Literal["auto"] = "auto",
+        on_device: OnDevice | None = None,
         client: httpx.AsyncClient | None = None,
         authorize_params: Mapping[str, str] | None = None,
         send_resource: bool = True,
@@ -92,33 +100,49 @@ class OAuth(Authorization):
                 allow_missing_pkce=insecure_allow_missing_pkce,
                 http_hosts=frozenset(host.lower() for host in allow_http_hosts),
             ),
-            on_url,
-            headless,
+            partial(Browser, on_url, headless, redirect_uri, on_device=on_device),
+            device,
         )
         super().__init__(grant, store, client)
 
 
 def _login_grant(
-    own: RegisteredClient, options: LoginOptions, on_url: OnUrl | None, headless: bool
+    own: RegisteredClient,
+    options: LoginOptions,
+    browser_for: Callable[..., Browser],
+    device: bool | Literal["auto"],
 ) -> Grant:
+    def browser(seconds: float) -> Browser:
+        return browser_for(seconds=seconds, http_hosts=options.http_hosts)
+
+    here = browser(1.0)  # raises now what would be wrong later
+    if device not in (True, False, "auto"):
+        raise ConfigError(f"OAuth(device={device!r}): give True, False or 'auto'")
+    for name, function in (("on_url", here.on_url), ("on_device", here.on_device)):
+        if function is not None and not callable(function):
+            raise ConfigError(f"OAuth({name}={function!r}): give a function")
+
+    def elsewhere() -> bool | Literal["auto"]:
+        if device != "auto":
+            return device
+        if here.on_url is not None and here.on_device is None:
+            return False  # the host shows the page where a person sees it
+        return "auto" if here.headless or not has_browser() else False
+
     def obtain(request: LoginRequest) -> Flow[Login]:
         client, last = own, request.last
         if own.client_id is not None and own.issuer is None and last is not None:
             # The host did not say whose credentials these are: they stay with the first issuer.
             client = replace(own, issuer=last.key.issuer)
-        return authorize(request, client, options)
+        return authorize(request, client, replace(options, device=elsewhere()))
 
-    def browser(seconds: float) -> Browser:
-        return Browser(on_url, headless, own.redirect_uri, seconds, options.http_hosts)
-
-    browser(1.0)  # raises now what would be wrong later
     return Grant(
         obtain=obtain,
         authenticate=lambda source, server, now: client_authentication(source, own),
         owns=own.owns,
         refresh=partial(refresh, own, send_resource=options.send_resource),
         browser=browser,
-        shares_browser=on_url is None,
+        shares_browser=here.on_url is None,
         policy=FetchPolicy(() if own.issuer is None else (own.issuer,), options.http_hosts),
         secrets=() if own.client_secret is None else (own.client_secret,),
     )

@@ -24,6 +24,7 @@ from .steps import Fetch, Fetched, Flow, InStore, Listen, Unreachable
 from .tokens import Registration, Source
 
 __all__ = [
+    "DEVICE_CODE",
     "ClientIdentity",
     "RegisteredClient",
     "identify",
@@ -32,6 +33,7 @@ __all__ = [
     "scope_field",
 ]
 
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 _WHAT = "a client registration"
 _SCOPE_REFUSED = frozenset({"invalid_client_metadata", "invalid_scope"})
 
@@ -216,11 +218,12 @@ def _metadata(
     server: ServerMetadata, client: RegisteredClient, redirect_uri: str, scopes: frozenset[str]
 ) -> dict[str, Any]:
     native = is_loopback(urlsplit(redirect_uri).hostname or "")
+    device = () if server.device_endpoint is None else (DEVICE_CODE,)
     return {
         **scope_field(scopes),
         "client_name": client.name,
         "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
+        "grant_types": ["authorization_code", "refresh_token", *device],
         "response_types": ["code"],
         "token_endpoint_auth_method": _authentication_method(server),
         "application_type": "native" if native else "web",

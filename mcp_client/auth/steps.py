@@ -10,6 +10,8 @@ a flow yields           which means                              and is sent
 ``Fetch``               send this HTTP request                   ``Fetched`` or ``Unreachable``
 ``Listen``              listen for the redirect of a login       the redirect URI
 ``Consent``             have a person log in with a browser      ``Redirected``
+``ShowCode``            show a person where to type a code       None
+``Wait``                wait so many seconds                     None
 ``TakeTurn``            wait for other logins at this issuer     None
 ``InStore``             read or change what is stored            what the store returned
 ``AskHost``             call a function that the host gave       the text it returned
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..errors import AuthError, McpError
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.strict_json import read_json_object
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AskHost",
     "Consent",
+    "DeviceLogin",
     "Fetch",
     "Fetched",
     "Flow",
@@ -40,8 +44,10 @@ __all__ = [
     "InStore",
     "Listen",
     "Redirected",
+    "ShowCode",
     "TakeTurn",
     "Unreachable",
+    "Wait",
 ]
 
 Result = TypeVar("Result")
@@ -112,6 +118,37 @@ class Consent:
     another login if this one ends without a redirect: the server may have forgotten it."""
 
 
+@frozen_dataclass
+class DeviceLogin:
+    """What a person needs to log in on another device: ``OAuth(on_device=...)`` is given it."""
+
+    server: str
+    """The name the host gave the MCP server."""
+    url: str
+    """Where to log in, with any browser: https, or http to this machine."""
+    code: str = field(repr=False)
+    """What to type there."""
+    complete_url: str | None = field(repr=False)
+    """``url`` with the code in it, for a QR code; None where the server gives none."""
+    expires_at: float
+    """When the code is no longer good: seconds since the beginning of 1970, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCode:
+    """Show this to a person, without waiting for the login to end."""
+
+    login: DeviceLogin
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until the authorization server may be asked again how far ``login`` is."""
+
+    login: DeviceLogin
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Redirected:
     """The query of the redirect that ended a login: ``code``, ``state``, ``iss``, ``error``."""
@@ -161,6 +198,6 @@ class AskHost:
         return text
 
 
-FlowStep: TypeAlias = Fetch | Listen | Consent | TakeTurn | InStore | AskHost
+FlowStep: TypeAlias = Fetch | Listen | Consent | ShowCode | Wait | TakeTurn | InStore | AskHost
 Flow: TypeAlias = Generator[FlowStep, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""

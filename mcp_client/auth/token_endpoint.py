@@ -58,6 +58,7 @@ _SECRET_FIELDS = frozenset(
         "client_secret",
         "code",
         "code_verifier",
+        "device_code",
         "refresh_token",
         "subject_token",
         "token",

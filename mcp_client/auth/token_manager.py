@@ -26,7 +26,19 @@ from .flow import Login, LoginRequest
 from .safe_fetch import FetchPolicy, SafeFetcher
 from .signing import Prover
 from .single_flight import SharedTask, refresh_once
-from .steps import AskHost, Consent, Fetch, Flow, FlowStep, InStore, Listen, Redirected, TakeTurn
+from .steps import (
+    AskHost,
+    Consent,
+    Fetch,
+    Flow,
+    FlowStep,
+    InStore,
+    Listen,
+    Redirected,
+    ShowCode,
+    TakeTurn,
+    Wait,
+)
 from .store import TokenStore
 from .token_endpoint import Authenticate, Refresh, revoke
 from .tokens import Source, Token
@@ -376,9 +388,15 @@ class _Person:
     owner: int
     """Whose logins at one issuer take turns."""
 
-    async def carry_out(self, step: Listen | TakeTurn | Consent) -> Any:
-        if isinstance(step, Listen):
-            return await self.browser.listen(step)
+    async def carry_out(self, step: Listen | TakeTurn | Consent | ShowCode | Wait) -> Any:
+        match step:
+            case Listen():
+                return await self.browser.listen(step)
+            case ShowCode(login=login):
+                self.stack.enter_context(self.task.paused())  # until the login ends
+                return await self.browser.show_code(login)
+            case Wait(login=login, seconds=seconds):
+                return await self.browser.wait(login, seconds)
         with self.task.paused():
             if isinstance(step, TakeTurn):
                 return await self._take_turn(step.issuer)

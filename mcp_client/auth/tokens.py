@@ -258,6 +258,8 @@ class Source(Stored):
     token_endpoint: str
     auth_method: str = "none"
     """How the client authenticates at that endpoint."""
+    refused_scopes: frozenset[str] = frozenset()
+    """Scopes that a login added by itself and the server refused: they are not added again."""
 
 
 _READ: dict[str, Callable[[Any], Any]] = {

@@ -33,6 +33,7 @@ FindingKind: TypeAlias = Literal[
     "unchecked_result",
     "not_recorded",
     "left_out",
+    "bind",
     "stale_list",
     "missing_server",
     "skill",
@@ -91,6 +92,7 @@ class Finding:
     - ``unchecked_result``: whether it does could not be told
     - ``not_recorded``: the audit does not have all of it
     - ``left_out``: what a view asks for and does not get
+    - ``bind``: an argument that the host sets is one of no tool, or an approver's edit left it out
 
     Of a list:
 

@@ -90,6 +90,10 @@ class Tool:
     _origin: Origin | None = field(default=None, repr=False, compare=False)
     """Where its server is, if that is at a URL."""
     _qualified_name: str | None = field(default=None, repr=False, compare=False)
+    bound: tuple[str, ...] = ()
+    """The arguments that the host sets at each call (``bind=``). They are not in ``input_schema``,
+    and a call that gives one is refused; ``raw`` and ``fingerprint`` are of what the server sent.
+    """
     _derived: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)
     """By the function that made it. None until there is something: of ten thousand tools few are
     ever called."""
@@ -114,9 +118,15 @@ class Tool:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, every keyword kept. A copy: yours to change."""
-        schema: dict[str, Any] = _copy(self._definition["inputSchema"])
+        """JSON Schema of the arguments that a call gives: without those that are ``bound``, and
+        otherwise with every keyword kept. A copy: yours to change."""
+        schema: dict[str, Any] = _copy(self._listed_schema)
         return schema
+
+    @property
+    def _listed_schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = self._definition["inputSchema"]
+        return self._derive(_without_bound) if self.bound else schema
 
     @property
     def output_schema(self) -> Any:
@@ -241,6 +251,12 @@ def _findings_of(tool: Tool) -> tuple[Finding, ...]:
         *hint_findings(definition.get("annotations"), tool.trusted),
         *trait_findings(definition),
     )
+
+
+def _without_bound(tool: Tool) -> dict[str, Any]:
+    from .bound_schema import without  # few hosts bind arguments
+
+    return without(_copy(tool._definition["inputSchema"]), tool.bound)
 
 
 def _hints_of(tool: Tool) -> Hints:

@@ -189,7 +189,7 @@ class ToolSearch:
 def _counts_of(name: str, tool: Tool) -> tuple[dict[str, int], int]:
     """How much each word counts, and how long all of the text is."""
     wholes = {joined(name), joined(tool.name)} - {None}
-    properties = tool._definition["inputSchema"].get("properties")
+    properties = tool._listed_schema.get("properties")
     parameters = islice(properties if isinstance(properties, dict) else (), _MAX_PARAMETERS)
     said = list(words((tool.description or "")[:_MAX_DESCRIPTION_CHARS]))
     parts = (

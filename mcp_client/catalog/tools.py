@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,6 +40,7 @@ __all__ = ["Catalog"]
 
 Fault: TypeAlias = tuple[str, RejectedKind]
 """Why a definition cannot be used, as ``Rejected`` has it."""
+Bind: TypeAlias = Callable[[list[Tool]], Awaitable[tuple[list[Tool], list[Finding]]]]
 
 _log = logging.getLogger("mcp_client")
 _MAX_REASON_CHARS = 200
@@ -68,12 +69,15 @@ class Catalog(PagedCache[ToolList]):
         pins: Pins | None = None,
         *,
         why_left_out: Callable[[str], str | None] | None = None,
+        bind: Bind | None = None,
     ) -> None:
-        """``why_left_out`` tells of a tool's name why the host does not want it, or None."""
+        """``why_left_out`` tells of a tool's name why the host does not want it, or None; ``bind``
+        says what the host sets of the arguments of tools, and what is wrong with that."""
         super().__init__(requests, subscription)
         self._trusted = trusted
         self._pins = pins
         self._why_left_out = why_left_out
+        self._bind = bind
         # Of its own, because the program may have all threads of the default limiter waiting.
         self._thread = anyio.CapacityLimiter(1)
 
@@ -159,6 +163,9 @@ class Catalog(PagedCache[ToolList]):
                 Rejected(safe_text(t.name, 128), why, "not_wanted") for t, why in pairs if why
             ]
             tools = [tool for tool, why in pairs if not why]
+        if self._bind is not None:
+            tools, found_of_bind = await self._bind(tools)
+            differences += found_of_bind
         era = self._requests.connection.transport.era
         if era is not None and era.has_tasks and not era.takes_tasks:
             differences += [

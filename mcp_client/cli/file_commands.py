@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import anyio
 
 from ..audit.hash_chain import opened_files
-from ..errors import AuditError, ConfigError, NotFound
+from ..errors import AuditError, ConfigError, NotFound, StartDenied
 from ..runtime.safe_text import near, safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_answer, print_json, print_table, print_text
@@ -294,9 +294,11 @@ def _accept(book: Any, server: str, listed: Any, name: str) -> None:
 
 async def servers(options: argparse.Namespace) -> int:
     """What config files name, and whether it may be started here; nothing is started."""
+    from ..approval.managed_policy import ManagedPolicy
     from ..approval.remembered import ApprovalMemory
+    from ..session.connect import transport_of
 
-    memory = ApprovalMemory(store=decisions_of(options))
+    memory, policy = ApprovalMemory(store=decisions_of(options)), ManagedPolicy.system()
     found = []
     problems = []
     for config in configs_of(options.config):
@@ -307,8 +309,14 @@ async def servers(options: argparse.Namespace) -> int:
             except ConfigError as error:
                 problems.append(error.message)
                 continue
+            refused = False
+            try:
+                transport_of(config.servers[name].server).permit(policy)
+            except StartDenied as error:
+                problems.append(f"{safe_text(name, 60)}: {error.message}")
+                refused = True
             confirmed = memory.recall(request) is not None
-            allowed = confirmed or config.scope == "user"
+            allowed = not refused and (confirmed or config.scope == "user")
             found.append(
                 {
                     "name": name,
@@ -318,6 +326,7 @@ async def servers(options: argparse.Namespace) -> int:
                     "runs": _place(request),
                     "confirmed": confirmed,
                     "mayStart": allowed,
+                    "refused": refused,
                 }
             )
     if options.json:
@@ -325,7 +334,7 @@ async def servers(options: argparse.Namespace) -> int:
         return DONE
     rows = []
     for one in found:
-        state = "may start" if one["mayStart"] else "asks first"
+        state = "may start" if one["mayStart"] else "refused" if one["refused"] else "asks first"
         where = f"{one['file']} ({one['scope']})"
         rows.append((str(one["name"]), state, where, safe_text(one["runs"], 60)))
     print_table(rows, "server", "state", "config file", "runs")

@@ -11,6 +11,7 @@ import argparse
 from typing import NoReturn
 
 from ..approval.decision import deny_all
+from ..approval.managed_policy import ManagedPolicy
 from ..auth import FileTokens, OAuth
 from ..errors import AuthError, McpError, NotFound
 from ..runtime.limits import Timeouts
@@ -44,7 +45,8 @@ async def login(options: argparse.Namespace) -> int:
     auth = OAuth(client_name="mcp-client", store=store, headless=options.headless)
     server = HttpServer(_url(options), auth=auth)
     timeouts = Timeouts() if options.timeout is None else Timeouts(connect=options.timeout)
-    async with connect(server, approval=deny_all, timeouts=timeouts) as session:
+    policy = ManagedPolicy.system()
+    async with connect(server, approval=deny_all, timeouts=timeouts, policy=policy) as session:
         if "tools" in session.capabilities:
             await session.list_tools()  # some servers want the login only then
     kept = await _is_kept(store, server.url)

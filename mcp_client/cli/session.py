@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from ..approval.decision import Answer, Deny
+from ..approval.managed_policy import ManagedPolicy
 from ..approval.request import ApprovalRequest
 from ..approval.rules import Rule, Rules
 from ..approval.tool_call import ToolCall
@@ -110,6 +111,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "pins": options.pins,
         "decisions": decisions_of(options),
         "timeouts": _timeouts(options),
+        "policy": ManagedPolicy.system(),
     }
     if options.terminal:
         from ..handlers.handlers import Handlers

@@ -151,6 +151,7 @@ class ConnectionAttempt:
             lambda error: self._ended(transport, error),
             self._doubted,
             self._context.secrets,
+            self._context.policy,
         )
         await transport.open(link)
 

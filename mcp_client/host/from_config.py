@@ -3,7 +3,8 @@
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024.
 What decides, in one gate, in this order: a policy given as ``confirm``; a yes that is remembered
 for exactly this; a hook given as ``confirm``; without one, the place of the file: a person's own
-settings are started, and nothing of a project's file is.
+settings are started, and nothing of a project's file is. Nobody is asked about what the policy of
+the machine refuses: see ``mcp_client.approval.managed_policy``.
 
 Entering the host waits for an answer as long as a remembered one takes, a second at most. A server
 that waits for an answer is "idle"; it is connected as soon as there is a yes. After a no its status
@@ -15,8 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -24,12 +24,14 @@ import anyio
 from ..approval.decision import check_hook
 from ..approval.decisions import Decisions
 from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
+from ..approval.managed_policy import ManagedPolicy
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import new_id
 from ..approval.start_request import Scope, StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
+from ..session.connect import transport_of
 from .config import Config, load_config
 from .options import HostOptions, ServerConfig, audit_of
 from .start_request import Start
@@ -67,34 +69,21 @@ def host_from_config(
         raise ConfigError(f"no server can be used: {_main_problems(config)}")
     if only is not None:
         config = config.only(only)
+    policy = ManagedPolicy.system()
+    if options.setdefault("policy", policy) not in (None, policy):
+        raise ConfigError(
+            "Host.from_config(policy=...): the policy of this machine holds here; leave it out"
+        )
+    options["policy"] = policy
     starts = config._starts
     host = kind({name: one.first.config(timeouts) for name, one in starts.items()}, **options)
     host.problems = config.problems
     shared = host._options
-    gate = _gate(confirm, shared.decisions, shared.timeouts.approval)
+    gate = _gate(policy, confirm, shared.decisions, shared.timeouts.approval)
     for name, start in starts.items():
-        audit = shared.audit_of(name)
-        host._set_start_gate(name, partial(_decided, start, gate, timeouts, audit))
+        starting = _Starting(start, gate, timeouts, shared.audit_of(name), policy)
+        host._set_start_gate(name, starting.ask)
     return host
-
-
-async def _decided(
-    start: Start, gate: Gate, timeouts: Timeouts | None, audit: Audit | None
-) -> ServerConfig | None:
-    """The files and programs that the file names are looked at now, because somebody is asked.
-    What is to be started instead of what was known before, if anything. Raises ``StartDenied``."""
-    try:
-        request = await anyio.to_thread.run_sync(start.request)
-    except ConfigError as error:
-        name = start.first.name
-        text = f"the server was not started: {error.message}"
-        raise StartDenied(text, server=name, reason=error.message, source="gate") from None
-    request = replace(request, id=new_id("start"))  # one for each time that it is asked
-    if audit is None:
-        await gate.decide(request)
-    else:
-        await audit.decide(gate, request)
-    return None if start.is_read else start.config(timeouts)
 
 
 async def check_start(
@@ -107,10 +96,59 @@ async def check_start(
 ) -> ServerConfig:
     """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
     it. Raises ``StartDenied`` where it may not."""
-    start = config._starts[name]
-    gate = _gate(confirm, decisions, timeouts.approval)
+    start, policy = config._starts[name], ManagedPolicy.system()
+    gate = _gate(policy, confirm, decisions, timeouts.approval)
     recorder = audit_of(name, {"audit": audit})
-    return await _decided(start, gate, timeouts, recorder) or start.config(timeouts)
+    starting = _Starting(start, gate, timeouts, recorder, policy)
+    return await starting.ask() or start.config(timeouts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Starting:
+    """The question whether one server of a file may be started."""
+
+    start: Start
+    gate: Gate
+    timeouts: Timeouts | None
+    audit: Audit | None
+    policy: ManagedPolicy
+
+    async def ask(self) -> ServerConfig | None:
+        """The files and programs that the file names are looked at now, because somebody is asked.
+        What is to be started instead of what was known before, if anything. Raises
+        ``StartDenied``."""
+        try:
+            request, gate = await anyio.to_thread.run_sync(self._look)
+        except ConfigError as error:
+            name = self.start.first.name
+            text = f"the server was not started: {error.message}"
+            raise StartDenied(text, server=name, reason=error.message, source="gate") from None
+        request = replace(request, id=new_id("start"))  # one for each time that it is asked
+        if self.audit is None:
+            await gate.decide(request)
+        else:
+            await self.audit.decide(gate, request)
+        return None if self.start.is_read else self.start.config(self.timeouts)
+
+    def _look(self) -> tuple[StartRequest, Gate]:
+        """What is asked, and of whom: nobody is asked about what the policy refuses."""
+        request = self.start.request()
+        try:
+            transport_of(self.start.config(self.timeouts).server).permit(self.policy)
+        except StartDenied as error:
+            return request, Gate(_Refused(error), 0.0)
+        return request, self.gate
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A policy that says no, because of an error."""
+
+    error: StartDenied
+    ask: ApprovalHook | None = None
+
+    def decide(self, request: object, /) -> Answer:
+        return Deny(self.error.reason, source=self.error.source, rule=self.error.rule)
 
 
 def _main_problems(config: Config) -> str:
@@ -122,13 +160,14 @@ def _main_problems(config: Config) -> str:
 
 
 def _gate(
+    policy: ManagedPolicy,
     confirm: ApprovalHook | Policy | None,
     decisions: Decisions | None,
     seconds: float,
 ) -> Gate:
     check_hook("confirm", confirm)
     fallback = _by_its_place if confirm is None else ask_on_terminal
-    return Gate(confirm, seconds, fallback, ApprovalMemory(store=decisions))
+    return Gate(policy.over(confirm), seconds, fallback, ApprovalMemory(store=decisions))
 
 
 async def _by_its_place(request: StartRequest) -> Answer:

@@ -67,8 +67,8 @@ class Host(LibraryOfHost):
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``audit_failure``,
         ``redaction``, ``pins``, ``validation``, ``argument_validation``, ``handlers``,
-        ``extensions``, ``timeouts``, ``limits``, ``retry`` and ``client_info``. ``record`` is a
-        folder, where the session of each server is written to ``NAME.jsonl``.
+        ``extensions``, ``timeouts``, ``limits``, ``retry``, ``policy`` and ``client_info``.
+        ``record`` is a folder, where the session of each server is written to ``NAME.jsonl``.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten
@@ -123,9 +123,10 @@ class Host(LibraryOfHost):
 
         ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
         values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.
-        ``options`` are those of ``Host``. What is wrong in the file is in ``problems``. Raises
-        ``ConfigError`` where the file cannot be read, or no server of it can be used. See
-        ``mcp_client.host.config`` and ``.from_config``.
+        ``options`` are those of ``Host``; the ``policy`` is always that of this machine. What is
+        wrong in the file is in ``problems``. Raises ``ConfigError`` where the file or the policy
+        cannot be read, or no server can be used. See ``mcp_client.host.config`` and
+        ``.from_config``.
         """
         from .from_config import host_from_config
 

@@ -23,6 +23,7 @@ from ..transports.stdio import StdioServer
 if TYPE_CHECKING:  # who reads a config file needs no session
     from ..approval.decision import ApprovalHook, Policy
     from ..approval.decisions import Decisions
+    from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..catalog.tool import Trust
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
     from ..protocol.capabilities import Implementation
+    from ..session.binding import Bind
     from ..session.connect import Connecting
     from ..state import State
     from ..transports.base import Transport
@@ -86,6 +88,8 @@ class ServerConfig:
     """Whether arguments that do not match the tool's input schema are refused, likewise."""
     extensions: Sequence[Extension] | None = None
     """The extensions that are declared to this server."""
+    bind: Bind | None = field(default=None, repr=False)
+    """The arguments that the host sets of calls of this server's tools: see ``connect``."""
     retry: Retry | None = None
     """Whether a failed call is attempted again, and when."""
     record: str | os.PathLike[str] | None = None
@@ -184,6 +188,7 @@ class HostOptions(TypedDict, total=False):
     client_info: Implementation | None
     extensions: Sequence[Extension] | None
     retry: Retry | None
+    policy: ManagedPolicy | None
 
 
 class SharedOptions:
@@ -194,7 +199,8 @@ class SharedOptions:
 
         for name in options:
             if name not in HostOptions.__annotations__:
-                advice = "give it to ServerConfig(...)" if name == "revision" else "see connect"
+                is_of_one = name in ("bind", "revision")
+                advice = "give it to ServerConfig(...)" if is_of_one else "see connect"
                 raise TypeError(f"Host() has no option {name!r}: {advice}")
         self._options: dict[str, Any] = {**options}
         self._folder = _folder(self._options.pop("record", None))
@@ -202,7 +208,7 @@ class SharedOptions:
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
         kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
-        self.decisions = kept.decisions
+        self.decisions, self.policy = kept.decisions, options.get("policy")
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:

@@ -291,7 +291,8 @@ class HostedServer:
                 f"asking whether it may be started failed: {type(error).__name__}"
             )
         if refused is not None:
-            self._set("idle", refused)
+            by_policy = isinstance(refused, StartDenied) and refused.source == "policy"
+            self._set("failed" if by_policy else "idle", refused)
             return
         self.gate = None
         if not self.closed:
@@ -368,9 +369,9 @@ class HostedServer:
             return
         now = self._backend.now()
         self._backoff.down(now, getattr(error, "retry_after", None))
-        if isinstance(error, AuthError):
+        if isinstance(error, AuthError | StartDenied):  # trying again would change nothing
             self._stop_timer()
-            self._set("needs_login", error)
+            self._set("needs_login" if isinstance(error, AuthError) else "failed", error)
             return
         self._try_at(now + self._backoff.wait(now))
         self._set("failed", error)

@@ -37,9 +37,9 @@ class ServerStatus:
     """The name the host gave the server."""
     state: ServerState
     """"idle": it is started at its first use, or waits to be allowed. "connecting": for the first
-    time, or again. "failed": it is tried again, see ``retry_in``. "needs_login": a person has to
-    log in, then ``host.reconnect(name)``. "disabled" by its ``ServerConfig``. "closed": the host
-    is."""
+    time, or again. "failed": it is tried again, see ``retry_in``, unless a policy refuses it.
+    "needs_login": a person has to log in, then ``host.reconnect(name)``. "disabled" by its
+    ``ServerConfig``. "closed": the host is."""
     error: McpError | None = None
     """Why it is not connected, where there is a reason; or why its tools could not be listed."""
     retry_in: float | None = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .frozen import frozen_dataclass
 from .limits import Limits, Timeouts
@@ -12,7 +12,7 @@ from .limits import Limits, Timeouts
 if TYPE_CHECKING:
     from .masking import Masker
 
-__all__ = ["KnownSecrets", "SessionContext", "Stats"]
+__all__ = ["KnownSecrets", "SessionContext", "StartPolicy", "Stats"]
 
 _MAX_SECRETS = 512
 
@@ -100,6 +100,19 @@ class KnownSecrets:
         return self._masker
 
 
+class StartPolicy(Protocol):
+    """What a machine's administrator allows to be started and connected to. Both raise
+    ``StartDenied``."""
+
+    def check_command(
+        self, words: Sequence[str], look_up: Callable[[str], str | None], *, confined: bool
+    ) -> None:
+        """Whether a command may be started. ``look_up`` tells which file a command is."""
+
+    def check_url(self, url: str) -> None:
+        """Whether requests may be sent to a URL."""
+
+
 @frozen_dataclass
 class SessionContext:
     """Made once by ``connect`` and handed to whatever belongs to the session."""
@@ -113,3 +126,5 @@ class SessionContext:
     """Counts what happens on all connections of the session."""
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     """What the server was given to keep secret."""
+    policy: StartPolicy | None = None
+    """What may be started and connected to, where an administrator says so."""

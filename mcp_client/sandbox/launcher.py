@@ -41,6 +41,8 @@ _KILL_SECONDS = 5.0
 _FOR_FILES = 0xC007
 """Rights that a rule about a file can give: run, write, read, truncate, control a device."""
 _SCOPE_OF_SIGNALS = 2
+_LINK_ELSEWHERE = 0x2000
+"""To link and rename from one folder to another: no domain but one that grants it allows that."""
 _NO_LINKS = 4
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -79,7 +81,7 @@ def _confine(plan: dict[str, Any]) -> None:
     if not plan["argv"]:
         os._exit(0)  # it was only to be tried
     _give_up_privileges()
-    _enter_domain((0, 0, _SCOPE_OF_SIGNALS), ())
+    _enter_domain((_LINK_ELSEWHERE, 0, _SCOPE_OF_SIGNALS), [(b"/", _LINK_ELSEWHERE)])
     _leave_watcher(plan["host"])
     _close_descriptors(3)
     _enter_domain(plan["domain"], plan["rules"])

@@ -56,7 +56,7 @@ from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState, InForce, changes, is_task, not_fetched, not_for, was_out_of_date
 from .session_options import Setup
-from .tool_validation import ToolValidation, arguments_finding, log_problem
+from .tool_validation import ToolValidation, arguments_finding, log_problem, told_to_caller
 
 if TYPE_CHECKING:
     from ..extensions.tasks import TaskCalls
@@ -95,6 +95,7 @@ class Caller:
         self._identity = setup.memory.identity
         self._audit = setup.audit
         self._secrets = setup.secrets
+        self._binding = setup.binding
         self._retry = setup.retry
         self._timeouts = setup.timeouts
         self._address = lambda: connection.transport.address
@@ -243,6 +244,8 @@ class Caller:
         if call.frozen is None:
             call.frozen = object_of("arguments", {} if call.arguments is None else call.arguments)
         arguments, text = call.frozen
+        if self._binding is not None:
+            arguments, text = await self._binding.complete(call, tool, arguments, self._gate)
         drift, findings = None, plan.findings
         if self._pins is not None:
             drift = self._pins._drift_of(tool)
@@ -280,14 +283,16 @@ class Caller:
         if call.entry is not None:
             call.entry.breaks(finding, problem.path)
         if self.validation.refuses(call.arguments, frozen.edited):
-            raise InvalidArguments(text, path=problem.path)
+            raise InvalidArguments(told_to_caller(problem, frozen.tool, text), path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
     async def _check_edit(self, call: CallState, edited: ToolCall, answer: Allow) -> ToolCall:
         """The approver's call with what is wrong with its arguments among its findings."""
-        arguments = json.loads(edited.arguments_json)
         try:
+            if self._binding is not None:
+                edited = self._binding.kept(call, edited)
+            arguments = json.loads(edited.arguments_json)
             valid = call.plan.input.is_known_valid(arguments)
             return edited if valid else await self._with_problem(call, edited, arguments)
         except InvalidArguments:

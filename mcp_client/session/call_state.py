@@ -66,6 +66,8 @@ class CallState:
     once: OneCallApproval = field(default_factory=OneCallApproval)
     frozen: tuple[dict[str, Any], str] | None = None
     """The arguments and their canonical text, taken once from what the caller gave."""
+    bound: dict[str, Any] | None = None
+    """The arguments that the host sets, each found once for all attempts."""
     cancel_requests: int | None = None
     """Requests to cancel the caller's task that were open before any callback could run."""
     span: CallSpan | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -11,7 +12,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from .._version import __version__
-from ..approval.decision import check_hook
+from ..approval.decision import allow_all, check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
@@ -31,6 +32,7 @@ from .session_options import Setup, kept_in, paused_in
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
+    from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..connection.connection import RestartPolicy
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
     from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
+    from .binding import Bind, Binding
 
-__all__ = ["Connecting", "NotOpen", "connect"]
+__all__ = ["Connecting", "NotOpen", "connect", "transport_of"]
 
 _USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
@@ -66,7 +69,9 @@ def connect(
     extensions: Sequence[Extension] | None = (),
     revision: str = "auto",
     retry: Retry | None = None,
+    bind: Bind | None = None,
     record: str | os.PathLike[str] | None = None,
+    policy: ManagedPolicy | None = None,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
@@ -119,6 +124,11 @@ def connect(
 
     ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
 
+    ``bind`` sets arguments of calls that neither a model nor anybody else who calls may see or
+    choose: ``bind={"create_*": {"tenant": "acme", "user": lambda context: context.user}}``, by
+    globs over names of tools; a value is JSON, or a function of the call's ``context=``, async or
+    not. See ``mcp_client.session.binding``.
+
     ``timeouts=Timeouts(connect=30, idle=60, total=600)`` are the clocks, in seconds; ``limits`` are
     bounds on what the server may send, ``Limits(tools=100, ...)``. ``client_info`` is what the
     server is told of this program, ``Implementation("my-app", "1.0")``.
@@ -127,17 +137,20 @@ def connect(
     ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
     file is replaced.
 
+    ``policy`` is what an organisation allows, whatever the other options say:
+    ``ManagedPolicy.system()``, that of this machine. A server that it refuses is not started or
+    connected to, and opening raises ``StartDenied``: see ``mcp_client.approval.managed_policy``.
+
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
     where no revision is in common) when entered or awaited.
     """
     _check_types(timeouts, limits, client_info, retry)
     _check_texts(name, revision, validation, argument_validation)
     check_hook("approval", approval)
-    capabilities = {} if handlers is None else _handlers(handlers).capabilities
+    approval, handlers = _under(policy, approval, handlers)
+    capabilities = {} if handlers is None else handlers.capabilities
     client = declare(ClientDeclaration(client_info or _ourselves(), capabilities), extensions)
-    transport = _transport(server)
-    if record is not None:
-        transport = _recorded(transport, record, redaction)
+    transport = _recorded(transport_of(server), record, redaction)
     timeouts = timeouts or Timeouts()
     kept = kept_in(state, decisions, pins, audit, server)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
@@ -161,12 +174,11 @@ def connect(
         retry=retry,
         state=kept.state,
         paused=paused_in(kept.state, approval),
+        policy=policy,
+        binding=None if bind is None else _binding(bind),
         secrets=secrets,
     )
-    connecting = Connecting(transport, setup, by_default=by_default)
-    if by_default:
-        _by_default_name[name] = connecting
-    return connecting
+    return Connecting(transport, setup, by_default=by_default)
 
 
 _by_default_name: WeakValueDictionary[str, Connecting | Session] = WeakValueDictionary()
@@ -208,7 +220,8 @@ def _check_type(option: str, value: object, kind: type, example: str) -> None:
         raise ConfigError(f"{option}={value!r}: give {example}")
 
 
-def _transport(server: Any) -> Transport:
+def transport_of(server: Any) -> Transport:
+    """What leads to what ``connect`` was given. Raises ``ConfigError``."""
     if isinstance(server, Transport):
         return server
     if isinstance(server, StdioServer):
@@ -251,6 +264,23 @@ def _advice(server: object) -> str:
 # What only some sessions have is loaded only for them: it would be half of ``import mcp_client``.
 
 
+def _under(
+    policy: Any, approval: ApprovalHook | Policy | None, handlers: Handlers | None
+) -> tuple[ApprovalHook | Policy | None, Handlers | None]:
+    """The hooks of a session with the rules of its policy before them."""
+    if handlers is not None:
+        handlers = _handlers(handlers)
+    if policy is None:
+        return approval, handlers
+    from ..approval.managed_policy import ManagedPolicy
+
+    _check_type("policy", policy, ManagedPolicy, "ManagedPolicy.system()")
+    if handlers is not None and handlers.sampling is not None:
+        hook = policy.over(handlers.sampling_approval or allow_all)
+        handlers = replace(handlers, sampling_approval=hook)
+    return policy.over(approval), handlers
+
+
 async def _ask_on_terminal(request: ApprovalRequest) -> Answer:
     from ..approval.terminal import ask_on_terminal
 
@@ -265,11 +295,19 @@ def _handlers(handlers: Any) -> Handlers:
     return handlers
 
 
+def _binding(bind: Any) -> Binding:
+    from .binding import Binding
+
+    return Binding(bind)
+
+
 def _recorded(
     transport: Transport,
-    record: str | os.PathLike[str],
+    record: str | os.PathLike[str] | None,
     redaction: Redaction | Callable[[Any], Any] | None,
 ) -> Transport:
+    if record is None:
+        return transport
     from ..audit.redaction import Redaction
     from ..audit.redaction_function import redaction_of
     from ..audit.session_record import SessionRecord
@@ -339,6 +377,8 @@ class Connecting:
         self._by_default = by_default
         self._entered = False
         self._session: Session | None = None
+        if by_default:
+            _by_default_name[setup.name] = self
 
     if not TYPE_CHECKING:  # a type checker reports these by itself
 

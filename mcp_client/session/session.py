@@ -70,7 +70,7 @@ class Session(LibraryOfSession):
         self.name = setup.name
         """What the host calls the server."""
         self._context = SessionContext(
-            setup.name, setup.timeouts, setup.limits, secrets=setup.secrets
+            setup.name, setup.timeouts, setup.limits, secrets=setup.secrets, policy=setup.policy
         )
         self.stats = self._context.stats
         """Counts of what happened on this session's connections."""
@@ -102,6 +102,7 @@ class Session(LibraryOfSession):
             setup.trusted,
             setup.pins,
             why_left_out=why_left_out,
+            bind=None if setup.binding is None else setup.binding.on,
         )
         self._caller = Caller(
             self._connection,

@@ -19,9 +19,11 @@ from ..runtime.storage import Storage
 from ..state import State, state_of
 
 if TYPE_CHECKING:
+    from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
+    from .binding import Binding
 
 __all__ = ["Kept", "Setup", "kept_in", "paused_in"]
 
@@ -47,6 +49,8 @@ class Setup:
     state: State | None = None
     paused: Storage | None = None
     """Where a model's response is kept of which calls wait for approval."""
+    policy: ManagedPolicy | None = None
+    binding: Binding | None = None
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     """What the server is given to keep secret; known where records of the session are made."""
 

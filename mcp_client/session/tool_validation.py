@@ -15,7 +15,7 @@ from ..connection.call_options import Strictness
 from ..errors import InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam
-from ..protocol.json_pointer import parse, resolve
+from ..protocol.json_pointer import escape, parse, resolve
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..validation.checker import Checker, Problem, checker_for
@@ -26,6 +26,7 @@ __all__ = [
     "ToolValidation",
     "arguments_finding",
     "log_problem",
+    "told_to_caller",
 ]
 
 _log = logging.getLogger("mcp_client")
@@ -156,6 +157,25 @@ class ToolValidation:
         except InvalidSchema as error:
             # The tool ran: this error would say that nothing was sent.
             return Problem("", "", "", str(error))
+
+
+def told_to_caller(problem: Problem, tool: Tool, text: str) -> str:
+    """``text``, which says what is wrong with arguments, without what the host sets: for who gave
+    the others."""
+    if not tool.bound or problem.undecided:
+        return text
+    others = tuple([_without_bound(one, tool.bound) for one in problem.others])
+    shown = replace(_without_bound(problem, tool.bound), others=others)
+    return shown.of("the arguments", "the tool's input schema")
+
+
+def _without_bound(problem: Problem, bound: Sequence[str]) -> Problem:
+    step = problem.path.split("/", 2)[1:2]
+    if step and not any(step[0] == escape(name) for name in bound):
+        return problem
+    is_told = not step and not any(name in problem.expected for name in bound)
+    expected = problem.expected if is_told else "something else"
+    return replace(problem, expected=expected, came="what the host sets, among others")
 
 
 def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) -> Finding:

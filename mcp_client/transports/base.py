@@ -32,7 +32,7 @@ from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Respons
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.loopback import is_loopback
 from ..runtime.pausable_clock import PausableClock
-from ..runtime.session_context import KnownSecrets, Stats
+from ..runtime.session_context import KnownSecrets, StartPolicy, Stats
 
 if TYPE_CHECKING:
     from ..sandbox.engine import Confinement
@@ -87,6 +87,8 @@ class TransportContext(NamedTuple):
     Must not wait or raise."""
     secrets: KnownSecrets | None = None
     """Is told what the server is given to keep secret."""
+    policy: StartPolicy | None = None
+    """Asked by ``permit`` before anything is started or sent."""
 
 
 class AnnouncedSilence(NamedTuple):
@@ -158,6 +160,9 @@ class Transport(ABC):
     @abstractmethod
     async def open(self, context: TransportContext) -> None:
         """Make the connection, for one session. Raises ``ConnectError``."""
+
+    def permit(self, policy: StartPolicy | None) -> None:  # noqa: B027 - most reach no server
+        """Raises ``StartDenied`` where ``policy`` refuses the server that this leads to."""
 
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""

@@ -16,6 +16,7 @@ from ..protocol.jsonrpc import Id
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
+from ..runtime.session_context import StartPolicy
 from .base import Credentials, Received, Transport, TransportContext
 from .http_client import HttpClient
 from .http_options import HttpServer, lasting_identity_of, name_of_url, origin_of, shown
@@ -81,8 +82,13 @@ class HttpBasedTransport(Transport):
             return ""
         return "what answers there may not speak HTTP: if it speaks TLS, use https://"
 
+    def permit(self, policy: StartPolicy | None) -> None:
+        if policy is not None:
+            policy.check_url(self._server.url)
+
     async def open(self, context: TransportContext) -> None:
         self.context = context
+        self.permit(context.policy)
         self._backend = current()
         self._tasks = BackgroundTasks(self._backend, context.server)
         self._client = HttpClient(self._server, context)

@@ -392,9 +392,13 @@ class HttpClient:
     def _joined(self, url: str, location: str) -> str | None:
         try:
             target = str(httpx.URL(url).join(location))
-            return target if origin_of(target) == self._origin else None
+            if origin_of(target) != self._origin:
+                return None
         except (httpx.InvalidURL, ValueError):
             return None
+        if self.context.policy is not None:
+            self.context.policy.check_url(target)
+        return target
 
     async def aclose(self) -> None:
         """Close every connection, except those of a client of the host's own."""

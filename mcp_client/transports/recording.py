@@ -302,6 +302,7 @@ for _name in (
     *("may_log_in", "hold", "last_unsent_id", "closed_because", "notification_epoch", "identity"),
     *("lasting_identity", "pinned_identity", "is_local", "origin", "credentials", "sandbox"),
     *("lasting_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
+    *("permit",),
 ):
     setattr(RecordingTransport, _name, _inner(_name))  # a transport says of itself what it wraps
 

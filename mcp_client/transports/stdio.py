@@ -30,7 +30,7 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.new_process import new_process
 from ..runtime.process import Pending, Process, StderrTail
 from ..runtime.process_tree import ProcessTree
-from ..runtime.session_context import KnownSecrets
+from ..runtime.session_context import KnownSecrets, StartPolicy
 from .base import Transport, TransportContext
 from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
@@ -202,7 +202,19 @@ class StdioTransport(Transport):
     def unread(self) -> int | None:
         return self._process.unread() if self._process is not None else None
 
+    def permit(self, policy: StartPolicy | None) -> None:
+        if policy is None:
+            return
+        server, env = self._server, environment_of(self._server.env or {})
+        cwd = None if server.cwd is None else os.fspath(server.cwd)
+        policy.check_command(
+            [server.command, *server.args],
+            lambda word: find_executable(word, cwd, env),
+            confined=self._granted is not None,
+        )
+
     async def open(self, context: TransportContext) -> None:
+        self.permit(context.policy)
         self._context = context
         self._secrets = context.secrets or KnownSecrets()
         self._secrets.follow(functools.cache(self._given))

@@ -39,7 +39,7 @@ from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import ApprovalMemory, OneCallApproval
 from mcp_client.approval.tickets import Ticket
 from mcp_client.protocol.canonical_json import canonical
-from mcp_client.session.connect import _transport
+from mcp_client.session.connect import transport_of
 from mcp_client.transports.memory import MemoryTransport
 from tests.desk import call_of
 from tests.server.http_apps import Handshake
@@ -365,7 +365,7 @@ async def test_a_yes_is_for_one_server(other: dict[str, Any], tmp_path: Path) ->
 
 
 def identity_of(server: Any) -> str:
-    identity = _transport(server).lasting_identity
+    identity = transport_of(server).lasting_identity
     assert identity is not None
     return identity
 

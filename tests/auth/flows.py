@@ -13,14 +13,17 @@ from mcp_client import AuthError
 from mcp_client.auth.redirect import read_redirect
 from mcp_client.auth.steps import (
     Consent,
+    DeviceLogin,
     Fetch,
     Fetched,
     Flow,
     InStore,
     Listen,
     Redirected,
+    ShowCode,
     TakeTurn,
     Unreachable,
+    Wait,
 )
 from mcp_client.auth.tokens import Key, Registration, Token
 
@@ -67,6 +70,9 @@ class World:
         self.turns: list[str] = []
         self.fetched: list[Fetch] = []
         self.consents: list[dict[str, str]] = []
+        self.shown: list[DeviceLogin] = []
+        self.waits: list[float] = []
+        self.time = 1_000.0
 
     @property
     def urls(self) -> list[str]:
@@ -101,7 +107,15 @@ class World:
                 return done.value.value
             case TakeTurn(issuer=issuer):
                 self.turns.append(issuer)
+            case ShowCode(login=login):
+                self.shown.append(login)
+            case Wait(seconds=seconds):
+                self.waits.append(seconds)
+                self.time += seconds
         return None
+
+    def now(self) -> float:
+        return self.time
 
     async def load(self, key: Key) -> Token | None:
         return self.tokens.get(key)

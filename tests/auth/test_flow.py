@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
+from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
 from mcp_client.auth.flow import (
     Login,
-    LoginOptions,
     LoginRequest,
     authorize,
     scopes_wanted,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from mcp_client import AuthError, ConfigError, OAuth
-from mcp_client.auth.flow import Login, LoginOptions, LoginRequest, authorize
+from mcp_client.auth.code_request import LoginOptions
+from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
-from mcp_client.auth.tokens import Key, Registration, Token
+from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.server.http_server import Reply, Request, serving
@@ -30,9 +32,10 @@ def logged_in(
     client: RegisteredClient | None = None,
     *,
     challenge: Challenge | None = None,
+    last: Source | None = None,
     **options: Any,
 ) -> Login:
-    request = LoginRequest(SERVER, "example", challenge, now=lambda: 1_000.0)
+    request = LoginRequest(SERVER, "example", challenge, last=last, now=lambda: 1_000.0)
     login = world.run(authorize(request, client or RegisteredClient(), LoginOptions(**options)))
     assert isinstance(login, Login)
     return login
@@ -94,6 +97,67 @@ def test_a_request_for_a_refresh_token_asks_for_consent() -> None:
     world = World()
     logged_in(world, challenge=Challenge("bearer", {"scope": "read"}))
     assert "prompt" not in world.consents[0]
+
+
+class Refusing(World):
+    """A server that supports ``offline_access`` and refuses it in the redirect."""
+
+    def __init__(self, *refused: str) -> None:
+        scopes = ["read", "offline_access"]
+        supported = metadata(scopes_supported=scopes, registration_endpoint=None)
+        super().__init__({METADATA: supported})
+        self.refused = set(refused or ("offline_access",))
+
+    def _redirected(self, step: Any) -> Any:
+        asked = self.consents[-1]["scope"].split()
+        error = {"error": "invalid_scope"} if self.refused & {*asked} else {}
+        self.redirect = {"code": "c0de", **error}
+        return super()._redirected(step)
+
+
+READ = Challenge("bearer", {"scope": "read"})
+
+
+def test_a_scope_that_we_added_is_left_out_where_it_is_refused_and_from_then_on() -> None:
+    world = Refusing()
+    client = RegisteredClient(client_id="by-hand")
+    login = logged_in(world, client, challenge=READ)
+    assert [one["scope"] for one in world.consents] == ["offline_access read", "read"]
+    assert world.consents[0]["state"] != world.consents[1]["state"]
+    assert "prompt" not in world.consents[1]
+    assert login.scopes == {"read"}
+    assert login.source.refused_scopes == {"offline_access"}
+    kept = Source.from_wire(login.source.to_wire())
+    for _ in range(2):  # remembered by the login that leaves it out, too
+        world = Refusing()
+        kept = logged_in(world, client, challenge=READ, last=kept).source
+        assert [one["scope"] for one in world.consents] == ["read"]
+    elsewhere = replace(kept, key=replace(kept.key, issuer="https://other.example"))
+    world = Refusing()
+    logged_in(world, client, challenge=READ, last=elsewhere)
+    assert world.consents[0]["scope"] == "offline_access read"
+
+
+@pytest.mark.parametrize(
+    ("challenge", "options"),
+    [
+        (Challenge("bearer", {"scope": "read offline_access"}), {}),
+        (READ, {"scopes": frozenset({"read", "offline_access"})}),
+        (READ, {"scopes": frozenset({"openid"})}),
+    ],
+)
+def test_a_scope_that_somebody_asked_for_is_not_left_out(challenge: Any, options: Any) -> None:
+    world = Refusing("offline_access", "openid")
+    with pytest.raises(AuthError, match="invalid_scope"):
+        logged_in(world, RegisteredClient(client_id="by-hand"), challenge=challenge, **options)
+    assert len(world.consents) == 1
+
+
+def test_a_login_that_is_refused_without_the_scope_as_well_is_not_tried_a_third_time() -> None:
+    world = Refusing("offline_access", "read")
+    with pytest.raises(AuthError, match="invalid_scope"):
+        logged_in(world, RegisteredClient(client_id="by-hand"), challenge=READ)
+    assert len(world.consents) == 2
 
 
 # ------------------------------------------------------------------- mix-up

@@ -162,7 +162,12 @@ def the_agent_with_tool_search_runs_with_the_real_client() -> None:
         kind = "function_call"
         return response(type=kind, call_id=id, name=name, arguments=json.dumps(arguments))
 
-    text = {"type": "output_text", "text": "Partly cloudy.", "annotations": [], "logprobs": None}
+    text: dict[str, Any] = {
+        "type": "output_text",
+        "text": "Partly cloudy.",
+        "annotations": [],
+        "logprobs": None,
+    }
     service = Service(
         call("1", "search_tools", {"query": "weather at a place"}),
         call("2", "call_tool", {"name": LOOK, "arguments": OSLO}),

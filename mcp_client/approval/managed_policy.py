@@ -1,0 +1,272 @@
+"""What an organisation allows on this machine, whatever its users, options and variables say.
+
+```toml
+# /etc/mcp-client/policy.toml
+sandbox = "required"            # what is started has to be confined
+[servers]                       # where it has "allow", nothing else is allowed; "deny" wins
+allow = ["/usr/bin/npx -y @acme/*", "https://*.acme.example/*"]
+deny = ["*mcp-remote*", "https://test.acme.example/*"]
+[[rules]]                       # as in a file of Rules, and only "deny" and "ask"
+outcome = "deny"
+tool = "delete_*"
+```
+
+``approval.start_patterns`` says what a pattern matches. An unknown key is an error, as is anything
+else that is wrong with the file, and then nothing is started or connected to: a policy that is not
+understood would not hold.
+
+The command line and ``Host.from_config`` keep the policy of the machine by themselves; a host's own
+program says ``Host(policy=ManagedPolicy.system())``, and decides for servers in its own process and
+for transports of its own. Each connection is judged when it is made, with the file that the
+command is then; a redirect, too. Rules are asked before those of the host: what they deny, nobody
+allows; about what they ask, no rule of the host says yes, but its hook or a remembered answer may.
+
+The file is root's own: with every folder that it is in, it belongs to root, nobody else may write
+it, and none of them is a link. Its place is fixed. On Windows that is the folder of all users' data
+as the system tells it; whose it is follows from how that folder is set up, and is not looked at. A
+policy binds those who use this program. It is no wall against one who runs programs of their own:
+they can start a server without it, or give a process another view of the file system.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import ConfigError, StartDenied
+from ..runtime.atomic_file import access_problem
+from ..runtime.folder import NO_FOLLOW, NO_WAIT, given_path
+from ..runtime.safe_text import near, safe_text
+from .decision import Answer, ApprovalHook, Deny, Policy
+from .request import ApprovalRequest
+from .rules import RULE_KEYS, Rule, Rules, rule_of
+from .rules_file import rule_entries
+from .start_patterns import LookUp, ServerPatterns, Unreadable
+
+__all__ = ["ManagedPolicy"]
+
+_MAX_BYTES = 256 * 1024
+_ROOT = 0
+_TOP = "/"
+"""The folder up to which all has to be root's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedPolicy:
+    """What may be started, connected to and called: see ``mcp_client.approval.managed_policy``."""
+
+    path: Path | None = None
+    """The file; None where there is none, and everything is allowed."""
+    allow: Sequence[str] | None = None
+    """Patterns of the servers that may be used; None for all."""
+    deny: Sequence[str] = ()
+    """Patterns of those that may not, whatever ``allow`` says."""
+    sandbox_required: bool = False
+    """Whether a server that is started has to be confined: ``StdioServer(sandbox=...)``."""
+    rules: Sequence[Rule] = ()
+    """Rules that deny or ask."""
+    _allow: ServerPatterns = field(init=False, repr=False, compare=False)
+    _deny: ServerPatterns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raises ``ConfigError``."""
+        for name in ("allow", "deny"):
+            patterns = getattr(self, name)
+            if isinstance(patterns, str) or not isinstance(patterns, Sequence | None):
+                raise ConfigError(f"{name}: give a list of patterns, ['npx *']")
+            if patterns is not None:
+                object.__setattr__(self, name, tuple(patterns))
+            try:
+                object.__setattr__(self, f"_{name}", ServerPatterns(patterns or ()))
+            except ConfigError as error:
+                raise ConfigError(f"{name}: {error.message}") from None
+        object.__setattr__(self, "rules", Rules(self.rules).rules)
+        for number, rule in enumerate(self.rules, 1):
+            if rule.outcome == "allow":
+                raise ConfigError(
+                    f"rule {number} allows, and a policy only takes away: give 'deny' or 'ask'"
+                )
+
+    @classmethod
+    def system(cls) -> ManagedPolicy:
+        """The policy of this machine; one that allows everything where it has none.
+
+        Raises ``ConfigError`` where there is one that cannot be used, or is not root's own.
+        """
+        path = _place()
+        try:
+            os.lstat(path)
+        except FileNotFoundError:
+            return cls()
+        except OSError as error:
+            _unusable(path, f"it cannot be looked at ({error.strerror})")
+        if sys.platform != "win32":
+            _check_owner(path)
+        return _read(path, links=False)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> ManagedPolicy:
+        """A policy at another place, which may be this user's own: to try one, or a program's own.
+
+        Raises ``ConfigError`` where it is missing, cannot be used, or others may write it.
+        """
+        return _read(given_path(path, f"ManagedPolicy.from_file({path!r})"), links=True)
+
+    # ------------------------------------------------------------------- servers
+
+    def check_command(self, words: Sequence[str], look_up: LookUp, *, confined: bool) -> None:
+        """Raises ``StartDenied`` where this command may not be started."""
+        try:
+            pattern = self._deny.denies_command(words, look_up)
+        except Unreadable as error:
+            self._refuse("started", f"it denies what cannot be read: {error}")
+        if pattern is not None:
+            self._refuse("started", f"it denies {pattern!r}", f"deny {pattern!r}")
+        if self.allow is not None and not self._allow.allows_command(words):
+            self._refuse("started", "its command is none of those that it allows", "allow")
+        if self.sandbox_required and not confined:
+            self._refuse(
+                "started", "it requires a sandbox: give sandbox=True, or --sandbox", "sandbox"
+            )
+
+    def check_url(self, url: str) -> None:
+        """Raises ``StartDenied`` where nothing may be sent to this URL."""
+        pattern = self._deny.denies_url(url)
+        if pattern is not None:
+            self._refuse("connected to", f"it denies {pattern!r}", f"deny {pattern!r}")
+        if self.allow is not None and not self._allow.allows_url(url):
+            self._refuse("connected to", "its URL is none of those that it allows", "allow")
+
+    def _refuse(self, done: str, why: str, rule: str = "") -> NoReturn:
+        reason = f"refused by {self._shown}: {safe_text(why, 300)}"
+        fields = {"reason": reason, "source": "policy", "rule": rule}
+        raise StartDenied(f"the server was not {done}: {reason}", **fields)
+
+    @property
+    def _shown(self) -> str:
+        return "the policy" if self.path is None else f"the policy {safe_text(self.path, 300)}"
+
+    # --------------------------------------------------------------------- rules
+
+    def over(self, hook: ApprovalHook | Policy | None) -> ApprovalHook | Policy | None:
+        """``hook``, and the rules before it."""
+        return _Over(Rules(self.rules), hook, self._shown) if self.rules else hook
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """Rules that only take away, over a host's hook or policy."""
+
+    rules: Rules
+    hook: ApprovalHook | Policy | None
+    shown: str
+
+    @property
+    def ask(self) -> ApprovalHook | None:
+        return self.hook.ask if isinstance(self.hook, Policy) else self.hook
+
+    def decide(self, request: ApprovalRequest, /) -> Answer | None:
+        taken = self.rules.explain(request).rule is not None
+        answer = self.rules.decide(request)
+        if isinstance(answer, Deny):
+            return replace(answer, rule=f"{self.shown}: {answer.rule}")
+        answer = self.hook.decide(request) if isinstance(self.hook, Policy) else None
+        return None if taken and not isinstance(answer, Deny) else answer
+
+
+# ------------------------------------------------------------------------- the file
+
+
+def _place() -> str:
+    if sys.platform == "win32":
+        import winreg  # the variable %ProgramData% is the user's to set; this key is not
+
+        key = r"SOFTWARE\Microsoft\Windows\CurrentVersion\Explorer\Shell Folders"
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as folders:
+            return os.path.join(
+                winreg.QueryValueEx(folders, "Common AppData")[0], "mcp-client", "policy.toml"
+            )
+    base = "/Library/Application Support" if sys.platform == "darwin" else "/etc"
+    return f"{base}/mcp-client/policy.toml"
+
+
+def _check_owner(path: str) -> None:
+    """Raises ``ConfigError`` where anybody but root could change or replace the file."""
+    each = path
+    while True:
+        try:
+            found = os.lstat(each)
+        except OSError as error:
+            _unusable(path, f"{each} cannot be looked at ({error.strerror})")
+        if stat.S_ISLNK(found.st_mode):
+            _unusable(path, f"{each} is a symbolic link, and links are not followed")
+        if found.st_uid != _ROOT:
+            _unusable(path, f"{each} does not belong to root")
+        if found.st_mode & 0o022:
+            _unusable(path, f"others than root may write {each} (chmod go-w)")
+        if each == _TOP:
+            return
+        each = os.path.dirname(each)
+
+
+def _read(path: str | os.PathLike[str], *, links: bool) -> ManagedPolicy:
+    try:
+        file = os.open(path, os.O_RDONLY | NO_WAIT | (0 if links else NO_FOLLOW))
+        with open(file, "rb") as stream:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                _unusable(path, "it is not a regular file")
+            problem = access_problem(found, private=False)
+            if problem is not None:
+                _unusable(path, problem)
+            data = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        _unusable(path, f"it cannot be read ({error.strerror})")
+    if len(data) > _MAX_BYTES:
+        _unusable(path, f"it has more than {_MAX_BYTES:,} bytes")
+    try:
+        return _parsed(Path(path), tomllib.loads(data.decode()))
+    except UnicodeDecodeError:
+        _unusable(path, "it is not UTF-8 text")
+    except ConfigError as error:
+        _unusable(path, error.message)
+    except (ValueError, RecursionError) as error:
+        _unusable(path, f"it is not TOML: {safe_text(error, 200)}")
+
+
+def _unusable(path: str | os.PathLike[str], why: str) -> NoReturn:
+    raise ConfigError(
+        f"the policy {safe_text(path, 300)} cannot be used: {why}; nothing is started or connected "
+        "to until that is mended"
+    )
+
+
+def _parsed(path: Path, whole: dict[str, Any]) -> ManagedPolicy:
+    _check_keys(whole, ("servers", "sandbox", "rules"), "")
+    servers, rules = whole.get("servers", {}), whole.get("rules", [])
+    if type(servers) is not dict:
+        raise ConfigError("servers is not a table: write [servers]")
+    _check_keys(servers, ("allow", "deny"), "servers.")
+    if type(rules) is not list:
+        raise ConfigError("rules is not a list of tables: write [[rules]]")
+    if whole.get("sandbox", "required") != "required":
+        raise ConfigError('sandbox: write "required", or leave it out')
+    return ManagedPolicy(
+        path,
+        servers.get("allow"),
+        servers.get("deny", ()),
+        "sandbox" in whole,
+        tuple(rule_of(*each) for each in rule_entries("", rules, RULE_KEYS)),
+    )
+
+
+def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"unknown key {where}{safe_text(key, 40)}{near(key, known)}")

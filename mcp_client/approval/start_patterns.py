@@ -1,0 +1,289 @@
+"""Patterns of servers, by the words of their commands and by their URLs, as a policy names them.
+
+A pattern with ``://`` is about URLs: scheme, host and path are globs of their own, so that
+``https://*.example.com/*`` matches no path of another host. Without a path, any is meant; queries
+are not looked at, and a port only where it is not the scheme's own. Any other pattern is a glob
+over the words of a command as one text: ``npx *``; ``*`` alone is about every server.
+
+**Allowing** takes a server as it is written, upper and lower case included, a word with white space
+in quotes. **Denying** sees more, because who wants to run what is denied may write it otherwise:
+
+- The pattern may begin to match at any word: ``env -i nice npx evil``, ``sh -c npx``.
+- A first word stands for its file name, for the file it is found as, and for all that links make of
+  that, without ``.exe`` and the like.
+- What stands within a word is a command, too: of a shell's ``-c``, of ``env -S``, in quotes, in
+  parentheses, after ``;``. A URL is one in any place.
+- Upper and lower case are one. ``npx *`` is also ``npx`` alone.
+
+What a shell is given to run is refused where it cannot be told which commands that are: quotes that
+do not match, a variable or a wildcard where a command stands, more than five shells in each other.
+So is a command that is too long to be looked through. Not seen: what a script or another program
+runs by itself, and a copy of a program under another name. To hold against those, list what is
+allowed, and confine it.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from ..errors import ConfigError
+from .constraints import glob
+
+__all__ = ["LookUp", "ServerPatterns", "Unreadable"]
+
+LookUp = Callable[[str], "str | None"]
+"""The file that a command is; None where it is not found."""
+Match = Callable[[str], object]
+
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]*:[0-9a-f:.]*")
+_MAX_CHARS, _MAX_WORDS = 50_000, 500
+"""Of a command, with the commands within it: the time to look grows with the product."""
+_MAX_LINKS = 40
+_MAX_NESTED = 5
+_ENDINGS = (".exe", ".cmd", ".bat", ".com", ".ps1")
+_SHELLS = frozenset("sh ash bash csh dash fish ksh mksh rbash tcsh yash zsh env busybox".split())  # noqa: SIM905
+_CODE = re.compile(r"(?:-[A-Za-z]*[cS]|--(?:split-string|command)=?)(.*)", re.DOTALL)
+"""The option after which a word is read by a shell, or by ``env``; or that is in the same word."""
+_PARTS = re.compile(r"(?:[\s;|&()<>`\"'=]|\\_)+")
+_GLUED = re.compile(r"-[A-Za-z]*?[cS](?=.)")
+_PREFIX = re.compile(
+    r"[A-Za-z_]\w*\+?=.*|-.*|[0-9.]+[smhd]?|!|builtin|command|doas|do|elif|else|env|eval|exec|if"
+    r"|nice|nohup|setsid|stdbuf|sudo|then|time|timeout|until|while|xargs|\{",
+    re.DOTALL,
+)
+"""What may stand before a command of a shell."""
+_EXPANDED = re.compile(r"[$*?]|[\[{].")
+
+
+class Unreadable(Exception):
+    """It cannot be told what a command runs: ``args[0]`` says why."""
+
+
+class _Url(NamedTuple):
+    scheme: Match
+    place: Match
+    path: Match
+
+    @classmethod
+    def of(cls, pattern: str) -> _Url:
+        scheme, _, rest = pattern.lower().partition("://")
+        place = rest.partition("/")[0]
+        path = pattern.partition("://")[2][len(place) :] or "*"
+        if not scheme or not place:
+            raise ConfigError(f"{pattern!r} is not a pattern of URLs: write https://HOST/PATH")
+        return cls(glob(scheme), glob(place), glob(path))
+
+    def matches(self, scheme: str, place: str, path: str) -> bool:
+        return bool(self.scheme(scheme) and self.place(place) and self.path(path))
+
+
+class ServerPatterns:
+    """Raises ``ConfigError`` for what is no pattern."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        patterns = tuple(patterns)
+        for each in patterns:
+            if not isinstance(each, str) or not each.strip():
+                raise ConfigError(
+                    f"{each!r} is not a pattern: write the words of a command, 'npx *'"
+                )
+        self._urls = [(each, _Url.of(each)) for each in patterns if "://" in each]
+        others = [each for each in patterns if "://" not in each]
+        self._exact = [(each, glob(each)) for each in others]
+        self._any_case = [(each, glob(each.lower())) for each in others]
+
+    def allows_command(self, words: Sequence[str]) -> bool:
+        text = " ".join(map(_quoted, words))
+        return any(match(text) for _, match in self._exact)
+
+    def allows_url(self, url: str) -> bool:
+        if any(pattern == "*" for pattern, _ in self._exact):
+            return True
+        try:
+            parts, places = urlsplit(url), _places(url)
+        except ValueError:
+            return False
+        if "\\" in url or not _HOST.fullmatch(parts.hostname or ""):
+            return False  # which another reader may take for another host
+        return any(
+            all(pattern.matches(parts.scheme, places[0], path) for path in _paths(parts.path))
+            for _, pattern in self._urls
+        )
+
+    def denies_url(self, url: str) -> str | None:
+        """The pattern that does."""
+        found = next((text for text, match in self._any_case if match(url.lower())), None)
+        return found or self._denies_place(url)
+
+    def _denies_place(self, url: str) -> str | None:
+        if not self._urls:
+            return None
+        try:
+            parts, places = urlsplit(url), _places(url)
+        except ValueError:
+            return None
+        for text, pattern in self._urls:
+            for place in places:
+                if any(pattern.matches(parts.scheme, place, one) for one in _paths(parts.path)):
+                    return text
+        return None
+
+    def denies_command(self, words: Sequence[str], look_up: LookUp) -> str | None:
+        """The pattern that does. Raises ``Unreadable``."""
+        if not self._any_case and not self._urls:
+            return None
+        names = _Names(look_up)
+        for command in _Reader(names).commands(words):
+            for at, first in enumerate(command):
+                if "://" in first and (found := self._denies_place(first)) is not None:
+                    return found
+                rest = command[at + 1 :]
+                tails = {" ".join(rest), " ".join(map(_quoted, rest))}
+                texts = {f"{name} {tail}".lower() for name in names.of(first) for tail in tails}
+                texts |= {text.rstrip() for text in texts}
+                for text, match in self._any_case:
+                    if any(map(match, texts)):
+                        return text
+        return None
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word) if not word or re.search(r"[\s\"']", word) else word
+
+
+def _places(url: str) -> tuple[str, ...]:
+    """Host and port as a pattern has them, then in other spellings."""
+    parts = urlsplit(url)
+    host, port = (parts.hostname or "").lower(), parts.port
+    hosts = [host, host.rstrip(".")]
+    try:
+        hosts.append(host.encode("idna").decode())
+    except UnicodeError:
+        pass
+    shown = [f"[{each}]" if ":" in each else each for each in hosts]
+    own = port is None or port == _PORTS.get(parts.scheme)
+    return tuple(dict.fromkeys([*(shown if own else [f"{each}:{port}" for each in shown]), *shown]))
+
+
+def _paths(path: str) -> set[str]:
+    """A path as it is written, and as a server reads it."""
+    path = path or "/"
+    plain = posixpath.normpath(unquote(path)).replace("//", "/")
+    return {path, f"{plain}/" if path.endswith("/") and plain != "/" else plain}
+
+
+# ------------------------------------------------------------ the commands in a command
+
+
+class _Names:
+    """What a word may be called as a command."""
+
+    def __init__(self, look_up: LookUp) -> None:
+        self._look_up = look_up
+        self._known: dict[str, set[str]] = {}
+
+    def of(self, word: str) -> set[str]:
+        """In lower case."""
+        if word not in self._known:
+            found: set[str] = set()
+            for path in _links(word, self._look_up(os.path.expanduser(word))):
+                for each in (path.lower(), ntpath.basename(path).lower()):
+                    found |= (
+                        {each, each.removesuffix(os.path.splitext(each)[1])}
+                        if each.endswith(_ENDINGS)
+                        else {each}
+                    )
+            self._known[word] = found
+        return self._known[word]
+
+
+def _links(word: str, file: str | None) -> Iterator[str]:
+    """``word``, the ``file`` that it is, and whatever that leads to."""
+    yield word
+    for _ in range(_MAX_LINKS):
+        if file is None:
+            return
+        yield file
+        folder, name = os.path.split(file)
+        folder = os.path.realpath(folder)
+        yield os.path.join(folder, name)
+        try:
+            file = os.path.normpath(os.path.join(folder, os.readlink(file)))
+        except OSError:
+            return
+
+
+class _Reader:
+    """Finds the commands in one command."""
+
+    def __init__(self, names: _Names) -> None:
+        self._names = names
+        self._words = self._chars = 0
+
+    def commands(self, words: Sequence[str], depth: int = 0) -> Iterator[Sequence[str]]:
+        """``words``, and what stands within them. Raises ``Unreadable``."""
+        if depth > _MAX_NESTED:
+            raise Unreadable("it has shells in shells, too deep to be looked through")
+        yield self._counted(words)
+        is_shell = is_code = False
+        for word in words:
+            option = _CODE.fullmatch(word) if is_shell else None
+            code = word if is_code and word[:1] not in "-+" else option[1] if option else ""
+            for command in _shell_commands(code):
+                yield from self.commands(command, depth + 1)
+            is_code = is_code or option is not None
+            is_shell = is_shell or not _SHELLS.isdisjoint(self._names.of(word))
+            for parts in _parts(word):
+                yield self._counted(parts)
+
+    def _counted(self, words: Sequence[str]) -> Sequence[str]:
+        self._words += len(words)
+        self._chars += sum(map(len, words))
+        if self._words > _MAX_WORDS or self._chars > _MAX_CHARS:
+            raise Unreadable("it is too long to be looked through")
+        return words
+
+
+def _parts(word: str) -> Iterator[list[str]]:
+    """What else may read a word as several, and as which."""
+    glued = _GLUED.match(word)
+    for text in {word, word[glued.end() :] if glued else word}:
+        parts = [part for part in _PARTS.split(text) if part]
+        if parts and parts != [word]:
+            yield parts
+    if "\\" in word or '"' in word or "'" in word:
+        try:
+            yield shlex.split(word)
+        except ValueError:  # then it is no line for a shell
+            return
+
+
+def _shell_commands(code: str) -> list[list[str]]:
+    """The simple commands of a shell's ``code``. Raises ``Unreadable``."""
+    text = code.replace("\\\n", "").replace("\n", ";").replace("`", "$(")
+    reader = shlex.shlex(text, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    reader.commenters = ""
+    commands: list[list[str]] = [[]]
+    try:
+        for token in reader:
+            if not token.strip("();<>|&"):
+                if not {"<", ">"} & set(token):
+                    commands.append([])
+            else:
+                commands[-1].append(token)
+    except ValueError:
+        raise Unreadable("a shell is given words whose quotation marks do not match") from None
+    for command in commands:
+        first = next((word for word in command if not _PREFIX.fullmatch(word)), "[")
+        if first not in ("[", "[[") and _EXPANDED.search(first):
+            raise Unreadable("a shell is given a variable or a wildcard in the place of a command")
+    return [command for command in commands if command]

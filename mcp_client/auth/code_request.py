@@ -1,0 +1,208 @@
+"""The request for an authorization code: its URL, and the redirect that answers it.
+
+See ``flow.py`` for what is checked. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from ..errors import AuthError, ConfigError
+from ..runtime.masking import mask, secrets_sent
+from ..runtime.safe_text import safe_text
+from ..transports.http_client import shown
+from .discovery import DiscoveredServer
+from .registration import ClientIdentity, scope_field
+from .signing import Prover, base64_sha256
+from .steps import Fetch, Fetched, Flow, Unreachable
+from .token_endpoint import ClientAuthentication, post_form, refusal
+
+__all__ = ["AuthorizationRequest", "LoginOptions", "is_forgotten"]
+
+_OWN = frozenset(
+    {
+        "client_id",
+        "code_challenge",
+        "code_challenge_method",
+        "dpop_jkt",
+        "redirect_uri",
+        "request",
+        "request_uri",
+        "resource",
+        "response_type",
+        "scope",
+        "state",
+    }
+)
+"""Parameters that decide what is granted to whom: neither host nor server may add them."""
+_NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
+_WHAT_PUSHED = "the pushed authorization request endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginOptions:
+    """What the host may choose about logins. See ``OAuth`` for each."""
+
+    scopes: frozenset[str] | None = None
+    """None for those the server names."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Further parameters of the authorization request."""
+    send_resource: bool = True
+    require_iss: bool = False
+    allow_missing_pkce: bool = False
+    http_hosts: frozenset[str] = frozenset()
+    device: bool | Literal["auto"] = False
+    """Whether a person logs in on another device; "auto": if the server offers that."""
+
+    def __post_init__(self) -> None:
+        taken = sorted(_OWN & self.params.keys())
+        if taken:
+            raise ConfigError(
+                f"OAuth(authorize_params=...): {', '.join(taken)} cannot be set here; give scopes "
+                "as scopes=[...]"
+            )
+        if not all(isinstance(each, str) for pair in self.params.items() for each in pair):
+            raise ConfigError("OAuth(authorize_params=...): give names and values as strings")
+
+    def resource_field(self, resource: str) -> dict[str, str]:
+        return {"resource": resource} if self.send_resource else {}
+
+
+def _new_secret() -> str:
+    return secrets.token_urlsafe(48)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """A request for a code, and what its answer has to match."""
+
+    discovered: DiscoveredServer
+    identity: ClientIdentity
+    scopes: frozenset[str]
+    options: LoginOptions
+    prover: Prover | None = field(default=None, repr=False)
+    added: frozenset[str] = frozenset()
+    """Those of the scopes that nobody asked for."""
+    refused: frozenset[str] = frozenset()
+    """Scopes that were added before and that the server refused."""
+    device: bool = False
+    """Whether a code is asked for that is typed on another device."""
+    state: str = field(default_factory=_new_secret, init=False, repr=False)
+    verifier: str = field(default_factory=_new_secret, init=False, repr=False)
+
+    def again(self, identity: ClientIdentity) -> AuthorizationRequest:
+        """This request made by ``identity``, with a state and a verifier of its own."""
+        return replace(self, identity=identity)
+
+    def without_added(self) -> AuthorizationRequest:
+        """This request without the scopes that nobody asked for, for a server that refuses them."""
+        scopes = self.scopes - self.added
+        return replace(self, scopes=scopes, added=frozenset(), refused=self.added)
+
+    @property
+    def authentication(self) -> ClientAuthentication:
+        """How the client authenticates at the token endpoint. Raises ``AuthError``."""
+        methods = self.discovered.server.auth_methods
+        return ClientAuthentication.of(self.identity.registration, methods)
+
+    def url(self) -> Flow[str]:
+        """The URL for the browser; the request itself is sent ahead if the server requires that.
+
+        Raises ``AuthError`` if the server does not accept it, or its endpoint sets parameters that
+        are ours.
+        """
+        server, params = self.discovered.server, self._params()
+        if not server.requires_pushed:
+            return self._with_query(params)
+        if server.pushed_endpoint is None:
+            raise AuthError(
+                f"the authorization server {shown(server.issuer)} requires pushed authorization "
+                f"requests and {server.why_missing('pushed_authorization_request_endpoint')}"
+            )
+        endpoint = server.pushed_endpoint
+        response, sent = yield from post_form(
+            endpoint, params, self.authentication, dpop=self.prover, what=_WHAT_PUSHED
+        )
+        payload = response.json or {}
+        request_uri = payload.get("request_uri")
+        if response.status not in (200, 201) or not isinstance(request_uri, str):
+            place = f"{_WHAT_PUSHED} {shown(endpoint)}"
+            raise refusal(place, response, sent, needed="request_uri")
+        client_id = self.identity.registration.client_id
+        return self._with_query({"client_id": client_id, "request_uri": request_uri})
+
+    def _params(self) -> dict[str, str]:
+        params = {
+            "response_type": "code",
+            "client_id": self.identity.registration.client_id,
+            "redirect_uri": self.identity.redirect_uri,
+            "state": self.state,
+            "code_challenge": base64_sha256(self.verifier),
+            "code_challenge_method": "S256",
+            **self.options.resource_field(self.discovered.resource),
+            **scope_field(self.scopes),
+        }
+        if "offline_access" in self.scopes:
+            # OpenID Connect Core section 11: without it servers ignore the scope.
+            params["prompt"] = "consent"
+        if self.prover is not None:
+            params["dpop_jkt"] = self.prover.thumbprint
+        return {**params, **self.options.params}
+
+    def _with_query(self, params: Mapping[str, str]) -> str:
+        server = self.discovered.server
+        endpoint = server.authorization_endpoint or ""
+        query = urlsplit(endpoint).query
+        present = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+        if taken := sorted(present & (_OWN | params.keys())):
+            raise AuthError(
+                f"the authorization_endpoint of {shown(server.issuer)} sets parameters that only "
+                f"the client may set: {safe_text(', '.join(taken), 100)}"
+            )
+        return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
+
+    def code(self, params: Mapping[str, str]) -> str:
+        """The code in a redirect that answers this request. Raises ``AuthError``."""
+        server = self.discovered.server
+        name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
+        sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
+        if iss is None and (server.promises_iss or self.options.require_iss):
+            # Shown, the error of another server would be its message to the person.
+            what = "used" if error is None else "used, and the error in it is not shown"
+            raise AuthError(f"the redirect has no iss, so it may not come from {name}: not {what}")
+        if iss is not None and iss not in (server.issuer, server.named):
+            other = safe_text(mask(shown(iss), sent), 100)
+            raise AuthError(f"the redirect comes from {other!r}, not from {name}: not used")
+        if error is None:
+            return params["code"]
+        error = mask(error, sent)[:80]
+        description = mask(params.get("error_description", ""), sent)
+        text = f": {safe_text(description, 300)}" if description else ""
+        if error == "invalid_target":
+            text += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
+        raise AuthError(
+            f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error
+        )
+
+
+def is_forgotten(request: AuthorizationRequest) -> Flow[bool]:
+    """Whether the authorization server answers a stored client with an error page.
+
+    That page is all that a person would see: a server must not redirect to the URI of a client
+    that it does not know (RFC 6749 section 4.1.2.1). What is asked cannot lead to a grant: state
+    and PKCE challenge are thrown away, and ``prompt=none`` tells OpenID servers to show no page.
+    """
+    server = request.discovered.server
+    if server.registration_endpoint is None or server.requires_pushed:
+        return False  # it could not be replaced, or the pushed request will tell
+    params = {**request.again(request.identity)._params(), "prompt": "none"}
+    response: Fetched | Unreachable = yield Fetch(
+        "GET", request._with_query(params), "the login page", {"accept": "text/html"}, follow=False
+    )
+    if isinstance(response, Unreachable):
+        return False
+    return 400 <= response.status < 500 and response.status not in _NOT_ABOUT_THE_CLIENT

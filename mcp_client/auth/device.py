@@ -1,0 +1,147 @@
+"""The device flow: a person logs in with a browser on another device, and types a code there.
+
+RFC 8628, for programs where no browser can be opened: over SSH, in a container, on a server. The
+code and the address are shown; meanwhile the token endpoint is asked for the token, never more
+often than it says.
+
+*What a person is shown* comes from a server that may be hostile: the address is https, or http to
+this machine, and neither it nor the code has a character that draws on a terminal. The person
+should see where they log in, so that an address with the code in it is not shown alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import AuthError
+from ..transports.http_client import origin_of, shown
+from .discovery import ServerMetadata
+from .registration import DEVICE_CODE, scope_field
+from .safe_fetch import refused_url
+from .signing import Prover
+from .steps import DeviceLogin, Flow, ShowCode, Wait
+from .token_endpoint import ClientAuthentication, post_form, refusal, token_request
+from .tokens import SENDABLE
+
+__all__ = ["DeviceRequest", "device_token"]
+
+_WHAT = "the device authorization endpoint"
+_INTERVAL_SECONDS = 5.0
+_SLOWER_SECONDS = 5.0
+"""What ``slow_down`` adds (RFC 8628 section 3.5)."""
+_LONGEST_INTERVAL_SECONDS = 60.0
+_EXPIRES_SECONDS = 600.0
+"""Where the server does not say, as it must."""
+_LONGEST_SECONDS = 3_600.0
+_TYPED = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,62}[\x21-\x7e])?")
+_MAX_FAILURES = 5
+"""Times in a row that the token endpoint may fail to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """What a code is asked for, and by whom."""
+
+    issuer: ServerMetadata
+    authentication: ClientAuthentication
+    resource: Mapping[str, str]
+    """The parameter ``resource``, or nothing."""
+    scopes: frozenset[str]
+    prover: Prover | None
+    server: str
+    """The name the host gave the MCP server."""
+    now: Callable[[], float]
+    http_hosts: Collection[str] = ()
+
+
+def device_token(request: DeviceRequest) -> Flow[tuple[dict[str, Any], ClientAuthentication]]:
+    """Have a person log in elsewhere. Returns the response with the token, and how the client
+    authenticated. Raises ``AuthError``."""
+    endpoint, authentication = request.issuer.device_endpoint or "", request.authentication
+    place, form = f"{_WHAT} {shown(endpoint)}", {**request.resource, **scope_field(request.scopes)}
+    while True:
+        response, sent = yield from post_form(
+            endpoint, form, authentication, dpop=request.prover, what=_WHAT
+        )
+        payload, other = response.json or {}, authentication.other_method
+        if response.status == 200 and "device_code" in payload:
+            break
+        if other is None or payload.get("error") != "invalid_client":
+            raise refusal(place, response, sent, needed="device_code")
+        authentication = replace(authentication, method=other, other_method=None)
+    login, device_code = _read(payload, place, request)
+    yield ShowCode(login)
+    code = {"grant_type": DEVICE_CODE, "device_code": device_code, **request.resource}
+    interval = _seconds(payload.get("interval"), _INTERVAL_SECONDS)
+    token = yield from _polled(
+        request, login, code, replace(authentication, other_method=None), interval
+    )
+    return token, authentication
+
+
+def _polled(
+    request: DeviceRequest,
+    login: DeviceLogin,
+    form: Mapping[str, str],
+    authentication: ClientAuthentication,
+    interval: float,
+) -> Flow[dict[str, Any]]:
+    endpoint, where, failures = request.issuer.token_endpoint, shown(login.url), 0
+    while (now := request.now()) < login.expires_at:
+        interval = min(max(interval, 1.0), _LONGEST_INTERVAL_SECONDS)
+        yield Wait(login, min(interval, login.expires_at - now))
+        try:
+            return (yield from token_request(endpoint, form, authentication, dpop=request.prover))
+        except AuthError as error:
+            code = error.oauth_error
+            if code == "access_denied":
+                text = f"the login at {where} was refused there"
+                raise AuthError(text, oauth_error=code) from None
+            if code == "expired_token":
+                break
+            if code == "slow_down":
+                interval += _SLOWER_SECONDS
+            elif code != "authorization_pending":
+                failures += 1
+                if not error.retryable or failures > _MAX_FAILURES:
+                    raise
+                interval *= 2
+    raise AuthError(
+        f"the login at {where} was not finished before its code expired",
+        oauth_error="expired_token",
+        retryable=True,
+    )
+
+
+def _read(
+    payload: Mapping[str, Any], place: str, request: DeviceRequest
+) -> tuple[DeviceLogin, str]:
+    """What is shown, and the device code. Raises ``AuthError`` for what must not be shown."""
+    device_code, code = payload["device_code"], payload.get("user_code")
+    # Servers that are older than the RFC say verification_url.
+    url = payload.get("verification_uri", payload.get("verification_url"))
+    if not isinstance(device_code, str) or not SENDABLE.fullmatch(device_code):
+        raise AuthError(f"{place} gave a device_code that cannot be sent")
+    if not isinstance(code, str) or not _TYPED.fullmatch(code):
+        raise AuthError(f"{place} gave a user_code that nobody can type: {ascii(code)[:80]}")
+    reason = refused_url(url, request.http_hosts)
+    if reason is not None:
+        raise AuthError(f"{place} gave a verification_uri that is not shown: {reason}")
+    complete: Any = payload.get("verification_uri_complete")
+    if refused_url(complete, request.http_hosts) or origin_of(complete) != origin_of(url):
+        complete = None
+    seconds = _seconds(payload.get("expires_in"), _EXPIRES_SECONDS)
+    expires_at = request.now() + min(seconds, _LONGEST_SECONDS)
+    return DeviceLogin(request.server, url, code, complete, expires_at), device_code
+
+
+def _seconds(value: Any, default: float) -> float:
+    if type(value) is str:
+        try:
+            value = float(value)
+        except ValueError:
+            return default
+    return float(value) if type(value) in (int, float) and value > 0 else default

@@ -1,0 +1,234 @@
+"""``bind=``: arguments that the host sets, and that a model neither sees nor chooses.
+
+```python
+connect(server, bind={"create_*": {"tenant": "acme", "user": lambda context: context.user}})
+```
+
+The keys are globs over the server's own names of its tools; where several match a tool, all of them
+hold, and the last one for an argument that two of them set. The values are by names of arguments: a
+JSON value, or a function of the ``context=`` of the call (None without one), sync or async, which
+gives one. A function is called once a call, before anybody is asked, and has ``Timeouts.approval``.
+
+What is set is out of ``Tool.input_schema`` (``Tool.bound`` names it) and put into the call before
+it is frozen: rules, approver and audit see the call as it is sent. Nobody else sets it:
+
+- A call that gives one of these arguments raises ``InvalidArguments``, and nothing is sent, even
+  where the tool does not declare it.
+- An approver's edit that leaves one out gets it back, and the approver is asked about that; one
+  that changes it is refused.
+- An argument that the tool's schema does not declare is not put in. That, and a glob that matches
+  no tool, are findings of the list, of the kind ``bind``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from anyio.lowlevel import checkpoint
+
+from ..approval.constraints import Constraints, glob
+from ..catalog.bound_schema import declared
+from ..catalog.finding import Finding
+from ..errors import ConfigError, InvalidArguments, McpError
+from ..protocol.canonical_json import NotJson, canonical_of, plain
+from ..protocol.json_pointer import pointer
+from ..runtime.callbacks import invoke_hook
+from ..runtime.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from ..approval.gate import Gate
+    from ..approval.tool_call import ToolCall
+    from ..catalog.tool import Tool
+    from .call_state import CallState
+
+__all__ = ["Bind", "Binding"]
+
+Bind: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""By globs over names of tools, the arguments that the host sets: JSON values, or functions of a
+call's context."""
+
+_log = logging.getLogger("mcp_client")
+_SLICE_TOOLS = 25
+_MAX_SHOWN = 5
+_EXAMPLE = 'bind={"create_*": {"tenant": "acme"}}'
+
+
+class Binding:
+    """What one session was given as ``bind``."""
+
+    def __init__(self, bind: Any) -> None:
+        """Raises ``ConfigError``, which has no value of an argument."""
+        self._globs = [
+            (_name(pattern, "a glob over names of tools"), glob(pattern), _values(pattern, given))
+            for pattern, given in _mapping(bind, "bind").items()
+        ]
+
+    def _of(self, tool: str) -> dict[str, Any]:
+        """What it sets of the arguments of ``tool``, declared or not."""
+        found: dict[str, Any] = {}
+        for _, matches, values in self._globs:
+            if matches(tool):
+                found |= values
+        return found
+
+    # -------------------------------------------------------------------- a list
+
+    async def on(self, tools: list[Tool]) -> tuple[list[Tool], list[Finding]]:
+        """``tools`` as they are listed, and what matches none of them."""
+        listed: list[Tool] = []
+        for number, tool in enumerate(tools):
+            if number % _SLICE_TOOLS == _SLICE_TOOLS - 1:
+                await checkpoint()  # so that a long list does not stop the event loop
+            names = self._of(tool.name)
+            bound = declared(tool._definition["inputSchema"], names) if names else ()
+            listed.append(replace(tool, bound=bound) if bound else tool)
+        findings = list(self._findings(listed))
+        for finding in findings:
+            _log.warning("%s", finding)
+        return listed, findings
+
+    def _findings(self, listed: list[Tool]) -> Iterator[Finding]:
+        for pattern, matches, values in self._globs:
+            tools = [tool for tool in listed if matches(tool.name)]
+            shown = safe_text(pattern, 80)
+            if not tools:
+                yield Finding("bind", f"bind: {shown!r} matches no tool: it sets nothing", shown)
+            for name in values if tools else ():
+                lacking = [safe_text(tool.name, 64) for tool in tools if name not in tool.bound]
+                if lacking:
+                    text = (
+                        f"bind: {shown!r} sets {safe_text(name, 80)!r}, which is no argument of "
+                        f"{_some(lacking)}: it is not set there"
+                    )
+                    yield Finding("bind", text, f"{shown} {safe_text(name, 80)}")
+
+    # -------------------------------------------------------------------- a call
+
+    async def complete(
+        self, call: CallState, tool: Tool, given: dict[str, Any], gate: Gate
+    ) -> tuple[dict[str, Any], str]:
+        """The arguments of ``call`` with what the host sets, and their canonical text. ``gate``
+        ends what waits for a function.
+
+        Raises ``InvalidArguments`` where the caller has ``given`` some of that, and where a
+        function has no value.
+        """
+        its = self._of(tool.name)
+        for name in given:
+            if name in its:
+                raise InvalidArguments(
+                    f"the argument {safe_text(name, 80)!r} is set by the host: make the call "
+                    "without it",
+                    path=pointer([name]),
+                )
+        bound = call.bound = {} if call.bound is None else call.bound
+        for name in tool.bound:
+            if name not in bound:
+                value = its[name]
+                is_function = isinstance(value, _Function)
+                bound[name] = await _value_of(name, value, call, gate) if is_function else value
+        arguments = given | {name: bound[name] for name in tool.bound}
+        return arguments, canonical_of(arguments)
+
+    def kept(self, call: CallState, edited: ToolCall) -> ToolCall:
+        """An approver's call, with what the edit has left out of what the host sets, and a finding
+        of that. Raises ``InvalidArguments`` where it changes some of that."""
+        tool, bound = edited.tool, call.bound or {}
+        arguments = json.loads(edited.arguments_json)
+        for name in self._of(tool.name):
+            if name in arguments and not (
+                name in tool.bound
+                and Constraints({"": {"equals": bound[name]}}).hold(arguments[name])
+            ):
+                raise InvalidArguments(
+                    f"the approver's edit sets the argument {safe_text(name, 80)!r}, which only "
+                    "the host sets: edit the others",
+                    path=pointer([name]),
+                )
+        lost = [name for name in tool.bound if name not in arguments]
+        findings = edited.findings
+        if lost:
+            shown = _some([safe_text(name, 80) for name in lost])
+            text = f"the edit left out what the host sets, and it was put back: {shown}"
+            findings = (*findings, Finding("bind", text, shown))
+        arguments |= {name: bound[name] for name in tool.bound}
+        return replace(edited, arguments_json=canonical_of(arguments), findings=findings)
+
+
+class _Function:
+    """Tells a function from a JSON value."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[Any], Any]) -> None:
+        self.call = call
+
+
+async def _value_of(name: str, function: _Function, call: CallState, gate: Gate) -> Any:
+    value: Any = None
+    try:
+        with gate._question(call.timeouts.approval):
+            value = await invoke_hook(function.call, call.context)
+        found = plain(value)
+        canonical_of(found)
+    except NotJson:
+        what = f"a {_type_of(value)} that is not JSON"
+    except Exception as error:
+        why = f"it raised {_type_of(error)}"  # the text of that may be secret
+        if not isinstance(error, McpError):
+            why = gate._failure_reason(error)
+        raise _no_value(name, f"no value ({why})") from error
+    else:
+        return found
+    raise _no_value(name, what)
+
+
+def _no_value(name: str, what: str) -> InvalidArguments:
+    text = f"the host sets the argument {safe_text(name, 80)!r}, and its function gave {what}"
+    return InvalidArguments(text, path=pointer([name]))
+
+
+def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{what} is a {_type_of(value)}: give a mapping, {_EXAMPLE}")
+    return value
+
+
+def _name(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        kind = "an empty text" if value == "" else f"a {_type_of(value)}"
+        raise ConfigError(f"bind has {kind} as {what}: give a text, {_EXAMPLE}")
+    return str(value)
+
+
+def _values(pattern: str, given: Any) -> dict[str, Any]:
+    """What one glob sets: JSON values, copied, and functions."""
+    found: dict[str, Any] = {}
+    for name, value in _mapping(given, f"bind[{safe_text(pattern, 80)!r}]").items():
+        name = _name(name, "the name of an argument")
+        if callable(value):
+            found[name] = _Function(value)
+            continue
+        try:
+            found[name] = plain(value)
+            canonical_of({name: found[name]})
+        except NotJson:
+            where = f"bind[{safe_text(pattern, 80)!r}][{safe_text(name, 80)!r}]"
+            raise ConfigError(
+                f"{where} is a {_type_of(value)} that is not JSON: give a JSON value, or a "
+                "function of the call's context"
+            ) from None
+    return found
+
+
+def _type_of(value: Any) -> str:
+    return safe_text(type(value).__name__, 80)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return ", ".join(names[:_MAX_SHOWN]) + more

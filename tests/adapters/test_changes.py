@@ -1,0 +1,141 @@
+"""``.changes`` has every change: where a shown schema differs from the tool's, a sentence is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from mcp_client.protocol.json_pointer import pointer
+from tests.adapters.schemas import object_schemas, tool_of
+from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider
+from tests.adapters.zoo import ZOO
+from tests.properties import examples
+
+ONE = (
+    *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+)
+SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
+NAMED = ("properties", "patternProperties", "dependentSchemas")
+DIALECTS = (ANTHROPIC, CHAT, GEMINI)
+"""Responses has that of Chat Completions."""
+EVERYWHERE = re.compile(r"an empty 'items' is added|the member '.*' is shown as '.*'")
+"""What is said once for all of a schema."""
+
+
+def is_same(a: Any, b: Any) -> bool:
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+def differences(
+    given: Any, shown: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The places where something differs, each with the keyword that does."""
+    if type(given) is not dict or type(shown) is not dict:
+        if not is_same(given, shown):
+            yield path, ""
+        return
+    for keyword in dict.fromkeys([*given, *shown]):
+        before: Any = given.get(keyword)
+        after: Any = shown.get(keyword)
+        kinds = {type(before), type(after)}
+        below = (*path, keyword)
+        if (keyword in given) != (keyword in shown):
+            yield path, keyword
+        elif keyword in ONE and kinds == {dict}:
+            yield from differences(before, after, below)
+        elif keyword in SEVERAL and kinds == {list} and len(before) == len(after):
+            for number, (one, other) in enumerate(zip(before, after, strict=True)):
+                yield from differences(one, other, (*below, str(number)))
+        elif keyword in NAMED and kinds == {dict} and before.keys() == after.keys():
+            for name in before:
+                yield from differences(before[name], after[name], (*below, name))
+        elif not is_same(before, after):
+            yield path, keyword
+
+
+def places(changes: tuple[str, ...]) -> list[str]:
+    """Where the sentences say that something was changed, as JSON pointers."""
+    found: list[str] = []
+    for change in changes:
+        clause = change.partition(";")[0]
+        where = re.search(r" at ((?:/|the root).*)$", clause)
+        named = where[1].partition(" and ")[0].split(", ") if where else ["the root"]
+        found += ["" if one == "the root" else one for one in named]
+    return found
+
+
+def unsaid(provider: Provider, schema: dict[str, Any], strict: bool) -> list[str]:
+    """The places of changes for which there is no sentence."""
+    kit = provider.toolset([tool_of(schema)], strict=strict)
+    changes = tuple(change for change in kit.changes if "it is not strict" not in change)
+    if any("more places" in change or "…" in change for change in changes):
+        return []
+    said = places(changes)
+    everywhere = any(EVERYWHERE.search(change) for change in changes)
+    found = []
+    for path, keyword in differences(schema, provider.schemas(kit)["tool"]):
+        at = pointer(path)
+        is_near = any(
+            one == at or one.startswith(f"{at}/") or (one and at.startswith(f"{one}/"))
+            for one in said
+        )
+        if not is_near and not (everywhere and keyword in ("items", "properties", "required")):
+            found.append(f"{at} {keyword}")
+    return found
+
+
+@examples(60)
+@given(schema=object_schemas())
+def test_where_a_schema_differs_a_sentence_says_so(schema: dict[str, Any]) -> None:
+    for provider in DIALECTS:
+        for strict in (False, True):
+            assert unsaid(provider, schema, strict) == []
+
+
+@pytest.mark.parametrize("provider", DIALECTS, ids=str)
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@pytest.mark.parametrize("name", ZOO)
+def test_where_a_hostile_schema_differs_a_sentence_says_so(
+    provider: Provider, strict: bool, name: str
+) -> None:
+    assert unsaid(provider, ZOO[name], strict) == []
+
+
+ONCE_SILENT: dict[str, tuple[dict[str, Any], str]] = {
+    "a bare array": ({"type": "array"}, "an empty 'items' is added at /properties/a"),
+    "a list of types": (
+        {"type": ["string", "null"]},
+        "its types become alternatives of 'anyOf' at /properties/a",
+    ),
+    "a required member that is not declared": (
+        {"type": "object", "required": ["b"]},
+        "a required member that is not declared is added at /properties/a/properties/b",
+    ),
+    "a keyword for another type": (
+        {"type": "string", "minItems": 1},
+        "'minItems' is left out at /properties/a",
+    ),
+    "an exclusive bound": (
+        {"type": "integer", "exclusiveMinimum": 0},
+        "'exclusiveMinimum' becomes 'minimum' at /properties/a",
+    ),
+    "one alternative": (
+        {"anyOf": [{"type": "string"}]},
+        "'anyOf' of one schema is merged at /properties/a",
+    ),
+    "true": (True, "'true' is written as a schema at /properties/a"),  # type: ignore[dict-item]
+}
+"""For Gemini, each with what is said now."""
+
+
+@pytest.mark.parametrize("what", ONCE_SILENT)
+def test_what_was_once_silent_is_said(what: str) -> None:
+    member, sentence = ONCE_SILENT[what]
+    kit = GEMINI.toolset([tool_of({"type": "object", "properties": {"a": member}})])
+    assert f"tool 'tool': {sentence}" in kit.changes

@@ -1,0 +1,285 @@
+"""A policy of the machine holds for hosts, config files and the shell, whatever they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import (
+    Allow,
+    ConfigError,
+    ConnectError,
+    Host,
+    HttpServer,
+    ManagedPolicy,
+    MemoryServer,
+    ServerConfig,
+    StartDenied,
+    StdioServer,
+    Timeouts,
+    allow_all,
+    connect,
+    sync,
+)
+from mcp_client.approval import managed_policy
+from mcp_client.cli.main import main
+from tests.server.http_server import Reply, Request, serving
+
+WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
+SHORT = Timeouts(connect=30, close=1)
+
+
+def marking(marker: Path) -> StdioServer:
+    """A server that leaves a trace when it is started."""
+    run = f"import runpy; runpy.run_path({str(WEATHER)!r}, run_name='__main__')"
+    code = f"open({str(marker)!r}, 'a').write('x'); {run}"
+    return StdioServer(sys.executable, ["-c", code])
+
+
+@pytest.fixture
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes the policy of the machine."""
+    folder = tmp_path / "machine"
+    folder.mkdir(mode=0o755)
+    path = folder / "policy.toml"
+    monkeypatch.setattr(managed_policy, "_place", lambda: str(path))
+    monkeypatch.setattr(managed_policy, "_TOP", str(folder))
+    monkeypatch.setattr(managed_policy, "_ROOT", getattr(os, "geteuid", int)())
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def write(text: str) -> Path:
+        path.write_text(text)
+        path.chmod(0o644)
+        return path
+
+    return write
+
+
+DENIED = ManagedPolicy(Path("/etc/policy.toml"), deny=["*weather*", "https://*.example/*"])
+TELLS = "refused by the policy /etc/policy.toml: it denies"
+
+
+async def test_a_session_is_not_opened_to_what_is_denied(tmp_path: Path) -> None:
+    server = marking(tmp_path / "marker")
+    for given in (server, [server.command, *server.args], "https://docs.example/mcp"):
+        with pytest.raises(StartDenied, match=TELLS) as raised:
+            await connect(given, policy=DENIED, approval=allow_all, record=tmp_path / "r.jsonl")
+        assert raised.value.server
+    with pytest.raises(StartDenied, match="none of those that it allows"):
+        await connect(server, policy=ManagedPolicy(allow=["npx *"]), approval=allow_all)
+    with pytest.raises(StartDenied, match="it requires a sandbox"):
+        await connect(server, policy=ManagedPolicy(sandbox_required=True), approval=allow_all)
+    assert not (tmp_path / "marker").exists()
+    async with connect(
+        MemoryServer(lambda message: NotImplemented), policy=ManagedPolicy(allow=[])
+    ):
+        pass  # which is the program's own
+
+
+async def test_a_command_that_becomes_another_is_not_started_again(tmp_path: Path) -> None:
+    link = tmp_path / "server"
+    link.symlink_to(sys.executable)
+    denied = tmp_path / "denied"
+    denied.symlink_to(sys.executable)
+    policy = ManagedPolicy(deny=["denied *"])
+    server = StdioServer(str(link), [str(WEATHER)])
+    async with connect(server, policy=policy, approval=allow_all, timeouts=SHORT) as session:
+        await session.list_tools()
+        link.unlink()
+        link.symlink_to(denied)
+        await session._connection.transport.aclose()
+        with pytest.raises(StartDenied, match="it denies 'denied \\*'"):
+            await session.call_tool("get_weather", {"location": "Oslo"})
+
+
+async def test_a_host_starts_nothing_that_is_denied_and_does_not_try_again(tmp_path: Path) -> None:
+    servers: dict[str, Any] = {
+        "weather": marking(tmp_path / "marker"),
+        "docs": HttpServer("https://docs.example/mcp"),
+        "lazy": ServerConfig(marking(tmp_path / "marker"), lazy=True),
+    }
+    async with Host(servers, policy=DENIED, approval=allow_all, timeouts=SHORT) as host:
+        await host.add("late", marking(tmp_path / "marker"))
+        with pytest.raises(StartDenied, match=TELLS):
+            await host.session("lazy")
+        with pytest.raises(StartDenied, match=TELLS):
+            await host.reconnect("weather")
+        for name, status in host.status().items():
+            assert (status.state, status.retry_in) == ("failed", None), name
+            assert isinstance(status.error, StartDenied)
+            assert status.error.source == "policy"
+        listed = await host.list_tools()
+        assert list(listed) == []
+        assert TELLS in " ".join(map(str, listed.findings))
+    with pytest.raises(ConnectError, match=TELLS):
+        async with Host(servers, policy=DENIED, required=["weather"], timeouts=SHORT):
+            pass
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.one_backend
+def test_the_same_without_an_event_loop(tmp_path: Path) -> None:
+    server = marking(tmp_path / "marker")
+    with pytest.raises(StartDenied, match=TELLS):
+        sync.connect(server, policy=DENIED, approval=allow_all).open()
+    with sync.Host({"weather": server}, policy=DENIED, approval=allow_all) as host:
+        assert host.status()["weather"].state == "failed"
+    assert not (tmp_path / "marker").exists()
+
+
+def config_of(folder: Path, server: StdioServer) -> Path:
+    path = folder / ".mcp.json"
+    members = {"command": server.command, "args": list(server.args)}
+    path.write_text(json.dumps({"mcpServers": {"weather": members}}))
+    return path
+
+
+async def test_nobody_is_asked_about_a_server_of_a_config_file_that_is_denied(
+    tmp_path: Path, policy: Any
+) -> None:
+    where = policy("[servers]\ndeny = ['*weather*']")
+    config = config_of(tmp_path, marking(tmp_path / "marker"))
+    asked: list[object] = []
+    records: list[Any] = []
+
+    def confirm(request: object) -> Allow:
+        asked.append(request)
+        return Allow(remember="always")
+
+    options: Any = {"audit": records.append, "timeouts": SHORT, "decisions": tmp_path / "kept"}
+    async with Host.from_config(config, confirm=confirm, scope="user", **options) as host:
+        status = host.status()["weather"]
+        assert status.state == "failed"
+        assert f"refused by the policy {where}: it denies '*weather*'" in str(status.error)
+    assert asked == []
+    assert not (tmp_path / "marker").exists()
+    decisions = [one["decision"] for one in records if one.get("decision")]
+    assert {(one["answer"], one["source"]) for one in decisions} == {("deny", "policy")}
+    policy("")
+    async with Host.from_config(config, confirm=confirm, **options) as host:
+        assert (await host.session("weather")).name == "weather"
+    assert len(asked) == 1
+
+
+@pytest.mark.one_backend
+def test_no_option_takes_the_policy_of_the_machine_away(tmp_path: Path, policy: Any) -> None:
+    policy("[servers]\ndeny = ['*weather*']")
+    config = config_of(tmp_path, marking(tmp_path / "marker"))
+    for weaker in (ManagedPolicy(), DENIED):
+        with pytest.raises(ConfigError, match="the policy of this machine holds here"):
+            Host.from_config(config, policy=weaker)
+    for given in (None, ManagedPolicy.system()):
+        host = Host.from_config(config, policy=given)
+        assert host._options.policy == ManagedPolicy.system()
+    policy("[server]")
+    with pytest.raises(ConfigError, match="unknown key server"):
+        Host.from_config(config)
+
+
+@pytest.mark.one_backend
+class TestTheShell:
+    def run(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+        code = main([*words])
+        shown = capsys.readouterr()
+        return code, shown.out + shown.err
+
+    def test_no_command_uses_a_server_that_is_denied(
+        self, tmp_path: Path, policy: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = policy("[servers]\ndeny = ['*weather*', 'http://127.0.0.1:9/*']")
+        server = marking(tmp_path / "marker")
+        target = shlex.join([server.command, *server.args])
+        config = str(config_of(tmp_path, server))
+        for words in (
+            ["tools", target],
+            ["call", target, "get_weather", "location=Oslo", "--allow", "*", "--trust"],
+            ["tools", shlex.join(["env", "sh", "-c", target])],
+            ["doctor", target],
+            ["tools", "weather", "--config", config],
+            ["tools", "http://127.0.0.1:9/mcp"],
+            ["login", "http://127.0.0.1:9/mcp", "--headless"],
+        ):
+            code, shown = self.run(capsys, *words)
+            assert (code, str(where) in shown) == (3, True), (words, code, shown)
+        code, shown = self.run(capsys, "servers", "--config", config, "--json")
+        (one,) = json.loads(shown)["servers"]
+        assert (code, one["mayStart"], one["refused"]) == (0, False, True)
+        assert not (tmp_path / "marker").exists()
+
+    def test_its_rules_are_before_those_of_the_command(
+        self, policy: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy("[[rules]]\noutcome = 'deny'\ntool = 'get_*'\nreason = 'not here'")
+        target = shlex.join([sys.executable, str(WEATHER)])
+        words = ["call", target, "get_weather", "location=Oslo", "--allow", "*"]
+        code, shown = self.run(capsys, *words)
+        assert (code, "not here" in shown) == (3, True), shown
+
+    def test_a_policy_that_cannot_be_used_stops_everything(
+        self, policy: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy("deny = ['x']")
+        for words in (["tools", "https://a.example"], ["login", "https://a.example"], ["servers"]):
+            code, shown = self.run(capsys, *words)
+            assert (code, "cannot be used: unknown key deny" in shown) == (2, True), shown
+
+
+@pytest.mark.parametrize("pattern", ["http://*/private/*", "*/private/*"])
+async def test_a_redirect_leads_to_nothing_that_is_denied(pattern: str) -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        await reply.send(307, b"", {"Location": "/private/mcp"})
+
+    async with serving(handler) as server:
+        with pytest.raises(StartDenied, match="/private"):
+            await connect(server.url, policy=ManagedPolicy(deny=[pattern]), approval=allow_all)
+    assert {request.path for request in server.requests} == {"/mcp"}
+
+
+def may_mount() -> bool:
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None:
+        return False
+    return (
+        subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+    )
+
+
+IN_OWN_ETC = """
+set -e
+cp -a /etc/. "$1"; chmod 755 "$1"; mount --bind "$1" /etc; shift
+mkdir -m 755 /etc/mcp-client
+echo "[servers]\ndeny = ['*weather*']" > /etc/mcp-client/policy.toml
+chmod 644 /etc/mcp-client/policy.toml
+"$@" && exit 9
+[ $? = 3 ] || exit 8
+exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+"""
+"""Runs a command as root and as nobody, on a machine with a policy of its own."""
+
+
+@pytest.mark.slow
+@pytest.mark.one_backend
+@pytest.mark.skipif(not may_mount(), reason="only root can give a process another /etc")
+def test_the_real_file_of_root_holds_whatever_the_environment_says(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    env = {**os.environ, "HOME": "/nowhere", "XDG_CONFIG_DIRS": "/nowhere", "ProgramData": "/x"}
+    command = [sys.executable, "-m", "mcp_client", "tools", f"{sys.executable} {WEATHER}"]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", IN_OWN_ETC, "sh", str(tmp_path / "etc"), *command],
+        capture_output=True,
+        text=True,
+        env=env,
+        cwd=Path(__file__).parents[2],
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    told = "the policy /etc/mcp-client/policy.toml: it denies '*weather*'"
+    assert done.stderr.count(told) == 2, done.stderr
