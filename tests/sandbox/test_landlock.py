@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from mcp_client import Sandbox
-from mcp_client.sandbox.engine import Confined, ConfinedGroup
+from mcp_client.sandbox.confined_group import ConfinedGroup
+from mcp_client.sandbox.engine import Confined
 
 if sys.platform != "linux":
     pytest.skip("Landlock is of Linux", allow_module_level=True)
