@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..errors import ConfigError
 from ..protocol.versions import is_known
 from ..runtime.limits import Timeouts
 from ..runtime.loopback import is_loopback
@@ -70,7 +71,7 @@ _OWN = {
     **dict.fromkeys(("include", "exclude"), Fields.names),
     **dict.fromkeys(("lazy", "enabled", "trusted"), Fields.flag),
     **dict.fromkeys(("validation", "revision", "description"), Fields.raw),
-    "timeouts": Fields.object,
+    **dict.fromkeys(("timeouts", "bind"), Fields.object),
 }
 _TIMEOUTS = dict.fromkeys(("connect", "idle", "total", "ping"), Fields.seconds)
 _LOGIN = {
@@ -407,6 +408,10 @@ def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, An
         found = fields.inside("timeouts", as_ours(*_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
         times.update((name, found[name]) for name in found if found[name] is not None)
     is_project = fields.reading.scope == "project"
+    if given["bind"]:
+        _check_bind(fields, given["bind"], is_project)
+    else:
+        del options["bind"]
     if given["trusted"] and is_project:
         fields.note("trusted", "has no effect: only a user's own file may trust a server")
         del options["trusted"]
@@ -422,6 +427,19 @@ def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, An
     if isinstance(description, str):
         options["description"] = safe_text(description)
     return options
+
+
+def _check_bind(fields: Fields, bind: Mapping[str, Any], is_project: bool) -> None:
+    """Without what it sets the server is not started: its calls would say something else."""
+    from ..session.binding import Binding
+
+    if is_project:
+        fields.wrong("bind", "is only for a user's own file: others do not choose what calls say")
+        return
+    try:
+        Binding(bind)
+    except ConfigError as error:
+        fields.wrong("bind", f"cannot be used: {error.message}")
 
 
 def _is_here(redirect: str) -> bool:

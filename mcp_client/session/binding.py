@@ -8,6 +8,8 @@ The keys are globs over the server's own names of its tools; where several match
 hold, and the last one for an argument that two of them set. The values are by names of arguments: a
 JSON value, or a function of the ``context=`` of the call (None without one), sync or async, which
 gives one. A function is called once a call, before anybody is asked, and has ``Timeouts.approval``.
+A call that is made again because it waited for approval (``CallPending``) calls it again: what was
+approved is its value, so give the same for the same context.
 
 What is set is out of ``Tool.input_schema`` (``Tool.bound`` names it) and put into the call before
 it is frozen: rules, approver and audit see the call as it is sent. Nobody else sets it:

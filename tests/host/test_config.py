@@ -416,6 +416,21 @@ def test_our_own_options(project: Path) -> None:
     ]
 
 
+def test_a_users_own_file_sets_arguments_of_calls(project: Path) -> None:
+    def read(bind: Any) -> Config:
+        server = {"url": "https://example.com", "mcp-client": {"bind": bind}}
+        path = written(project / "mcp.json", {"mcpServers": {"docs": server}})
+        return load_config(path, scope="user")
+
+    bind = {"create_*": {"tenant": "acme", "limits": {"most": 3}}}
+    assert (read(bind).servers["docs"].bind, read(bind).problems) == (bind, ())
+    assert read({}).servers["docs"].bind is None
+    config = read({"create_*": "hunter2"})
+    (problem,) = config.problems
+    assert problem.message.startswith("cannot be used: bind['create_*'] is a str: give a mapping")
+    assert not config.servers and "hunter2" not in str(problem)
+
+
 # ------------------------------------------------------------------ where they are
 
 

@@ -66,6 +66,12 @@ def problems_of(tmp_path: Path, server: Any, name: str = "mcp.json") -> tuple[Co
         ({"url": "https://e.com", "mcp-client": {"revision": "1999"}}, ".mcp-client.revision", ""),
         ({"url": "https://e.com", "mcp-client": {"include": [""]}}, ".mcp-client.include", "text"),
         ({"url": "https://e.com", "mcp-client": 1}, ".mcp-client", "not an object"),
+        ({"command": "x", "mcp-client": {"bind": ["a"]}}, ".mcp-client.bind", "not an object"),
+        (
+            {"command": "x", "mcp-client": {"bind": {"*": {"tenant": "acme"}}}},
+            ".mcp-client.bind",
+            "only for a user's own file",
+        ),
     ],
 )
 def test_a_server_with_something_wrong_is_left_out(

@@ -14,12 +14,15 @@ import pytest
 from mcp_client import (
     Accept,
     Allow,
+    ApprovalQueue,
     ApprovalRequest,
     CallDenied,
+    CallPending,
     CallWithdrawn,
     CancelToken,
     ConfigError,
     ConnectError,
+    Decisions,
     Deny,
     Finding,
     Handlers,
@@ -211,6 +214,7 @@ async def test_approver_rules_and_audit_see_what_is_sent(revision: str) -> None:
     assert (again, again.facts()) == (call, call.facts())
     with pytest.raises(ValueError, match="a list is missing"):
         ApprovalRequest.from_json({**call.to_json(), "bound": "tenant"})
+    assert [one["facts"]["bound"] for one in records if one["event"] == "opened"] == ["tenant"] * 2
     written = [one["arguments"] for one in records if one["event"] == "opened"]
     assert written == [{"tenant": "acme", "title": "a"}, {"tenant": "other", "title": "a"}]
 
@@ -330,6 +334,22 @@ async def test_a_host_lists_it_out_and_says_what_matches_nothing() -> None:
     assert "acme" not in repr(config)
     with pytest.raises(TypeError, match=r"no option 'bind': give it to ServerConfig"):
         Host({}, bind=ACME)  # type: ignore[call-arg]
+
+
+async def test_a_response_that_waits_for_approval_is_resumed_with_it() -> None:
+    server, queue = Server(), ApprovalQueue(decisions=Decisions(), wait=0)
+    block = {"type": "tool_use", "id": "1", "name": "create_note", "input": {"title": "a"}}
+    bind = {"*": {"tenant": "acme", "user": lambda context: f"user {context}"}}
+    async with opened(server, bind, approval=queue) as session:
+        kit = anthropic.toolset(await session.list_tools())
+        with pytest.raises(CallPending) as caught:
+            await kit.run(session, {"content": [block]}, context="ana")
+        (pending,) = queue.pending
+        queue.decide(pending.id, Allow())
+        await kit.resume(session, caught.value.paused, context="ana")
+    sent = {"title": "a", "tenant": "acme", "user": "user ana"}
+    assert json.loads(pending.request.arguments_json) == sent
+    assert server.calls == [sent]
 
 
 # ------------------------------------------------------------------------ an approver's edit
