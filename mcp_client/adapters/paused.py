@@ -176,6 +176,8 @@ class Resumption:
             raise ConfigError(
                 f"this response was paused by a toolset of {row['provider']}: resume it with one"
             )
+        for call in row["calls"]:  # each can be read
+            _answer(call) if call["state"] == _ANSWERED else _model_call(call)
         return row
 
     def _turn(self) -> Object:

@@ -20,14 +20,19 @@ from mcp_client import (
     ConfigError,
     Deny,
     FileState,
+    Host,
+    MemoryServer,
     MemoryState,
     Retry,
     Rule,
     Rules,
+    ServerConfig,
     Session,
+    allow_all,
+    sync,
 )
 from mcp_client.adapters import paused as module
-from tests.adapters.shapes import CHAT, GEMINI, Provider, every_provider
+from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened
 from tests.clock import Clock
 
@@ -263,6 +268,19 @@ async def test_a_tool_that_changed_is_asked_about_anew(here: World) -> None:
         assert len(await kit.resume(session, caught.value.paused)) == 1
 
 
+async def test_a_question_that_was_withdrawn_is_asked_anew(world: World) -> None:
+    async with world.opened() as session:
+        kit = CHAT.toolset(await session.list_tools())
+        error = await paused(kit, session, CHAT.response(WANTED[:1]))
+        world.queue.withdraw(error.ticket)
+        assert world.queue.pending == ()
+        with pytest.raises(CallPending) as caught:
+            await kit.resume(session, error.paused)
+        assert caught.value.ticket != error.ticket
+        world.decide(caught.value.tickets)
+        assert len(await kit.resume(session, error.paused)) == 1
+
+
 # ------------------------------------------------------- two at once, and callers that go
 
 
@@ -423,3 +441,170 @@ async def test_a_turn_is_renewed_while_its_calls_are_under_way(here: World, cloc
             here.server.go_on.set()
     assert renewed["turn"]["until"] > row["turn"]["until"]
     assert renewed["turn"]["mark"] == row["turn"]["mark"]
+
+
+# ---------------------------------------------------------------------- hosts and threads
+
+
+async def test_a_host_keeps_it_where_any_of_its_queues_has_its_tickets(tmp_path: Path) -> None:
+    free, asked = Server(), Server()
+    queue = ApprovalQueue(decisions=tmp_path / "d.json", wait=0)
+    servers: Any = {
+        "free": MemoryServer(free),
+        "asked": ServerConfig(MemoryServer(asked), approval=Rules([], ask=queue)),
+    }
+    wanted = [("1", "free__echo", {"text": "a"}), ("2", "asked__echo", {"text": "b"})]
+    async with Host(servers, approval=allow_all) as host:
+        kit = ANTHROPIC.toolset(await host.list_tools())
+        error = await paused(kit, host, ANTHROPIC.response(wanted))
+    queue.decide(error.tickets, Allow())
+    async with Host(servers, approval=allow_all) as host:
+        kit = ANTHROPIC.toolset(await host.list_tools())
+        answers = ANTHROPIC.answers(await kit.resume(host, error.paused))
+    assert [text[-1] for _, text in answers] == ["a", "b"]
+    assert (len(free.ran), len(asked.ran)) == (1, 1)
+    assert (tmp_path / "d.json.paused").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_program_without_a_loop_goes_on_with_a_response(tmp_path: Path) -> None:
+    server, state = Server(), FileState(tmp_path)
+    queue = ApprovalQueue(decisions=state.decisions, wait=0)
+    with sync.Host({"desk": MemoryServer(server)}, approval=queue, state=state) as host:
+        kit = GEMINI.toolset(host.list_tools())
+        with pytest.raises(CallPending) as caught:
+            kit.run(host, GEMINI.response([("1", "desk__echo", {"text": "x"})]), context="ana")
+        queue.decide(caught.value.tickets, Allow())
+        ((_, text),) = GEMINI.answers(kit.resume(host, caught.value.paused, context="ana"))
+        assert text.endswith("x")
+        with pytest.raises(ConfigError, match="another context"):
+            kit.resume(host, caught.value.paused)
+    with pytest.raises(ConfigError, match="not open yet"):
+        kit.resume(sync.connect(MemoryServer(server)), caught.value.paused)
+
+
+# ------------------------------------------------------------------- what can go wrong
+
+
+class Full(MemoryState):
+    """A disk without room: for the records of paused responses, from some change on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 0
+
+    def change(self, kind: str, key: str, function: Any) -> Any:
+        if kind == "paused":
+            self.left -= 1
+            if self.left < 0:
+                raise ConfigError("the disk is full")
+        return super().change(kind, key, function)
+
+
+async def test_where_nothing_can_be_kept_what_ran_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(Full())
+    async with world.opened() as session:
+        kit = CHAT.toolset(await session.list_tools())
+        texts = dict(CHAT.answers(await kit.run(session, CHAT.response(WANTED))))
+    assert "waits for a person's approval" in texts["1"]
+    assert texts["4"].endswith("ran")
+    assert "cannot be kept: the disk is full" in caplog.text
+
+
+@pytest.mark.parametrize("left", [1, 2, 3])
+async def test_where_no_end_can_be_kept_nothing_is_sent_twice(
+    left: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(Full())
+    world.state.left = 10
+    async with world.opened() as session:
+        kit = CHAT.toolset(await session.list_tools())
+        error = await paused(kit, session, CHAT.response(WANTED[:1]))
+        world.decide(error.tickets)
+        world.state.left = left  # the turn, then that it is sent, then the answer
+        ((_, text),) = CHAT.answers(await kit.resume(session, error.paused))
+        world.state.left = 10
+        (row,) = world.state.list("paused").values()
+        assert row["turn"]["mark"], "it could not be given back"
+        expired = {**row, "turn": {**row["turn"], "until": 0.0}}
+        world.state.change("paused", *world.state.list("paused"), lambda found: expired)
+        if left == 1:
+            with pytest.raises(CallPending):  # the grant was used
+                await kit.resume(session, error.paused)
+            assert text.startswith("Nothing was sent.")
+        else:
+            ((_, again),) = CHAT.answers(await kit.resume(session, error.paused))
+            assert text.endswith("one")
+            assert "It is not known" in again if left == 2 else again.endswith("one")
+    assert len(world.ran) == (0 if left == 1 else 1)
+    assert "cannot be written down: the disk is full" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"calls": 7},
+        {"calls": [{"state": "answered"}]},
+        {"turn": {"mark": "x"}},
+        {"whose": None},
+        {"expires_at": "soon"},
+        {"expires_at": 0.0},
+    ],
+    ids=str,
+)
+async def test_a_record_that_is_not_one_sends_nothing(here: World, change: Any) -> None:
+    async with here.opened() as session:
+        kit = CHAT.toolset(await session.list_tools())
+        error = await paused(kit, session, CHAT.response(WANTED[:1]))
+        here.decide(error.tickets)
+        ((key, row),) = here.state.list("paused").items()
+        here.state.change("paused", key, lambda found: {**row, **change})
+        with pytest.raises(ConfigError):
+            await kit.resume(session, error.paused)
+    assert here.ran == []
+
+
+async def test_what_is_kept_is_bounded_and_forgotten(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_RECORDS", 3)
+    async with here.opened() as session:
+        kit = CHAT.toolset(await session.list_tools())
+
+        async def one(n: int) -> CallPending:
+            return await paused(kit, session, CHAT.response([("1", "echo", {"text": str(n)})]))
+
+        errors = [await one(n) for n in range(3)]
+        assert len(here.state.list("paused")) == 3
+        here.decide(errors[2].tickets)
+        messages = await kit.resume(session, errors[2].paused)
+        errors.append(await one(3))
+        with pytest.raises(ConfigError, match="under this text"):  # what is over goes first
+            await kit.resume(session, errors[2].paused)
+        for each in (errors[0], errors[1], errors[3]):
+            here.decide(each.tickets)
+            assert len(await kit.resume(session, each.paused)) == len(messages)
+        monkeypatch.setattr(module, "_MAX_CHARS", 1)
+        await one(4)
+        assert len(here.state.list("paused")) == 1
+        later = time.time() + module._KEEP_SECONDS
+        monkeypatch.setattr(time, "time", lambda: later)
+        await one(5)
+        assert len(here.state.list("paused")) == 1
+
+
+async def test_images_beyond_what_is_kept_are_named(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_MEDIA_CHARS", len(IMAGE))
+    image = {"result": {"content": [{"type": "image", "data": IMAGE, "mimeType": "image/png"}]}}
+    wanted = [("1", "result", image), ("2", "result", image), *WANTED[4:5]]
+    async with here.opened() as session:
+        kit = ANTHROPIC.toolset(await session.list_tools())
+        error = await paused(kit, session, ANTHROPIC.response(wanted))
+        here.decide(error.tickets)
+        (message,) = await kit.resume(session, error.paused)
+    kinds = [[part["type"] for part in block["content"]] for block in message["content"]]
+    assert kinds == [["text", "image", "text"], ["text", "text", "text"], ["text"]]
+    assert message["content"][1]["content"][1]["text"] == "[image/png, too large to be kept]"
