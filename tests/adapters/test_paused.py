@@ -361,8 +361,9 @@ async def test_a_trusted_hint_permits_to_send_again_what_may_have_run(here: Worl
     assert text.endswith("waited 1")
 
 
+@pytest.mark.parametrize("world", ["a state", "a folder"], indirect=True)
 async def test_a_caller_that_goes_while_it_is_asked_about_leaves_the_call_unsent(
-    here: World,
+    world: World,
 ) -> None:
     asked = anyio.Event()
 
@@ -371,21 +372,21 @@ async def test_a_caller_that_goes_while_it_is_asked_about_leaves_the_call_unsent
         await anyio.sleep_forever()
         raise AssertionError
 
-    async with here.opened() as session:
+    async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools())
         error = await paused(kit, session, CHAT.response(WANTED[:1]))
     async with (
-        opened(here.server, approval=ask, state=here.state) as session,
+        opened(world.server, approval=ask, state=world.state) as session,
         anyio.create_task_group() as group,
     ):
         group.start_soon(kit.resume, session, error.paused)
         await asked.wait()
         group.cancel_scope.cancel()
-    here.decide(error.tickets)
-    async with here.opened() as session:
+    world.decide(error.tickets)
+    async with world.opened() as session:
         ((_, text),) = CHAT.answers(await kit.resume(session, error.paused))
     assert text.endswith("one")
-    assert here.ran == [("echo", {"text": "one"})]
+    assert world.ran == [("echo", {"text": "one"})]
 
 
 async def test_a_turn_that_is_not_renewed_ends_and_sends_nothing_more(
@@ -439,6 +440,7 @@ async def test_a_turn_is_renewed_while_its_calls_are_under_way(here: World, cloc
                 await checkpoint()
                 (renewed,) = here.state.list("paused").values()
             here.server.go_on.set()
+    assert renewed["calls"] == row["calls"]
     assert renewed["turn"]["until"] > row["turn"]["until"]
     assert renewed["turn"]["mark"] == row["turn"]["mark"]
 
@@ -585,6 +587,7 @@ async def test_what_is_kept_is_bounded_and_forgotten(
         for each in (errors[0], errors[1], errors[3]):
             here.decide(each.tickets)
             assert len(await kit.resume(session, each.paused)) == len(messages)
+        here.state.change("paused", "junk", lambda found: {"expires_at": "never"})
         monkeypatch.setattr(module, "_MAX_CHARS", 1)
         await one(4)
         assert len(here.state.list("paused")) == 1
