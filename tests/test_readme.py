@@ -106,6 +106,7 @@ def test_every_example_is_tested_here() -> None:
         "long_tasks.py",
         "many_servers.py",
         "over_http.py",
+        "pause_and_resume.py",
         "pin_tools.py",
         "record_and_replay.py",
         "server_in_memory.py",
@@ -359,6 +360,16 @@ def test_approve_in_a_chat_takes_a_button_once_and_from_the_chat_only() -> None:
         "ana said yes.",
         "It was decided already.",
         "Alarm set for Oslo.",
+    ]
+
+
+def test_pause_and_resume_goes_on_in_another_process_and_repeats_nothing() -> None:
+    done = run(sys.executable, "examples/pause_and_resume.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "waits: set_alarm",
+        "1 Oslo: 22.5 °C, partly cloudy",
+        "2 Alarm set for Oslo.",
     ]
 
 

@@ -32,6 +32,11 @@ any process that has the store. ``wait`` is for how many seconds a call waits be
 ``CallPending``; without it, as long as ``Timeouts(approval=...)`` lets it. The ticket of a call
 that raised ``CallPending`` stands for ``keep`` seconds; that of a caller that waits goes with it. A
 grant is used up when the call passes the queue, also where it then fails.
+
+``Toolset.run`` raises one ``CallPending`` for all calls of a model's response that wait. What the
+others led to is kept: in the ``state`` of the session or host, or beside this queue's decisions (of
+a file, in another one whose name ends in ``.paused``), never in the exception. To run the response
+again would repeat them; ``kit.resume(session, error.paused)`` goes on, in any such process.
 """
 
 from __future__ import annotations

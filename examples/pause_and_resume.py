@@ -1,0 +1,40 @@
+"""A model's calls wait for a person while no process runs; another process goes on with them."""
+
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from mcp_client import Allow, ApprovalQueue, CallPending, Rule, Rules
+from mcp_client.adapters import openai_chat
+from mcp_client.sync import connect
+
+OSLO = '{"location": "Oslo"}'
+LOOK = {"type": "function", "function": {"name": "get_weather", "arguments": OSLO}}
+WAKE = {"type": "function", "function": {"name": "set_alarm", "arguments": OSLO}}
+MESSAGE: Any = {"role": "assistant", "tool_calls": [{"id": "1", **LOOK}, {"id": "2", **WAKE}]}
+
+
+def agent(queue: ApprovalQueue, paused: str | None) -> str | None:
+    """Returns what resumes the model's message where calls of it wait."""
+    rules = Rules([Rule("allow", tool="get_*")], ask=queue)
+    with connect([sys.executable, "examples/servers/weather.py"], approval=rules) as session:
+        kit = openai_chat.toolset(session.list_tools())
+        try:
+            done = paused and kit.resume(session, paused, context="ana")
+            for message in done or kit.run(session, MESSAGE, context="ana"):
+                print(message["tool_call_id"], message["content"].splitlines()[1])
+        except CallPending as error:
+            return error.paused
+    return None
+
+
+with tempfile.TemporaryDirectory() as new:
+    folder, text = sys.argv[1:] or (new, None)
+    queue = ApprovalQueue(decisions=f"{folder}/decisions.json", wait=0)
+    text = agent(queue, text)
+    for pending in queue.pending_for("ana"):  # hours later, on a page
+        print("waits:", pending.request.subject, flush=True)
+        queue.decide(pending.id, Allow(), by="bo")
+    if text is not None:
+        subprocess.run([sys.executable, __file__, folder, text], check=True)  # noqa: S603
