@@ -1,4 +1,4 @@
-"""Many tools behind two: the model searches, and calls what it found (OpenAI's Responses).
+"""Many tools behind three: the model searches, and calls what it found (OpenAI's Responses).
 Without OPENAI_API_KEY, a script answers as it would."""
 
 import os

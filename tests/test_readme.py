@@ -87,6 +87,7 @@ def test_every_example_is_tested_here() -> None:
         "agent_anthropic.py",
         "agent_gemini.py",
         "agent_openai.py",
+        "agent_with_large_results.py",
         "agent_with_tool_search.py",
         "agent_with_users.py",
         "answer_questions.py",
@@ -397,12 +398,21 @@ def test_an_agent_is_told_what_was_allowed_and_what_was_not(provider: str) -> No
     assert done.stdout.splitlines()[-1].startswith(("assistant - ", "model - "))
 
 
-def test_agent_with_tool_search_shows_two_tools_and_calls_the_real_one() -> None:
+def test_agent_with_large_results_reads_little_of_500_tools_and_5_megabytes() -> None:
+    done = run(sys.executable, "examples/agent_with_large_results.py", **WITHOUT_KEYS)
+    assert done.returncode == 0, done.stderr
+    before, now, answer = done.stdout.splitlines()
+    assert int(re.sub(r"\D", "", before)) > 5_000_000
+    assert int(re.sub(r"\D", "", now)) < 10_000
+    assert answer == "The pressure in reactor 4 was high."
+
+
+def test_agent_with_tool_search_shows_three_tools_and_calls_the_real_one() -> None:
     done = run(sys.executable, "examples/agent_with_tool_search.py", **WITHOUT_KEYS)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:2] == [
-        "shown: ['search_tools', 'call_tool'] for 6 tools",
+        "shown: ['search_tools', 'describe_tools', 'call_tool'] for 6 tools",
         'called: weather get_weather {"location":"Oslo"}',
     ]
     assert "Oslo: 22.5 °C, partly cloudy" in done.stdout

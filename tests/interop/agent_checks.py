@@ -93,22 +93,31 @@ def _told(said: str) -> None:
 # ------------------------------------------------------------------------------- agents
 
 
-def the_agent_on_openai_chat_runs_with_the_real_client() -> None:
-    def completion(reason: str, **message: Any) -> dict[str, Any]:
-        # The service sends every member, null where it has nothing to say.
-        whole = {"role": "assistant", "refusal": None, "annotations": [], "audio": None, **message}
-        choice = {"index": 0, "finish_reason": reason, "logprobs": None, "message": whole}
-        head = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
-        return {**head, "choices": [choice], "service_tier": "default", "usage": None}
+def _completion(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> dict[str, Any]:
+    # The service sends every member, null where it has nothing to say.
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": text,
+        "refusal": None,
+        "annotations": [],
+    }
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": name,
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(given)},
+            }
+            for name, given in calls
+        ]
+    reason = "tool_calls" if calls else "stop"
+    choice = {"index": 0, "finish_reason": reason, "logprobs": None, "message": message}
+    head = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
+    return {**head, "choices": [choice], "service_tier": "default", "usage": None}
 
-    calls = [
-        {"id": name, "type": "function", "function": {"name": name, "arguments": json.dumps(OSLO)}}
-        for name in (LOOK, WAKE)
-    ]
-    service = Service(
-        completion("tool_calls", content=None, tool_calls=calls),
-        completion("stop", content="Partly cloudy."),
-    )
+
+def the_agent_on_openai_chat_runs_with_the_real_client() -> None:
+    service = Service(_completion((LOOK, OSLO), (WAKE, OSLO)), _completion(text="Partly cloudy."))
     _told(_ran("agent_openai", service))
     kind = _adapter("openai.types.chat", "ChatCompletionMessageParam")
     for message in service.requests[1]["messages"]:
@@ -179,6 +188,20 @@ def the_agent_with_tool_search_runs_with_the_real_client() -> None:
     kind = _adapter("openai.types.responses", "ResponseInputItemParam")
     for item in service.requests[2]["input"]:
         kind.validate_python(item)
+
+
+def the_agent_with_large_results_runs_with_the_real_client() -> None:
+    read = {"name": "plant__read_log", "arguments": {"day": "Monday"}}
+    service = Service(
+        _completion(("search_tools", {"query": "read the log"})),
+        _completion(("call_tool", read)),
+        _completion(text="All is well."),
+    )
+    said = _ran("agent_with_large_results", service)
+    assert said.endswith("All is well.\n")
+    shown = service.requests[2]["messages"][-1]["content"]
+    assert len(shown) < 3_000
+    assert 'read_result(handle="' in shown
 
 
 def _adapter(module: str, name: str) -> Any:
@@ -269,6 +292,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         the_agent_on_anthropic_runs_with_the_real_client,
         the_agent_on_gemini_runs_with_the_real_client,
         the_agent_with_tool_search_runs_with_the_real_client,
+        the_agent_with_large_results_runs_with_the_real_client,
         two_workers_of_the_app_share_what_its_users_decide,
     )
 }
