@@ -165,7 +165,10 @@ class _Listed:
         if type(found.get("properties")) is dict:
             found["properties"] = self._value(found["properties"])
         if type(found.get("required")) is list:
-            found["required"] = [name for name in found["required"] if not self._has(name)]
+            required = found.pop("required")
+            left = [name for name in required if not self._has(name)]
+            if left or not required:  # draft-04 has no empty one
+                found["required"] = left
         for keyword in ("minProperties", "maxProperties"):
             if type(found.get(keyword)) is int:
                 found[keyword] = max(0, found[keyword] - len(self._names))

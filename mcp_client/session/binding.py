@@ -64,6 +64,7 @@ class Binding:
 
     def __init__(self, bind: Any) -> None:
         """Raises ``ConfigError``, which has no value of an argument."""
+        self._logged: set[tuple[str, str]] = set()
         self._globs = [
             (_name(pattern, "a glob over names of tools"), glob(pattern), _values(pattern, given))
             for pattern, given in _mapping(bind, "bind").items()
@@ -90,7 +91,9 @@ class Binding:
             listed.append(replace(tool, bound=bound) if bound else tool)
         findings = list(self._findings(listed))
         for finding in findings:
-            _log.warning("%s", finding)
+            if finding.known_as not in self._logged:
+                self._logged.add(finding.known_as)
+                _log.warning("%s", finding)
         return listed, findings
 
     def _findings(self, listed: list[Tool]) -> Iterator[Finding]:

@@ -71,7 +71,6 @@ def test_where_a_reference_leads_it_is_taken_out_and_a_nested_use_keeps_its_own(
     assert found["$defs"]["Args_"] == {
         "type": "object",
         "properties": {"child": {"$ref": f"#/{keyword}/Args"}},
-        "required": [],
     }
     assert found[keyword]["Args"] == args
 

@@ -141,12 +141,16 @@ async def test_no_model_stub_or_search_is_shown_it(provider: Provider, strict: b
     assert [tool.name for tool in found] == ["read_note"]
 
 
-async def test_what_matches_nothing_is_a_finding_of_the_list_and_sets_nothing() -> None:
+async def test_what_matches_nothing_is_a_finding_of_the_list_and_sets_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     schemas: dict[str, Any] = {name: {"type": "object"} for name in "abcdefg"}
     server = Server(note=SCHEMA, **schemas)
     bind = {"crate_*": {"tenant": "acme"}, "*": {"tenant": "acme", "nowhere": 1}}
     async with opened(server, bind) as session:
         listed = await session.list_tools()
+        await session.list_tools(refresh=True)
+        assert [one.levelname for one in caplog.records] == ["WARNING"] * 3
         await session.call_tool("a", {"title": "a"})
         with pytest.raises(InvalidArguments, match="'tenant' is set by the host"):
             await session.call_tool("a", {"tenant": "own"})
