@@ -9,4 +9,5 @@ __all__ = ["PROVIDERS"]
 
 PROVIDERS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 """The modules of the providers. What is particular to one, its class ``Toolset`` says: ``dialect``
-(its schemas, and whether it has a strict mode) and ``media_types`` (what a result may have)."""
+(its schemas, and whether it has a strict mode), ``media_types`` (what a result may have) and
+``message_media`` (what a user's message may have)."""

@@ -100,11 +100,11 @@ class ServerContent:
     ) -> ServerContent:
         """What a tool returned, or the error it reported."""
         structure, parts = result.structured_content, list[Part]()
-        is_repeated = _is_json_of(structure, _texts(result))
+        has_structure = structure is not None or "structuredContent" in result.raw
+        is_repeated = has_structure and _is_json_of(structure, _texts(result))
         for block in result.content:
             is_json = is_repeated and isinstance(block, TextContent)
             parts += [_json(structure)] if is_json else _block(block, media)
-        has_structure = structure is not None or "structuredContent" in result.raw
         if has_structure and not is_repeated and _adds(result, structured):
             parts.append(_json(structure))
         failed = "The tool reported an error. " if result.is_error else ""

@@ -219,7 +219,7 @@ def two_workers_of_the_app_share_what_its_users_decide() -> None:
         words = [sys.executable, "-m", "uvicorn", "examples.agent_with_users:app"]
         options = ["--workers", "2", "--port", str(port), "--timeout-graceful-shutdown", "5"]
         env = {**os.environ, "AGENT_STATE": folder}
-        app = subprocess.Popen([*words, *options], env=env)
+        app = subprocess.Popen([*words, *options], env=env, stdout=sys.stderr)
         try:
             anyio.run(_people, f"http://127.0.0.1:{port}", Path(folder))
         finally:
