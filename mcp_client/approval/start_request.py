@@ -36,12 +36,15 @@ from .request import (
 if TYPE_CHECKING:
     from .decision import Remember
 
-__all__ = ["CONNECTS", "STARTS", "Scope", "StartRequest"]
+__all__ = ["CONFINED", "CONNECTS", "STARTS", "Scope", "StartRequest"]
 
 Scope: TypeAlias = Literal["user", "project"]
 
 STARTS = Finding(
     "start", "a program would be started: it runs on this machine with all of your rights"
+)
+CONFINED = Finding(
+    "start", "a program would be started: it runs on this machine, within what a sandbox grants"
 )
 CONNECTS = Finding("start", "a server would be connected to: it gets what is sent to it")
 """The first finding of every request, so that no hook that allows what has no findings says yes."""
@@ -72,6 +75,7 @@ class StartRequest(ApprovalRequest):
         "oauth": named(text),
         "program": optional_text,
         "whole_url": optional_text,
+        "confined": texts,
     }
 
     server: str
@@ -114,6 +118,9 @@ class StartRequest(ApprovalRequest):
     """The file that ``command`` is; None where it was not found, or not looked for."""
     whole_url: str | None = field(default=None, repr=False)
     """The URL of a project's file with what ``url`` leaves out, as ``env`` has its values."""
+    confined: tuple[str, ...] = ()
+    """What a program can do in its sandbox: what it can read and write, and what of the network it
+    reaches. Empty where it has none, and can do whatever you can."""
     id: str = field(default_factory=lambda: new_id("start"), compare=False)
     """The start's, as in the audit."""
 
@@ -130,7 +137,9 @@ class StartRequest(ApprovalRequest):
     @property
     def asks(self) -> str:  # type: ignore[override]  # a constant for the other kinds
         """What a person is asked: whether a program may be started, or a server connected to."""
-        return "May this server be connected to?" if self.command is None else _MAY_IT_START
+        if self.command is None:
+            return "May this server be connected to?"
+        return _MAY_IT_START_CONFINED if self.confined else _MAY_IT_START
 
     @property
     def prompt(self) -> str:  # type: ignore[override]
@@ -163,7 +172,7 @@ class StartRequest(ApprovalRequest):
             facts.append(Fact("Puts in", f"{_word(name)} -> {_words(places)}", "variable"))
         is_other = self.program not in (None, self.command)
         is_program = self.command is not None
-        confined = "not confined: it can do whatever you can"
+        confined = "; ".join(self.confined) or "not confined: it can do whatever you can"
         facts += facts_of(
             ("In folder", self.cwd, "cwd"),
             (
@@ -217,6 +226,7 @@ class StartRequest(ApprovalRequest):
 _LEFT_OUT = "[redacted]"
 _ONE_WORD = ("server", "file", "cwd", "env_file")
 _MAY_IT_START = "May this program be started? It runs on this machine with all of your rights."
+_MAY_IT_START_CONFINED = "May this program be started? It runs on this machine, in a sandbox."
 
 
 def _values(

@@ -49,7 +49,6 @@ FindingKind: TypeAlias = Literal[
     "suspicious_address",
     "unencrypted",
     "from_variable",
-    "ignored_setting",
 ]
 
 
@@ -118,7 +117,6 @@ class Finding:
     - ``suspicious_address``: the address may not be what it looks like, or has a password in it
     - ``unencrypted``: the connection is not encrypted
     - ``from_variable``: what is put in from outside the file, where others may see it
-    - ``ignored_setting``: a setting of the config file that does not count
     """
 
     KINDS: ClassVar[tuple[str, ...]] = get_args(FindingKind)

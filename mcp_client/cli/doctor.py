@@ -37,7 +37,7 @@ from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from ..session.connect import connect
+from ..session.connect import connect, transport_of
 from ..session.session import Session
 from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
@@ -45,7 +45,14 @@ from ..validation.checker import checker_for
 from ..validation.worker_pool import WorkerPool
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
 from .output import print_json, print_parts, print_text
-from .session import approval_queue, chosen_target, is_allowed, options_of, started_from
+from .session import (
+    approval_queue,
+    chosen_target,
+    is_allowed,
+    options_of,
+    sandbox_of,
+    started_from,
+)
 from .target import Configured
 
 __all__ = ["doctor"]
@@ -54,6 +61,7 @@ _MAX_LISTED = 12
 """Problems of one kind that are listed one by one."""
 _SLOW_SECONDS = 2.0
 """Longer than a person expects to wait."""
+_NOT_CONFINED = ("whatever you can: it is not confined (--sandbox)",)
 _ALL_SCHEMAS_SECONDS = 30.0
 _ONE_SCHEMA_SECONDS = 5.0
 
@@ -92,6 +100,8 @@ class Report:
     """What the server declares, and whether it was so."""
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    confinement: tuple[str, ...] | None = None
+    """What a server that is started can do in its sandbox, or that it has none."""
     findings: list[Finding] = field(default_factory=list)
     """What a person should look at: texts that could mislead a model, and the like."""
     code: int = DONE
@@ -173,8 +183,6 @@ async def _transport(
     options: argparse.Namespace, queue: ApprovalQueue | None
 ) -> tuple[Transport, str]:
     """What leads to the server, and what the server is called."""
-    from ..transports.stdio import StdioServer, StdioTransport
-
     target: Any = await chosen_target(options)
     name = None
     if isinstance(target, Configured):
@@ -185,18 +193,19 @@ async def _transport(
                 "give its URL or command"
             )
         name, target = target.name, (await started_from(target, options, queue)).server
-    if isinstance(target, StdioServer):
-        return (transport := StdioTransport(target)), name or transport.name
-    from ..transports.http import HttpTransport
-
-    return (over_http := HttpTransport(target)), name or over_http.name
+    transport = transport_of(target, sandbox_of(options))
+    return transport, name or transport.name
 
 
 async def _examine(report: Report, transport: Transport, options: argparse.Namespace) -> None:
     watched = RecordingTransport(transport, _Timeline(report))
     try:
-        async with connect(watched, revision=options.revision, **options_of(options)) as session:
+        given = {**options_of(options), "sandbox": None}  # which the transport has
+        async with connect(watched, revision=options.revision, **given) as session:
             report.revision = session.protocol_version
+            if not transport.is_remote:
+                held = session.sandbox
+                report.confinement = _NOT_CONFINED if held is None else held.sentences
             info = session.server_info
             if info is not None:
                 report.info = safe_text(f"{info.name} {info.version or ''}".strip(), 120)
@@ -445,6 +454,10 @@ def _show(report: Report) -> None:
         print_parts(("\n", ""), kind, (f" {safe_text(problem.what, 1_000)}", ""))
         if problem.advice:
             print_text(f"    {safe_text(problem.advice, 1_000)}")
+    if report.confinement is not None:
+        print_text("\nWhat it can do here:")
+        for sentence in report.confinement:
+            print_text(f"    {safe_text(sentence, 2_000)}")
     if report.promises:
         print_text("\nWhat it declares:")
         for name, state in report.promises.items():

@@ -222,6 +222,12 @@ def _add_session(command: argparse.ArgumentParser) -> None:
     secret: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=env:VAR"}
     add("--header", help=f"for a URL; {_OR}", **secret)
     add("--env", help=f"for a command; {_OR}", **secret)
+    add("--sandbox", action="store_true", help="confine a command to itself and what follows")
+    grant: dict[str, Any] = {"action": "append", "default": [], "metavar": "PATH"}
+    add("--read", help="with --sandbox: it can read this file or folder", **grant)
+    add("--write", help="with --sandbox: it can write this file or folder", **grant)
+    about = "with --sandbox: what it reaches of the network (none)"
+    add("--network", choices=("none", "loopback", "all"), help=about)
     add("--config", metavar="FILE", help="the config file that names TARGET")
     add("--no-input", action="store_true", help="never ask anything at the terminal")
 

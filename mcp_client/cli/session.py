@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..approval.queue import ApprovalQueue
     from ..catalog.tool import Tool
     from ..host.options import ServerConfig
+    from ..sandbox.sandbox import Sandbox
     from ..state import FileState
     from ..transports.http import HttpServer
 
@@ -49,6 +50,7 @@ __all__ = [
     "is_allowed",
     "open_session",
     "options_of",
+    "sandbox_of",
     "started_from",
     "state_file",
     "state_of",
@@ -112,6 +114,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "decisions": decisions_of(options),
         "timeouts": _timeouts(options),
         "policy": ManagedPolicy.system(),
+        "sandbox": sandbox_of(options),
     }
     if options.terminal:
         from ..handlers.handlers import Handlers
@@ -119,6 +122,18 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
 
         found["handlers"] = Handlers(elicitation=elicit_on_terminal)
     return found
+
+
+def sandbox_of(options: argparse.Namespace) -> Sandbox | None:
+    """What ``--sandbox`` says, with what it grants."""
+    if options.sandbox:
+        from ..sandbox.sandbox import Sandbox
+
+        return Sandbox(options.read, options.write, options.network or "none")
+    for name in ("read", "write", "network"):
+        if getattr(options, name):
+            raise UsageError(f"--{name} says what a sandbox grants: add --sandbox")
+    return None
 
 
 def _timeouts(options: argparse.Namespace) -> Timeouts:
@@ -144,8 +159,27 @@ async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer
     """What TARGET, ``--header`` and ``--env`` say. A keyring may wait for a person."""
     words = options.target, options.config, options.header, options.env
     if any("=keyring:" in word for word in (*options.header, *options.env)):
-        return await anyio.to_thread.run_sync(target_of, *words, abandon_on_cancel=True)
-    return target_of(*words)
+        target = await anyio.to_thread.run_sync(target_of, *words, abandon_on_cancel=True)
+    else:
+        target = target_of(*words)
+    if options.sandbox:
+        _check_sandbox(target)
+    return target
+
+
+def _check_sandbox(target: StdioServer | HttpServer | Configured) -> None:
+    """Raises ``UsageError`` where ``--sandbox`` does not go with it."""
+    is_command = isinstance(target, StdioServer)
+    if isinstance(target, Configured):
+        start = target.config._starts[target.name].first
+        is_command = start.command is not None
+        if start.sandbox is not None:
+            raise UsageError(
+                f"--sandbox does not go with {target.name!r}: {target.config.path} says how it is "
+                "confined"
+            )
+    if not is_command:
+        raise UsageError("--sandbox goes with a command: nothing is started at a URL")
 
 
 @asynccontextmanager
@@ -231,7 +265,13 @@ async def started_from(
     config, name, confirm = target.config, target.name, _confirm(options, queue)
     try:
         return await check_start(
-            config, name, confirm, decisions_of(options), options.audit, _timeouts(options)
+            config,
+            name,
+            confirm,
+            decisions_of(options),
+            options.audit,
+            _timeouts(options),
+            sandbox_of(options),
         )
     except StartDenied as error:
         raise _denied(error, target) from None

@@ -23,7 +23,8 @@ from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
 from .config_fields import Fields, Reading, listed
-from .config_programs import as_ours
+from .config_programs import OWN, as_ours
+from .config_sandbox import GivenSandbox, own_sandbox, vscode_sandbox
 from .config_text import KeyPath, OutOfRange
 from .config_values import Expanded, Unset
 from .options import ServerConfig
@@ -59,7 +60,6 @@ _STDIO = {
     "args": Fields.words,
     "env_vars": Fields.names_of_variables,
     "env": Fields.pairs,
-    "sandbox": Fields.flag,
 }
 _HTTP = {
     **dict.fromkeys(("headers_helper", "auth_provider", "bearer_variable"), Fields.raw),
@@ -72,6 +72,7 @@ _OWN = {
     **dict.fromkeys(("lazy", "enabled", "trusted"), Fields.flag),
     **dict.fromkeys(("validation", "revision", "description"), Fields.raw),
     **dict.fromkeys(("timeouts", "bind"), Fields.object),
+    "sandbox": own_sandbox,
 }
 _TIMEOUTS = dict.fromkeys(("connect", "idle", "total", "ping"), Fields.seconds)
 _LOGIN = {
@@ -116,8 +117,8 @@ class Launch:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of ``ServerConfig``."""
-    remarks: tuple[str, ...] = ()
-    """What a person should know, besides what can be seen in the above."""
+    sandbox: GivenSandbox | bool | None = None
+    """False is none, whatever the host says; None is the host's."""
 
     @property
     def name(self) -> str:
@@ -135,6 +136,7 @@ class Launch:
             "url": self.url,
             **{f"headers.{name}": each for name, each in self.headers.items()},
             **{f"oauth.{name}": each for name, each in (self.login or {}).items()},
+            **(self.sandbox.places if isinstance(self.sandbox, GivenSandbox) else {}),
         }
         return {place: each for place, each in places.items() if each is not None}
 
@@ -159,7 +161,9 @@ class Launch:
             env = {**self.env_of_file, **_values(self.env)}
             args = tuple(each.value for each in self.args)
             cwd = self.cwd and self.cwd.value
-            return StdioServer(self.command.value, args, env=env, cwd=cwd)
+            own = self.sandbox
+            sandbox = own.made() if isinstance(own, GivenSandbox) else own
+            return StdioServer(self.command.value, args, env=env, cwd=cwd, sandbox=sandbox)
         from ..transports.http import HttpServer
 
         assert self.url is not None
@@ -207,6 +211,11 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
         timeouts: dict[str, float] = {}
         options = _options(fields, timeouts)
         parts = _stdio(fields) if kind == "command" else _http(fields) if kind == "url" else {}
+        sandbox = options.pop("sandbox", None)
+        if kind == "command":
+            parts["sandbox"] = vscode_sandbox(fields) if sandbox is None else sandbox
+        elif sandbox is not None:
+            reading.note((*path, OWN, "sandbox"), "has no effect: at a URL nothing is started")
         if not reading.failed:
             return Launch(reading, path, members, timeouts=timeouts, options=options, **parts)
     return None
@@ -271,13 +280,6 @@ def _stdio(fields: Fields) -> dict[str, Any]:
     env_file, env_of_file = _env_file(fields, given["env_file"])
     if command is not None and not command.value.strip():
         fields.wrong("command", "is empty: write the program to start")
-    remarks = []
-    if given["sandbox"]:
-        remarks.append(
-            "the file asks for a sandbox, and this client has none: the server runs with all of "
-            "your rights"
-        )
-        fields.note("sandboxEnabled", "has no effect: servers are not sandboxed here")
     return {
         "command": command,
         "args": given["args"],
@@ -285,7 +287,6 @@ def _stdio(fields: Fields) -> dict[str, Any]:
         "env_file": env_file,
         "env_of_file": env_of_file,
         "cwd": cwd,
-        "remarks": tuple(remarks),
     }
 
 

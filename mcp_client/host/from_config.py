@@ -31,13 +31,14 @@ from ..approval.start_request import Scope, StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
-from ..session.connect import transport_of
+from ..session.connect import is_started, transport_of
 from .config import Config, load_config
 from .options import HostOptions, ServerConfig, audit_of
 from .start_request import Start
 
 if TYPE_CHECKING:
     from ..audit import Audit, AuditTo
+    from ..sandbox.sandbox import Sandbox
     from .host import Host
 
 __all__ = ["check_start", "host_from_config"]
@@ -81,7 +82,8 @@ def host_from_config(
     shared = host._options
     gate = _gate(policy, confirm, shared.decisions, shared.timeouts.approval)
     for name, start in starts.items():
-        starting = _Starting(start, gate, timeouts, shared.audit_of(name), policy)
+        audit, sandbox = shared.audit_of(name), shared.sandbox
+        starting = _Starting(start, gate, timeouts, audit, policy=policy, sandbox=sandbox)
         host._set_start_gate(name, starting.ask)
     return host
 
@@ -93,13 +95,14 @@ async def check_start(
     decisions: Decisions | None,
     audit: AuditTo | None,
     timeouts: Timeouts,
+    sandbox: Sandbox | None = None,
 ) -> ServerConfig:
     """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
     it. Raises ``StartDenied`` where it may not."""
     start, policy = config._starts[name], ManagedPolicy.system()
     gate = _gate(policy, confirm, decisions, timeouts.approval)
     recorder = audit_of(name, {"audit": audit})
-    starting = _Starting(start, gate, timeouts, recorder, policy)
+    starting = _Starting(start, gate, timeouts, recorder, policy=policy, sandbox=sandbox)
     return await starting.ask() or start.config(timeouts)
 
 
@@ -112,6 +115,8 @@ class _Starting:
     timeouts: Timeouts | None
     audit: Audit | None
     policy: ManagedPolicy
+    sandbox: Sandbox | None
+    """The host's."""
 
     async def ask(self) -> ServerConfig | None:
         """The files and programs that the file names are looked at now, because somebody is asked.
@@ -132,9 +137,11 @@ class _Starting:
 
     def _look(self) -> tuple[StartRequest, Gate]:
         """What is asked, and of whom: nobody is asked about what the policy refuses."""
-        request = self.start.request()
+        request = self.start.request(self.sandbox)
+        server = self.start.config(self.timeouts).server
+        sandbox = self.sandbox if is_started(server) else None
         try:
-            transport_of(self.start.config(self.timeouts).server).permit(self.policy)
+            transport_of(server, sandbox).permit(self.policy)
         except StartDenied as error:
             return request, Gate(_Refused(error), 0.0)
         return request, self.gate

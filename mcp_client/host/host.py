@@ -68,7 +68,8 @@ class Host(LibraryOfHost):
         ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``audit_failure``,
         ``redaction``, ``pins``, ``validation``, ``argument_validation``, ``handlers``,
         ``extensions``, ``timeouts``, ``limits``, ``retry``, ``policy`` and ``client_info``.
-        ``record`` is a folder, where the session of each server is written to ``NAME.jsonl``.
+        ``sandbox`` is for those that are started. ``record`` is a folder, where the session of each
+        server is written to ``NAME.jsonl``.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten

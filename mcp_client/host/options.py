@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
     from ..protocol.capabilities import Implementation
+    from ..sandbox.sandbox import Sandbox
     from ..session.binding import Bind
     from ..session.connect import Connecting
     from ..state import State
@@ -94,6 +95,8 @@ class ServerConfig:
     """Whether a failed call is attempted again, and when."""
     record: str | os.PathLike[str] | None = None
     """A file that everything said on the session is written to."""
+    sandbox: Sandbox | bool | None = None
+    """What this server is confined to, where it is started; False: nothing."""
     revision: str = "auto"
     """The one revision of the protocol to speak; "auto" agrees on one with the server."""
     description: str | None = None
@@ -188,6 +191,7 @@ class HostOptions(TypedDict, total=False):
     client_info: Implementation | None
     extensions: Sequence[Extension] | None
     retry: Retry | None
+    sandbox: Sandbox | bool | None
     policy: ManagedPolicy | None
 
 
@@ -209,6 +213,11 @@ class SharedOptions:
         self.limits: Limits = options.get("limits") or Limits()
         kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
         self.decisions, self.policy = kept.decisions, options.get("policy")
+        self.sandbox: Sandbox | None = None
+        if options.get("sandbox") is not None:
+            from ..sandbox.sandbox import sandbox_of
+
+            self.sandbox = self._options["sandbox"] = sandbox_of(options["sandbox"])
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:
@@ -221,9 +230,11 @@ class SharedOptions:
 
     def connecting(self, name: str, server: Any, config: ServerConfig) -> Connecting:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""
-        from ..session.connect import connect
+        from ..session.connect import connect, is_started
 
         options = {**self._options, **config.options}
+        if not is_started(server) and (server is not config.server or config.sandbox is None):
+            options.pop("sandbox", None)  # which is for the others, or in the transport already
         if server is not config.server:  # one that was made for it before, which records already
             options.pop("record", None)
         elif self._folder is not None:

@@ -20,18 +20,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ..approval.start_request import CONNECTS, STARTS, StartRequest
+from ..approval.start_request import CONFINED, CONNECTS, STARTS, StartRequest
 from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.executables import environment_of, find_executable
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
+from .config_sandbox import GivenSandbox, confinement_of
 from .config_server import Launch, read_server
 from .config_values import Expanded, Files, followed
 from .options import ServerConfig
 from .start_warnings import warnings_of
+
+if TYPE_CHECKING:
+    from ..sandbox.sandbox import Sandbox
 
 __all__ = ["Looked", "Start", "start_request"]
 
@@ -73,9 +77,11 @@ class Start:
                 raise
             raise ConfigError(f"{self._place}: it is not valid with its files put in") from error
 
-    def request(self) -> StartRequest:
-        """What a person is asked."""
+    def request(self, sandbox: Sandbox | None = None) -> StartRequest:
+        """What a person is asked. ``sandbox`` is the host's, for a server that names none."""
         with self._lock:
+            if sandbox is not None:
+                return start_request(self._whole(), sandbox)
             if self._request is None:
                 self._request = start_request(self._whole())
             return self._request
@@ -120,8 +126,14 @@ class Looked(Mapping[str, V]):
         return f"<{len(self)} servers: {', '.join(map(repr, self))}>"
 
 
-def start_request(launch: Launch) -> StartRequest:
+def start_request(launch: Launch, sandbox: Sandbox | None = None) -> StartRequest:
+    """``sandbox`` is what confines a server that does not say so itself."""
     reading = launch.reading
+    if launch.command is None or launch.sandbox is False:
+        sandbox = None
+    elif isinstance(launch.sandbox, GivenSandbox):
+        sandbox = launch.sandbox.made()
+    given = launch.sandbox if isinstance(launch.sandbox, GivenSandbox) else sandbox
     is_project = reading.scope == "project"
     variables = _variables(launch)
     program = _program(launch)
@@ -138,11 +150,11 @@ def start_request(launch: Launch) -> StartRequest:
         url=shown_url,
         header_names=tuple(launch.headers),
         findings=(
-            CONNECTS if launch.command is None else STARTS,
+            CONNECTS if launch.command is None else STARTS if sandbox is None else CONFINED,
             *dict.fromkeys(warnings_of(launch, variables, program)),
         ),
         variables=MappingProxyType(variables),
-        fingerprint=_digest(launch, shown_program),
+        fingerprint=_digest(launch, shown_program, sandbox),
         path=reading.path,
         scope=reading.scope,
         env_file=launch.env_file and launch.env_file.shown,
@@ -152,6 +164,7 @@ def start_request(launch: Launch) -> StartRequest:
         oauth=_login(launch),
         program=shown_program,
         whole_url=url if is_project and url != shown_url else None,
+        confined=confinement_of(given),
     )
 
 
@@ -182,7 +195,7 @@ def _program(launch: Launch) -> str | None:
     return find_executable(command, cwd, environment_of(env))
 
 
-def _digest(launch: Launch, program: str | None) -> str:
+def _digest(launch: Launch, program: str | None, sandbox: Sandbox | None) -> str:
     reading = launch.reading
     texts = [launch.command, *launch.args, launch.url, launch.cwd]
     used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
@@ -197,6 +210,7 @@ def _digest(launch: Launch, program: str | None) -> str:
         "shown": [each and each.shown for each in texts],
         "env_file": env_file and [env_file.shown, dict(launch.env_of_file)],
         "program": program,
+        "sandbox": sandbox and [repr(sandbox), sandbox.places],
         "files": sorted(content for each in launch.places.values() for content in each.files),
         "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
     }

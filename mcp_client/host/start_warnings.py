@@ -175,7 +175,6 @@ def warnings_of(
         if is_project:
             yield ANYTHING
         words = [launch.command, *launch.args]
-        yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
         yield from _of_words(_split(words), program)
         yield from _of_hosts(word.shown for word in words)
         yield from _of_paths(launch, is_project, folder)

@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from ..connection.connection import RestartPolicy
     from ..errors import McpError
     from ..handlers.handlers import Handlers
+    from ..sandbox.sandbox import Sandbox
     from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
     from .binding import Bind, Binding
 
-__all__ = ["Connecting", "NotOpen", "connect", "transport_of"]
+__all__ = ["Connecting", "NotOpen", "connect", "is_started", "transport_of"]
 
 _USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
@@ -71,6 +72,7 @@ def connect(
     retry: Retry | None = None,
     bind: Bind | None = None,
     record: str | os.PathLike[str] | None = None,
+    sandbox: Sandbox | bool | None = None,
     policy: ManagedPolicy | None = None,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
@@ -137,6 +139,9 @@ def connect(
     ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
     file is replaced.
 
+    ``sandbox=Sandbox(...)``, or ``True`` for one that grants nothing, confines a server that is
+    started, unless its ``StdioServer`` says so itself: see ``mcp_client.Sandbox``.
+
     ``policy`` is what an organisation allows, whatever the other options say:
     ``ManagedPolicy.system()``, that of this machine. A server that it refuses is not started or
     connected to, and opening raises ``StartDenied``: see ``mcp_client.approval.managed_policy``.
@@ -148,9 +153,8 @@ def connect(
     _check_texts(name, revision, validation, argument_validation)
     check_hook("approval", approval)
     approval, handlers = _under(policy, approval, handlers)
-    capabilities = {} if handlers is None else handlers.capabilities
-    client = declare(ClientDeclaration(client_info or _ourselves(), capabilities), extensions)
-    transport = _recorded(transport_of(server), record, redaction)
+    client = declare(_client(client_info, handlers), extensions)
+    transport = _recorded(transport_of(server, sandbox), record, redaction)
     timeouts = timeouts or Timeouts()
     kept = kept_in(state, decisions, pins, audit, server)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
@@ -220,14 +224,25 @@ def _check_type(option: str, value: object, kind: type, example: str) -> None:
         raise ConfigError(f"{option}={value!r}: give {example}")
 
 
-def transport_of(server: Any) -> Transport:
+def is_started(server: object) -> bool:
+    """Whether ``connect`` starts it."""
+    is_words = isinstance(server, Sequence) and not isinstance(server, str | bytes)
+    return isinstance(server, StdioServer) or is_words
+
+
+def transport_of(server: Any, sandbox: Sandbox | bool | None = None) -> Transport:
     """What leads to what ``connect`` was given. Raises ``ConfigError``."""
+    if server and is_started(server):
+        if not isinstance(server, StdioServer):
+            server = StdioServer(server[0], tuple(server[1:]))
+        own = server.sandbox is not None or sandbox is None
+        return StdioTransport(server if own else replace(server, sandbox=sandbox))
+    if sandbox not in (None, False):
+        raise ConfigError(
+            f"sandbox={sandbox!r}: only what is started by a command is confined, StdioServer(...)"
+        )
     if isinstance(server, Transport):
         return server
-    if isinstance(server, StdioServer):
-        return StdioTransport(server)
-    if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
-        return StdioTransport(StdioServer(server[0], tuple(server[1:])))
     from ..transports.memory import ServerInProcess
 
     if isinstance(server, ServerInProcess):
@@ -356,8 +371,9 @@ def _audit(
     return made
 
 
-def _ourselves() -> Implementation:
-    return Implementation("mcp-client", __version__)
+def _client(info: Implementation | None, handlers: Handlers | None) -> ClientDeclaration:
+    capabilities = {} if handlers is None else handlers.capabilities
+    return ClientDeclaration(info or Implementation("mcp-client", __version__), capabilities)
 
 
 class NotOpen(ConfigError, AttributeError):

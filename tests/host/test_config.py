@@ -180,23 +180,6 @@ def test_vscode(project: Path) -> None:
     ]
 
 
-def test_vscode_says_that_a_sandbox_is_not_applied(project: Path) -> None:
-    content = {
-        "servers": {
-            "boxed": {
-                "type": "stdio",
-                "command": "npx",
-                "args": ["-y", "@example/mcp-server"],
-                "sandboxEnabled": True,
-                "sandbox": {"filesystem": {"denyRead": ["${userHome}/.ssh"]}},
-            }
-        }
-    }
-    config = load_config(written(project / ".vscode" / "mcp.json", content))
-    assert [problem.key for problem in config.problems] == ["servers.boxed.sandboxEnabled"]
-    assert any("sandbox" in str(each) for each in config.requests["boxed"].findings)
-
-
 def test_cursor(project: Path) -> None:
     content = {
         "mcpServers": {
