@@ -4,6 +4,8 @@ recorded and sent."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -612,6 +614,22 @@ async def test_a_wrong_bind_is_an_error_at_once_without_its_values(bind: Any, te
     assert "hunter2" not in str(caught.value)
     with pytest.raises(ConfigError, match=text):
         Host({"s": ServerConfig(MemoryServer(Server()), bind=bind)})
+
+
+def test_a_session_without_it_loads_none_of_it() -> None:
+    code = (
+        "import sys\n"
+        "from mcp_client import allow_all, MemoryServer, sync\n"
+        "tool = {'name': 't', 'inputSchema': {'type': 'object'}}\n"
+        "results = {'tools/list': {'tools': [tool]}, 'tools/call': {'content': []}}\n"
+        "server = MemoryServer(lambda message: results.get(message['method'], NotImplemented))\n"
+        "with sync.connect(server, approval=allow_all) as session:\n"
+        "    session.list_tools()[0].input_schema\n"
+        "    session.call_tool('t')\n"
+        "print(*[name for name in sys.modules if 'bind' in name or 'bound' in name])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 async def test_what_the_host_gave_may_change_afterwards() -> None:
