@@ -530,10 +530,10 @@ def test_a_kernel_that_confines_less_is_named(
         def syscall(self, *arguments: object) -> int:
             return abi
 
-    landlock._lacking_on_this_machine.cache_clear()
+    landlock.lacking_here.cache_clear()
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Kernel())
     lack = landlock.ENGINE.lacking(Sandbox())
-    landlock._lacking_on_this_machine.cache_clear()
+    landlock.lacking_here.cache_clear()
     assert message in str(lack)
 
 
@@ -541,13 +541,13 @@ def test_a_kernel_that_confines_less_is_named(
 def test_another_machine_and_a_program_without_an_interpreter_are_named(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    landlock._lacking_on_this_machine.cache_clear()
+    landlock.lacking_here.cache_clear()
     if missing == "machine":
         monkeypatch.setattr(landlock, "machine", lambda: None)
     else:
         monkeypatch.setattr(sys, "executable", "")
     lack = landlock.ENGINE.lacking(Sandbox())
-    landlock._lacking_on_this_machine.cache_clear()
+    landlock.lacking_here.cache_clear()
     assert ("x86_64" if missing == "machine" else "sys.executable") in str(lack)
 
 
