@@ -49,6 +49,10 @@ _ISOLATED = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
     *("--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL"),
 )
+_STREAMS_OUT = ("/bin/sh", "-c", 'exec 3<&0 4>&1 </dev/null >/dev/null "$@"', "sh")
+_STREAMS_IN = ("/bin/sh", "-c", 'exec "$@" <&3 >&4 3<&- 4>&-', "sh")
+"""bwrap holds its own streams for as long as it runs: a server that closes one of the two would do
+so unnoticed. What has another number is for the server alone."""
 _TRIAL_SECONDS = 5
 _HOW_TO_GET = (
     "install the Debian package bubblewrap, or what your system calls it, version 0.10 or one with "
@@ -95,12 +99,14 @@ class _Bubblewrap:
         fds: list[int] = []
 
         def hold(fd: int) -> str:
-            fds.append(fd)
-            return str(fd)
+            fds.append(_of_two_digits(fd))
+            return str(fds[-1])
 
         try:
             options = hold(_written(_options(confined, hold)))
-            words = [_program() or PLACES[0], "--args", options, "--", *confined.argv]
+            program = _program() or PLACES[0]
+            inside = [*_STREAMS_IN, *confined.argv]
+            words = [*_STREAMS_OUT, program, "--args", options, "--", *inside]
             env: dict[str, str] = {}
             if confined.sandbox.network == "all":
                 words, env = _without_abstract_sockets(words, hold)
@@ -192,6 +198,18 @@ def _kernel_settings() -> Iterator[str]:
             continue
         if entry.is_dir() or entry.stat().st_mode & 0o222:
             yield from ("--ro-bind", entry.path, entry.path)
+
+
+def _of_two_digits(fd: int) -> int:
+    """The same with a number that no stream is given."""
+    if sys.platform == "win32":
+        raise AssertionError
+    import fcntl
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    finally:
+        os.close(fd)
 
 
 def _opened(path: str) -> int:

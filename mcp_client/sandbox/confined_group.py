@@ -25,6 +25,7 @@ class ConfinedGroup(PosixGroup):
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
+        self._end = launch.end
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
@@ -41,14 +42,14 @@ class ConfinedGroup(PosixGroup):
         return popen
 
     def close(self) -> None:
-        if self._launch.end is not None:
-            os.close(self._launch.end)
+        end, self._end = self._end, None  # the interpreter may end while a session is closed
+        if end is not None:
+            os.close(end)
         if self._launch.folder is not None:
             shutil.rmtree(self._launch.folder, ignore_errors=True)
 
     def is_empty(self) -> bool:
-        end = self._launch.end
-        if end is not None and not select.select([end], [], [], 0)[0]:
+        if self._end is not None and not select.select([self._end], [], [], 0)[0]:
             return False
         # Where nothing reaps orphans, as in many containers, a dead one stays in the group.
         return super().is_empty() or not any(_living(self._pid))

@@ -228,7 +228,10 @@ class StdioTransport(Transport):
         argv, cwd = self._argv(env), self._cwd()
         tree = None
         if self._granted is not None:
-            tree = await anyio.to_thread.run_sync(self._tree, self._granted, argv, env, cwd)
+            try:
+                tree = await anyio.to_thread.run_sync(self._tree, self._granted, argv, env, cwd)
+            except (RuntimeError, OSError) as error:  # too many threads, or descriptors
+                raise ConnectError(f"cannot make a sandbox: {error}", retryable=True) from None
         process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended, tree)
         process.start(argv, env, cwd)
         self._process = process
