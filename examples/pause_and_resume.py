@@ -3,26 +3,26 @@
 import subprocess
 import sys
 import tempfile
-from typing import Any
 
-from mcp_client import Allow, ApprovalQueue, CallPending, Rule, Rules
+from mcp_client import Allow, ApprovalQueue, CallPending, Rule, Rules, sync
 from mcp_client.adapters import openai_chat
-from mcp_client.sync import connect
 
 OSLO = '{"location": "Oslo"}'
 LOOK = {"type": "function", "function": {"name": "get_weather", "arguments": OSLO}}
 WAKE = {"type": "function", "function": {"name": "set_alarm", "arguments": OSLO}}
-MESSAGE: Any = {"role": "assistant", "tool_calls": [{"id": "1", **LOOK}, {"id": "2", **WAKE}]}
+MESSAGE = {"role": "assistant", "tool_calls": [{"id": "1", **LOOK}, {"id": "2", **WAKE}]}
 
 
 def agent(queue: ApprovalQueue, paused: str | None) -> str | None:
-    """Returns what resumes the model's message where calls of it wait."""
     rules = Rules([Rule("allow", tool="get_*")], ask=queue)
-    with connect([sys.executable, "examples/servers/weather.py"], approval=rules) as session:
+    with sync.connect(["python", "examples/servers/weather.py"], approval=rules) as session:
         kit = openai_chat.toolset(session.list_tools())
         try:
-            done = paused and kit.resume(session, paused, context="ana")
-            for message in done or kit.run(session, MESSAGE, context="ana"):
+            if paused is None:
+                done = kit.run(session, MESSAGE, context="ana")
+            else:
+                done = kit.resume(session, paused, context="ana")
+            for message in done:
                 print(message["tool_call_id"], message["content"].splitlines()[1])
         except CallPending as error:
             return error.paused
