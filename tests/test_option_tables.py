@@ -157,6 +157,7 @@ class TestTheOptionsOfACall:
             Host.start_tool,
             App.call_tool,
             Toolset.run,
+            Toolset.resume,
             sync.Session.call_tool,
             sync.Session.start_tool,
             sync.Host.call_tool,
@@ -180,6 +181,14 @@ class TestTheOptionsOfACall:
             with pytest.raises(TypeError, match="a call has no option 'origin'"):
                 await CALLS[face](session, host, origin="app")
         assert server.calls == []
+
+    async def test_resuming_a_response_refuses_the_same_values(self) -> None:
+        async with opened(Server()) as (session, host):
+            kit = anthropic.toolset(await session.list_tools())
+            for target in (session, host):
+                for option, (value, kind, text) in WRONG.items():
+                    with pytest.raises(kind, match=text):
+                        await kit.resume(target, "x", **{option: value})
 
     @pytest.mark.one_backend
     @pytest.mark.parametrize("face", SYNC_CALLS)

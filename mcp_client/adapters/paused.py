@@ -56,9 +56,9 @@ _LOOK_SECONDS = 0.5
 """Seconds after which a caller looks again whether another one's turn has ended."""
 _WRITE_SECONDS = 15.0
 _MAX_RECORDS = 1_000
-_MAX_CHARS = 64_000_000
+_MAX_CHARS = 16_000_000
 """Of all records. Beyond that, or their number, those go that would expire first."""
-_MAX_MEDIA_CHARS = 16_000_000
+_MAX_MEDIA_CHARS = 8_000_000
 """Of the images and sounds in one record, as Base64."""
 _HERE = MemoryStorage()
 _NOT_FOUND = (

@@ -303,7 +303,8 @@ class Toolset:
 
         def lost(call: ModelCall) -> Answer | None:
             """The answer to a call whose end nobody knows; None where it may be made again."""
-            tool, retry = self._shown.tools.get(call.name), options.get("retry")
+            tool = self._shown.tools.get(call.name)
+            retry = options.get("retry") or getattr(target, "_retry", None)
             repeatable = tool is not None and (tool.hints.read_only or tool.hints.idempotent)
             if repeatable or (retry is not None and retry.safe):
                 return None

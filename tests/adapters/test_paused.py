@@ -318,12 +318,15 @@ async def cancelled_while_it_waits(world: World, kit: Any, session: Any, text: A
         group.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("where", ["for the session", "for the call"])
 @pytest.mark.parametrize("retry", [None, Retry(), Retry(safe=True)])
 async def test_a_call_that_was_sent_by_a_caller_that_went_is_not_sent_again(
-    here: World, retry: Retry | None
+    here: World, retry: Retry | None, where: str
 ) -> None:
     here.server.wanted = 1
-    async with here.opened() as session:
+    of_session, retry = (retry, None) if where == "for the session" else (None, retry)
+    is_safe = Retry(safe=True) in (retry, of_session)
+    async with here.opened(retry=of_session) as session:
         kit = CHAT.toolset(await session.list_tools())
         error = await paused(kit, session, CHAT.response([("0", "wait", {"n": 1}), *WANTED[:1]]))
         here.decide(error.tickets[:1])
@@ -334,7 +337,6 @@ async def test_a_call_that_was_sent_by_a_caller_that_went_is_not_sent_again(
         here.decide(caught.value.tickets)
         texts = dict(CHAT.answers(await kit.resume(session, error.paused, retry=retry)))
     assert texts["1"].endswith("one")
-    is_safe = retry is not None and retry.safe
     assert (texts["0"].endswith("waited 1")) is is_safe, "the grant was used: it is asked about"
     assert ("It is not known how the call" in texts["0"]) is not is_safe
     assert [name for name, _ in here.ran].count("wait") == 1 + is_safe
