@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -49,8 +48,11 @@ class ConfinedGroup(PosixGroup):
             shutil.rmtree(self._launch.folder, ignore_errors=True)
 
     def is_empty(self) -> bool:
-        if self._end is not None and not select.select([self._end], [], [], 0)[0]:
-            return False
+        if self._end is not None:
+            try:
+                os.read(self._end, 1)
+            except BlockingIOError:
+                return False
         # Where nothing reaps orphans, as in many containers, a dead one stays in the group.
         return super().is_empty() or not any(_living(self._pid))
 

@@ -70,7 +70,10 @@ class Launch(NamedTuple):
     exit_code: Callable[[int], int] = lambda code: code
     """What the exit code of what was started says of the server's own; negative for a signal."""
     end: int | None = None
-    """A descriptor that is at its end when no process is left; closed here."""
+    """A descriptor, never waited for in a read, that is at its end when no process is left; closed
+    here."""
+    besides: tuple[str, ...] = ()
+    """What the engine lets through or denies beside what was asked, as sentences for people."""
 
 
 class Engine(Protocol):
@@ -100,6 +103,8 @@ class Confinement:
     made_of: tuple[str, ...] = ()
     """What its own program is made of, which it can read, as it can the system's programs and
     libraries."""
+    besides: tuple[str, ...] = ()
+    """What this engine lets through or denies beside that, as sentences."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -117,6 +122,7 @@ class Confinement:
             f"can read {read}",
             f"can write {write}",
             network[self.network],
+            *self.besides,
             f"held by {self.engine}",
         )
 
@@ -141,7 +147,9 @@ def confine(
     launch = engine.confine(confined)
     read = tuple(map(str, sandbox.read))
     write = tuple(map(str, sandbox.write))
-    return launch, Confinement(engine.name, sandbox.network, read, write, _shortened(program))
+    made_of = _shortened(program)
+    held = Confinement(engine.name, sandbox.network, read, write, made_of, launch.besides)
+    return launch, held
 
 
 def _shortened(program: Program) -> tuple[str, ...]:

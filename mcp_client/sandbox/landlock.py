@@ -7,7 +7,8 @@ server cannot change mode, owner or times of any file, and has no Unix sockets b
 
 What it can do all the same: ``stat`` and ``readlink`` of a path that it knows or guesses tell
 whether that exists, how large and old it is and where it leads, and a signal to a process number
-tells whether that is in use. No folder can be listed and no file be read so.
+tells whether that is in use. No file can be read so. Where Python is to find the modules beside a
+script, the names in the folder are seen, and in those below it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConnectError
 from .engine import Launch, memory_file
+from .program import home_folders
 from .seccomp import filter_program, machine
 from .system import DEVICES, system_paths
+from .visible_paths import inside
 
 if TYPE_CHECKING:
     from .engine import Confined
@@ -38,6 +41,7 @@ _ABI, _KERNEL = 6, "6.12"
 _EVERYTHING = 0xFFFF
 _READ = 0x1 | 0x4 | 0x8
 """Run, read a file, list a folder."""
+_LIST = 0x8
 _USE = 0x2 | 0x4
 _PORTS = 0x3
 """To bind one of TCP, and to connect to one."""
@@ -56,6 +60,14 @@ class _Landlock:
         return lack
 
     def confine(self, confined: Confined) -> Launch:
+        homes = home_folders()
+        for listed in map(os.path.realpath, confined.listed):
+            if any(inside(home, listed) for home in homes):
+                raise ConnectError(
+                    f"the server was not started: its script lies in {listed!r}, and to let it "
+                    "find modules there, Landlock would have to show it the names of all files "
+                    "below; move the script to a folder of its own, or install bubblewrap"
+                )
         folder = _private_folder()
         try:
             return _launch(confined, folder)
@@ -68,8 +80,10 @@ ENGINE = _Landlock()
 
 
 def _launch(confined: Confined, folder: str) -> Launch:
+    if sys.platform != "linux":
+        raise AssertionError
     env = {**confined.env, "HOME": folder, "TMPDIR": folder}
-    end, end_of_watcher = os.pipe()
+    end, end_of_watcher = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         plan = plan_file(
             {
@@ -99,6 +113,7 @@ def _launch(confined: Confined, folder: str) -> Launch:
         (plan, end_of_watcher),
         folder,
         end=end,
+        besides=_besides(confined),
     )
 
 
@@ -107,13 +122,25 @@ def _rules(confined: Confined, folder: str) -> dict[bytes, int]:
     says so."""
     sandbox = confined.sandbox
     real = dict(sandbox.places)
-    rules = {os.path.realpath(path): _READ for path in system_paths(sandbox.network)}
+    rules = {os.path.realpath(path): _LIST for path in confined.listed}
+    rules |= {os.path.realpath(path): _READ for path in system_paths(sandbox.network)}
     rules |= {os.path.realpath(path): _READ for path in confined.made_of}
     rules |= {real[str(path)]: _READ for path in sandbox.read}
     rules |= {path: _USE for path in DEVICES if os.path.exists(path)}
     rules |= {real[str(path)]: _EVERYTHING for path in sandbox.write}
     rules[folder] = _EVERYTHING
     return {os.fsencode(path): rights for path, rights in rules.items()}
+
+
+def _besides(confined: Confined) -> tuple[str, ...]:
+    listed = ", ".join(confined.listed)
+    return (
+        *([f"can see the names of all files below {listed}"] if listed else []),
+        "can tell of any path whether it exists, its size, owner and times, and where a link leads",
+        "can tell whether a process number is in use",
+        "cannot change the mode, owner or times of any file, its own included",
+        "cannot use Unix sockets",
+    )
 
 
 def _private_folder() -> str:

@@ -67,7 +67,7 @@ def main() -> None:
             _control("forgo new privileges", _NO_NEW_PRIVILEGES, 1)
             _enter_domain(plan["domain"], ())
         _become(plan["argv"], plan["env"])
-    except (_Failed, OSError) as error:
+    except (_Failed, OSError, ValueError) as error:
         os.write(2, f"mcp-client: the server was not started: {error}\n".encode())
     os._exit(_FAILED)
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from ..runtime.executables import find_executable
 from .visible_paths import inside
 
-__all__ = ["Program", "program_of"]
+__all__ = ["Program", "home_folders", "program_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?\Z")
 _NODE = frozenset(("node", "nodejs", "bun", "deno", "tsx", "ts-node"))
@@ -79,7 +79,7 @@ class _Search:
     def __init__(self, env: Mapping[str, str], cwd: str) -> None:
         self._env = env
         self._cwd = cwd
-        self._homes = _homes()
+        self._homes = home_folders()
         self.found: list[str] = []
         self.listed: list[str] = []
         self.added: dict[str, str] = {}
@@ -319,7 +319,7 @@ def _is_module(path: str, kind: str) -> bool:
     return path.endswith(_SUFFIXES[kind]) and os.path.isfile(path)
 
 
-def _homes() -> set[str]:
+def home_folders() -> set[str]:
     """Home folders, as far as they are known here."""
     homes = {os.path.expanduser("~"), "/root", *glob.glob("/home/*"), *glob.glob("/Users/*")}
     if sys.platform != "win32":

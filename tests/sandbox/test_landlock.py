@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -19,9 +20,10 @@ from typing import Any
 
 import pytest
 
-from mcp_client import Sandbox
+from mcp_client import ConnectError, Sandbox
 from mcp_client.sandbox.confined_group import ConfinedGroup
-from mcp_client.sandbox.engine import Confined
+from mcp_client.sandbox.engine import Confined, confine
+from tests.sandbox.confined import run
 
 if sys.platform != "linux":
     pytest.skip("Landlock is of Linux", allow_module_level=True)
@@ -356,7 +358,7 @@ def test_has_no_power_over_other_processes(host: Host) -> None:
         tried("messages", lambda: called({_number("msgget")}, 0, 0o1777))
         tried("queue_by_name", lambda: called({_number("mq_open")}, b"x", 66, 0o600, 0))
         tried("keys", lambda: called({_number("keyctl")}, 0, -3, 0))
-        os.setpriority(os.PRIO_PROCESS, 0, 1)
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
         resource.prlimit(0, resource.RLIMIT_CPU)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.kill(-1, signal.SIGTERM)
@@ -490,7 +492,38 @@ def test_a_program_that_cannot_be_run_is_named(host: Host) -> None:
     )
 
 
+def test_a_script_finds_the_modules_beside_it_and_reads_no_other_file_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "beside.py").write_text("word = 'found'")
+    (tmp_path / ".env").write_text("KEY=secret")
+    (tmp_path / "server.py").write_text(
+        "import beside, pathlib\nprint(beside.word)\npathlib.Path('.env').read_text()"
+    )
+    sandbox = Sandbox(engine="landlock")
+    argv = [sys.executable, str(tmp_path / "server.py")]
+    code, out, err = run(sandbox, argv, cwd=tmp_path)
+    assert (code, out) == (1, "found\n")
+    assert "PermissionError" in err
+    launch, held = confine(sandbox, argv, {}, None)
+    ConfinedGroup(launch).close()
+    for fd in launch.pass_fds:
+        os.close(fd)
+    told = "\n".join(held.sentences)
+    assert re.search(f"can see the names of all files below .*{tmp_path}", told)
+    assert "its size" in told
+
+
 # ------------------------------------------------------------------- before anything is started
+
+
+def test_a_home_folder_is_not_listed_for_a_script_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "server.py").write_text("")
+    with pytest.raises(ConnectError, match="move the script to a folder of its own"):
+        confine(Sandbox(engine="landlock"), [sys.executable, str(tmp_path / "server.py")], {}, None)
 
 
 def test_what_became_a_link_after_it_was_granted_starts_nothing(tmp_path: Path) -> None:
