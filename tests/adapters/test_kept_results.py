@@ -13,7 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, Host, MemoryServer, ToolResult, allow_all, sync
+from mcp_client import (
+    Allow,
+    ApprovalQueue,
+    CallPending,
+    ConfigError,
+    Host,
+    MemoryServer,
+    ToolResult,
+    allow_all,
+    sync,
+)
 from mcp_client.adapters.kept_results import KeptResults
 from mcp_client.adapters.model_calls import ModelCall
 from mcp_client.adapters.parts import ServerContent
@@ -446,3 +456,26 @@ def test_what_a_read_would_give_stands_in_no_call() -> None:
     (call,) = kit.calls(CHAT.response([("1", "read_result", {"handle": handle})]))
     assert isinstance(call, ModelCall)
     assert "line 1" not in repr(call) + str(call.answer)
+
+
+@pytest.mark.parametrize("provider", [ANTHROPIC, RESPONSES], ids=str)
+def test_beside_the_providers_own_search_it_is_shown_and_not_deferred(provider: Provider) -> None:
+    kit = kit_of(provider, search="native")
+    assert [one["name"] for one in kit.tools if one.get("defer_loading")] == ["tool"]
+    assert kit.tools[-1]["name"] == "read_result"
+
+
+async def test_what_was_read_beside_a_call_that_waits_is_there_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    queue = ApprovalQueue(wait=0, decisions=tmp_path / "decisions.json")
+    async with opened(Server(), approval=queue) as session:
+        kit = CHAT.toolset(await session.list_tools(), large_results="keep")
+        handle = handle_in(told(kit, result_of(text(LINES)), context="ana"))
+        asked = {"handle": handle, "limit": 4}
+        response = CHAT.response([("1", "echo", {"text": "b"}), ("2", "read_result", asked)])
+        with pytest.raises(CallPending) as caught:
+            await kit.run(session, response, context="ana")
+        queue.decide(caught.value.tickets, Allow())
+        messages = await kit.resume(session, caught.value.paused, context="ana")
+    assert [(id, within(said)) for id, said in CHAT.said(messages)] == [("1", "b"), ("2", "line")]
