@@ -34,7 +34,7 @@ __all__ = [
 _ENGINES = {"linux": ("bubblewrap", "landlock"), "darwin": ("sandbox_exec",)}
 
 """The modules of a system's engines, in the order "auto" tries them; each has an ``ENGINE``."""
-_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/System/", "/Library/")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/System", "/Library")
 """Where what everybody can read lies, which no list for people names."""
 
 
@@ -159,7 +159,7 @@ def _shortened(program: Program) -> tuple[str, ...]:
     return tuple(
         path
         for path in real
-        if not path.startswith(_SYSTEM)
+        if not any(inside(path, each) for each in _SYSTEM)
         and not any(path != other and inside(path, other) for other in real)
     )
 

@@ -138,12 +138,11 @@ def test_nothing_of_the_environment_is_on_a_command_line_or_for_bwrap(tmp_path: 
         os.close(fd)
     assert "hunter2" not in repr((launch.argv, launch.env, held))
     assert launch.env == {}
-    _, output, errors = run(
+    _, output, _ = run(
         HELD, ["/bin/sh", "-c", "echo $TOKEN; tr '\\0' '\\n' </proc/1/environ"], env=env
     )
     assert set(output.splitlines()) <= {"hunter2", "PWD=/"}
     assert output.startswith("hunter2")
-    assert errors.count("library.so") <= 2  # told by the programs inside
 
 
 @pytest.mark.parametrize("part", ["A", "B"])
