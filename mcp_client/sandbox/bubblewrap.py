@@ -85,9 +85,10 @@ class _Bubblewrap:
                 return failure
             _working.add(program)
         if sandbox.network == "all":
-            from .landlock import lacking_here  # only for a server that may use the network
+            # Only for a server that may use the network.
+            from .landlock import lacking_here, launcher_in_reach
 
-            lack = lacking_here()
+            lack = lacking_here() or launcher_in_reach(sandbox)
             if lack is not None:
                 return (
                     'with network="all" it leaves abstract sockets within reach, and Landlock '

@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from .engine import Confined
     from .sandbox import Sandbox
 
-__all__ = ["ENGINE", "lacking_here", "launcher_command", "launcher_environment", "plan_file"]
+__all__ = [
+    "ENGINE",
+    "lacking_here",
+    "launcher_command",
+    "launcher_environment",
+    "launcher_in_reach",
+    "plan_file",
+]
 
 _LAUNCHER = os.path.join(os.path.dirname(__file__), "launcher.py")
 _ABI, _KERNEL = 6, "6.12"
@@ -54,7 +61,7 @@ class _Landlock:
     name = "landlock"
 
     def lacking(self, sandbox: Sandbox) -> str | None:
-        lack = lacking_here() or _not_narrower(sandbox)
+        lack = lacking_here() or _not_narrower(sandbox) or launcher_in_reach(sandbox)
         if lack is None and sandbox.network == "loopback":
             lack = _lacking_network()
         return lack
@@ -100,6 +107,7 @@ def _launch(confined: Confined, folder: str) -> Launch:
                 "own_network": confined.sandbox.network == "loopback",
                 "host": os.getpid(),
                 "done": end_of_watcher,
+                "folder": os.fsencode(folder),
             }
         )
     except BaseException:
@@ -198,6 +206,27 @@ def _not_narrower(sandbox: Sandbox) -> str | None:
         for read in map(str, sandbox.read):
             if real[read].startswith(os.path.join(real[write], "")) and read not in sandbox.write:
                 return f"it cannot keep {read!r} from being written, which is in {write!r}"
+    return None
+
+
+def launcher_in_reach(sandbox: Sandbox) -> str | None:
+    """Whether a server could change the launcher, and so what confines it when it is next started:
+    where Python lies in a folder of the project that the server may write."""
+    executable = os.path.abspath(sys.executable)
+    shown = os.path.join(
+        os.path.realpath(os.path.dirname(executable)), os.path.basename(executable)
+    )
+    files = shown, os.path.realpath(executable), os.path.realpath(f"{sys.prefix}/pyvenv.cfg")
+    folders = [os.path.dirname(os.path.realpath(file)) for file in (os.__file__, _LAUNCHER)]
+    real = dict(sandbox.places)
+    for write in map(str, sandbox.write):
+        parts = [part for part in (*files, *folders) if inside(part, real[write])]
+        parts += [folder for folder in folders if inside(real[write], folder)]
+        if parts:
+            return (
+                f"a server that can write {write!r} could change what confines it, {parts[0]!r}; "
+                "grant folders without this program's Python, or install that elsewhere"
+            )
     return None
 
 

@@ -14,7 +14,7 @@ in this order:
 
 The watcher waits for the end of the server or of the host. Then it kills all that it can send a
 signal to: these are the processes of its domain, wherever they went. Nothing in the second domain
-can signal the watcher.
+can signal the watcher. Where the host has ended, it removes the server's temporary folder.
 
 What goes wrong is one line on standard error and exit code 125: nothing was started. Neither
 ``json`` nor ``signal`` nor ``typing`` is imported: each start of a server waits for this.
@@ -82,7 +82,7 @@ def _confine(plan: dict[str, Any]) -> None:
         os._exit(0)  # it was only to be tried
     _give_up_privileges()
     _enter_domain((_LINK_ELSEWHERE, 0, _SCOPE_OF_SIGNALS), [(b"/", _LINK_ELSEWHERE)])
-    _leave_watcher(plan["host"])
+    _leave_watcher(plan["host"], plan["folder"])
     _close_descriptors(3)
     _enter_domain(plan["domain"], plan["rules"])
     _filter_calls(plan["filter"])
@@ -159,7 +159,7 @@ def _become(argv: list[bytes], env: dict[bytes, bytes]) -> None:
 # -------------------------------------------------------------------------------- the watcher
 
 
-def _leave_watcher(host: int) -> None:
+def _leave_watcher(host: int, folder: bytes) -> None:
     if sys.platform != "linux":
         raise AssertionError
     watched = os.pidfd_open(host), os.pidfd_open(os.getpid())
@@ -176,7 +176,7 @@ def _leave_watcher(host: int) -> None:
         try:
             os.setsid()
             if not os.fork():
-                _watch(watched)
+                _watch(*watched, folder)
             os._exit(0)
         finally:
             os._exit(_FAILED)
@@ -184,7 +184,7 @@ def _leave_watcher(host: int) -> None:
         raise _Failed("cannot start a process that watches it")
 
 
-def _watch(watched: Iterable[int]) -> None:
+def _watch(host: int, server: int, folder: bytes) -> None:
     if sys.platform != "linux":
         raise AssertionError
     for number in (1, 2, 15):  # hang-up, interrupt, terminate: it ends after the server
@@ -194,9 +194,18 @@ def _watch(watched: Iterable[int]) -> None:
         os.dup2(nothing, stream)
     os.chdir("/")
     poll = select.poll()
-    for fd in watched:
-        poll.register(fd, select.POLLIN)
-    poll.poll()
+    for watched in (host, server):
+        poll.register(watched, select.POLLIN)
+    ended = [fd for fd, _ in poll.poll()]
+    _kill_all()
+    if host in ended:  # which would have removed it
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill_all() -> None:
+    """Kill all of this domain, and wait until they are gone."""
     end = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < end:
         try:

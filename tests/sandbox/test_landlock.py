@@ -7,7 +7,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -459,7 +458,9 @@ def test_ends_with_its_host_however_that_ends(host: Host) -> None:
     while any(map(_runs, started)):
         assert time.monotonic() < until
         time.sleep(0.01)
-    shutil.rmtree(answer["folder"])
+    while os.path.exists(answer["folder"]):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_exit_codes_signals_and_streams_are_the_programs_own(host: Host) -> None:
@@ -551,6 +552,16 @@ def test_what_is_readable_alone_cannot_be_kept_so_inside_what_can_be_written(
     for held in (Sandbox(read=[a], write=[b]), Sandbox(read=[ab], write=[a]),
                  Sandbox(read=[a], write=[a]), Sandbox(read=[b], write=[a, b])):  # fmt: skip
         assert landlock.ENGINE.lacking(held) is None
+
+
+def test_a_server_that_could_change_the_launcher_is_not_started(tmp_path: Path) -> None:
+    package = ROOT / "mcp_client"
+    for write in (ROOT, package / "sandbox", Path(os.__file__).parent / "ctypes",
+                  Path(sys.executable).parent):  # fmt: skip
+        lack = landlock.ENGINE.lacking(Sandbox(write=[write]))
+        assert "could change what confines it" in str(lack)
+    for write in (tmp_path, package / "cli"):
+        assert landlock.ENGINE.lacking(Sandbox(write=[write])) is None
 
 
 @pytest.mark.parametrize(
