@@ -35,7 +35,7 @@ def made(folder: Path, *names: str) -> Path:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = made(tmp_path / "people" / "ana", ".ssh/id_rsa", ".env", "notes.txt")
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setattr(program, "_homes", lambda: {str(home)})
+    monkeypatch.setattr(program, "home_folders", lambda: {str(home)})
     return home
 
 
@@ -189,9 +189,9 @@ def test_a_variable_may_name_a_file_of_certificates_and_no_other_file(home: Path
 
 def test_home_folders_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert {str(tmp_path), "/root"} <= program._homes()
+    assert {str(tmp_path), "/root"} <= program.home_folders()
     monkeypatch.setenv("HOME", "/")
-    assert "/" not in program._homes()
+    assert "/" not in program.home_folders()
 
 
 def test_what_leads_in_a_circle_ends(tmp_path: Path) -> None:
