@@ -18,8 +18,9 @@ understood would not hold.
 The command line and ``Host.from_config`` keep the policy of the machine by themselves; a host's own
 program says ``Host(policy=ManagedPolicy.system())``, and decides for servers in its own process and
 for transports of its own. Each connection is judged when it is made, with the file that the
-command is then; a redirect, too. Rules are asked before those of the host: what they deny, nobody
-allows; about what they ask, no rule of the host says yes, but its hook or a remembered answer may.
+command is then; a redirect, too. Where a login leads is not judged. Rules are asked before those
+of the host: what they deny, nobody allows; about what they ask, no rule of the host says yes, but
+its hook or a remembered answer may.
 
 The file is root's own: with every folder that it is in, it belongs to root, nobody else may write
 it, and none of them is a link. Its place is fixed. On Windows that is the folder of all users' data
@@ -188,10 +189,12 @@ def _place() -> str:
         import winreg  # the variable %ProgramData% is the user's to set; this key is not
 
         key = r"SOFTWARE\Microsoft\Windows\CurrentVersion\Explorer\Shell Folders"
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as folders:
-            return os.path.join(
-                winreg.QueryValueEx(folders, "Common AppData")[0], "mcp-client", "policy.toml"
-            )
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as folders:
+                base = winreg.QueryValueEx(folders, "Common AppData")[0]
+        except OSError as error:
+            _unusable("policy.toml", f"the system does not tell its folder ({error.strerror})")
+        return os.path.join(base, "mcp-client", "policy.toml")
     base = "/Library/Application Support" if sys.platform == "darwin" else "/etc"
     return f"{base}/mcp-client/policy.toml"
 

@@ -18,8 +18,9 @@ in quotes. **Denying** sees more, because who wants to run what is denied may wr
 What a shell is given to run is refused where it cannot be told which commands that are: quotes that
 do not match, a variable or a wildcard where a command stands, more than five shells in each other.
 So is a command that is too long to be looked through. Not seen: what a script or another program
-runs by itself, and a copy of a program under another name. To hold against those, list what is
-allowed, and confine it.
+runs by itself, what variables make of it, and a copy of a program under another name. To hold
+against those, list what is allowed, by absolute paths, and confine it: a name alone is whatever
+the PATH of the user leads to.
 """
 
 from __future__ import annotations

@@ -327,6 +327,7 @@ async def servers(options: argparse.Namespace) -> int:
                     "confirmed": confirmed,
                     "mayStart": allowed,
                     "refused": refused,
+                    "confined": list(request.confined),
                 }
             )
     if options.json:

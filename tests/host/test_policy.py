@@ -214,6 +214,29 @@ class TestTheShell:
         assert (code, one["mayStart"], one["refused"]) == (0, False, True)
         assert not (tmp_path / "marker").exists()
 
+    def test_a_sandbox_that_is_required_is_asked_for(
+        self, tmp_path: Path, policy: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy('sandbox = "required"')
+        server = marking(tmp_path / "marker")
+        words = ["tools", shlex.join([server.command, *server.args])]
+        code, shown = self.run(capsys, *words)
+        assert (code, "it requires a sandbox: give sandbox=True, or --sandbox" in shown) == (
+            3,
+            True,
+        )
+        assert not (tmp_path / "marker").exists()
+        code, shown = self.run(capsys, *words, "--sandbox")
+        assert "it requires a sandbox" not in shown  # what it can do in one is another matter
+        config = config_of(tmp_path, server)
+        for own, refused in (({}, True), ({"mcp-client": {"sandbox": True}}, False)):
+            whole = json.loads(config.read_text())
+            whole["mcpServers"]["weather"] |= own
+            config.write_text(json.dumps(whole))
+            code, shown = self.run(capsys, "servers", "--config", str(config), "--json")
+            (one,) = json.loads(shown)["servers"]
+            assert (one["refused"], bool(one["confined"])) == (refused, not refused)
+
     def test_its_rules_are_before_those_of_the_command(
         self, policy: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
