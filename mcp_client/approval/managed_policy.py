@@ -138,7 +138,10 @@ class ManagedPolicy:
 
     def check_url(self, url: str) -> None:
         """Raises ``StartDenied`` where nothing may be sent to this URL."""
-        pattern = self._deny.denies_url(url)
+        try:
+            pattern = self._deny.denies_url(url)
+        except Unreadable as error:
+            self._refuse("connected to", f"it denies what cannot be read: {error}")
         if pattern is not None:
             self._refuse("connected to", f"it denies {pattern!r}", f"deny {pattern!r}")
         if self.allow is not None and not self._allow.allows_url(url):

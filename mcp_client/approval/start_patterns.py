@@ -10,7 +10,7 @@ in quotes. **Denying** sees more, because who wants to run what is denied may wr
 
 - The pattern may begin to match at any word: ``env -i nice npx evil``, ``sh -c npx``.
 - A first word stands for its file name, for the file it is found as, and for all that links make of
-  that, without ``.exe`` and the like.
+  that, without ``.exe`` and the like; and for the name in the pattern that leads to the same file.
 - What stands within a word is a command, too: of a shell's ``-c``, of ``env -S``, in quotes, in
   parentheses, after ``;``. A URL is one in any place.
 - Upper and lower case are one. ``npx *`` is also ``npx`` alone.
@@ -53,6 +53,10 @@ _ENDINGS = (".exe", ".cmd", ".bat", ".com", ".ps1")
 _SHELLS = frozenset("sh ash bash csh dash fish ksh mksh rbash tcsh yash zsh env busybox".split())  # noqa: SIM905
 _CODE = re.compile(r"(?:-[A-Za-z]*[cS]|--(?:split-string|command)=?)(.*)", re.DOTALL)
 """The option after which a word is read by a shell, or by ``env``; or that is in the same word."""
+_URL = re.compile(r"([a-z][a-z0-9+.-]{0,20}):/+|(https?):", re.I)
+_LENIENT = {ord("\\"): "/", **dict.fromkeys(map(ord, "\t\r\n"))}
+_OF_MANY_NAMES = frozenset({"", "busybox", "toybox", "coreutils", "rustup"})
+"""Programs that are another by the name they are started by."""
 _PARTS = re.compile(r"(?:[\s;|&()<>`\"'=]|\\_)+")
 _GLUED = re.compile(r"-[A-Za-z]*?[cS](?=.)")
 _PREFIX = re.compile(
@@ -120,7 +124,7 @@ class ServerPatterns:
         )
 
     def denies_url(self, url: str) -> str | None:
-        """The pattern that does."""
+        """The pattern that does. Raises ``Unreadable``."""
         found = next((text for text, match in self._any_case if match(url.lower())), None)
         return found or self._denies_place(url)
 
@@ -130,7 +134,7 @@ class ServerPatterns:
         try:
             parts, places = urlsplit(url), _places(url)
         except ValueError:
-            return None
+            raise Unreadable("it has a URL that cannot be read") from None
         for text, pattern in self._urls:
             for place in places:
                 if any(pattern.matches(parts.scheme, place, one) for one in _paths(parts.path)):
@@ -141,10 +145,12 @@ class ServerPatterns:
         """The pattern that does. Raises ``Unreadable``."""
         if not self._any_case and not self._urls:
             return None
-        names = _Names(look_up)
+        names = _Names(look_up, [text.split()[0] for text, _ in self._any_case])
         for command in _Reader(names).commands(words):
             for at, first in enumerate(command):
-                if "://" in first and (found := self._denies_place(first)) is not None:
+                url = _url_in(first)
+                found = None if url is None else self._denies_place(url)
+                if found is not None:
                     return found
                 rest = command[at + 1 :]
                 tails = {" ".join(rest), " ".join(map(_quoted, rest))}
@@ -160,13 +166,20 @@ def _quoted(word: str) -> str:
     return shlex.quote(word) if not word or re.search(r"[\s\"']", word) else word
 
 
+def _url_in(word: str) -> str | None:
+    """The URL in a word, as a lenient program reads it: ``https:\\\\host``, ``https:host``."""
+    text = word.translate(_LENIENT)
+    found = _URL.search(text)
+    return None if found is None else f"{found[1] or found[2]}://{text[found.end() :]}"
+
+
 def _places(url: str) -> tuple[str, ...]:
     """Host and port as a pattern has them, then in other spellings."""
     parts = urlsplit(url)
     host, port = (parts.hostname or "").lower(), parts.port
     hosts = [host, host.rstrip(".")]
     try:
-        hosts.append(host.encode("idna").decode())
+        hosts.append(host.encode("idna").decode().rstrip("."))
     except UnicodeError:
         pass
     shown = [f"[{each}]" if ":" in each else each for each in hosts]
@@ -187,15 +200,22 @@ def _paths(path: str) -> set[str]:
 class _Names:
     """What a word may be called as a command."""
 
-    def __init__(self, look_up: LookUp) -> None:
+    def __init__(self, look_up: LookUp, denied: Iterable[str]) -> None:
+        """``denied`` are first words of patterns: the file that one leads to is called so, too."""
         self._look_up = look_up
         self._known: dict[str, set[str]] = {}
+        self._called: dict[str, set[str]] = {}
+        for word in denied:
+            file = os.path.realpath(look_up(word) or os.sep)
+            if os.path.basename(file) not in _OF_MANY_NAMES:
+                self._called.setdefault(file, set()).add(word.lower())
 
     def of(self, word: str) -> set[str]:
         """In lower case."""
         if word not in self._known:
-            found: set[str] = set()
-            for path in _links(word, self._look_up(os.path.expanduser(word))):
+            file = self._look_up(os.path.expanduser(word))
+            found = set() if file is None else {*self._called.get(os.path.realpath(file), ())}
+            for path in _links(word, file):
                 for each in (path.lower(), ntpath.basename(path).lower()):
                     found |= (
                         {each, each.removesuffix(os.path.splitext(each)[1])}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import ConfigError
+from mcp_client import ConfigError, ManagedPolicy, StartDenied
 from mcp_client.approval.start_patterns import ServerPatterns, Unreadable
 
 pytestmark = pytest.mark.one_backend
@@ -118,6 +118,13 @@ def test_links_are_followed_from_name_to_name(tmp_path: Path) -> None:
     for pattern in ("npx *", "npx-cli *", f"{program} *", f"{tmp_path / 'npx'} *"):
         for words in ([str(tmp_path / "harmless"), "x"], ["env", str(tmp_path / "harmless"), "x"]):
             assert denied([pattern], *words) == pattern
+    for path in ("lib/npx-cli", "bin/npx-cli"):
+        assert denied([f"{tmp_path / 'npx'} *"], "node", str(tmp_path / path), "x") is not None
+    (tmp_path / "lib" / "busybox").write_text("")
+    (tmp_path / "lib" / "busybox").chmod(0o755)
+    for name in ("one", "two"):
+        (tmp_path / name).symlink_to("lib/busybox")
+    assert denied([f"{tmp_path / 'one'} *"], str(tmp_path / "two"), "x") is None
     (tmp_path / "round").symlink_to("round")
     assert (
         ServerPatterns(["npx *"]).denies_command(["round"], lambda word: str(tmp_path / word))
@@ -177,6 +184,7 @@ def test_a_denied_url_is_seen_in_any_spelling_and_within_a_command() -> None:
     patterns = ServerPatterns(["https://evil.example", "https://*.bad.example/a/*", "*tracker*"])
     for url, pattern in (
         ("https://evil.example./", "https://evil.example"),
+        ("https://evil.example\u3002/", "https://evil.example"),
         ("https://EVIL.example:8443/x?y", "https://evil.example"),
         ("https://user:secret@evil.example/a", "https://evil.example"),
         ("https://x.bad.example/b/../a/c", "https://*.bad.example/a/*"),
@@ -190,8 +198,16 @@ def test_a_denied_url_is_seen_in_any_spelling_and_within_a_command() -> None:
         ["npx", "mcp-remote", "https://evil.example/mcp"],
         ["bridge", "--url=https://evil.example/mcp"],
         ["sh", "-c", "bridge 'https://evil.example/mcp'"],
+        ["bridge", "https:evil.example/mcp"],
+        ["bridge", "https:\\\\evil.example\\mcp"],
+        ["bridge", "--url=HTTPS:/evil.ex\tample"],
     ):
         assert patterns.denies_command(words, shutil.which) == "https://evil.example", words
+    for given in ("https://[x@evil.example/", "https://evil.example:x/"):
+        with pytest.raises(Unreadable, match="a URL that cannot be read"):
+            patterns.denies_command(["bridge", given], shutil.which)
+        with pytest.raises(StartDenied, match="a URL that cannot be read"):
+            ManagedPolicy(deny=["https://evil.example"]).check_url(given)
     plain = "https://xn--e1afmkfd.example"
     assert ServerPatterns([plain]).denies_url("https://пример.example/") == plain
 
