@@ -32,7 +32,8 @@ from tests.clock import Clock, clock_of_the_loop
 from tests.ledger import Ledger
 from tests.properties import EXAMPLES
 from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
-from tests.stdio_ways import WAYS, use_way
+from tests.sandbox.engines import ENGINES
+from tests.stdio_ways import CONFINED_WAYS, WAYS, use_way
 
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
@@ -78,12 +79,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if not _is_twice_the_same(item)]
     if IN_CI or config.getoption("--slow"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     if slow and len(slow) < len(items):
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def _is_twice_the_same(item: pytest.Item) -> bool:
+    """Servers in a sandbox are tried on one backend: what they are to it, the others are too."""
+    chosen = getattr(item, "callspec", None)
+    return chosen is not None and (
+        chosen.params.get("process_way") in ENGINES and chosen.params.get("anyio_backend") == "trio"
+    )
 
 
 @pytest.hookimpl(trylast=True)
@@ -174,6 +184,16 @@ def stdio_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     ``usefixtures("stdio_way")``."""
     way: str = request.param
     use_way(way, monkeypatch)
+    return way
+
+
+@pytest.fixture(params=[*WAYS, *CONFINED_WAYS])
+def process_way(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> str:
+    """The same, and in a sandbox of each engine."""
+    way: str = request.param
+    use_way(way, monkeypatch, tmp_path)
     return way
 
 

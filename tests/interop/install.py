@@ -26,6 +26,7 @@ __all__ = [
     "EXT_APPS",
     "FILESYSTEM",
     "MEMORY",
+    "NATIVE",
     "NODE",
     "OIDC_PROVIDER",
     "PEERS",
@@ -65,6 +66,8 @@ PROVIDERS = (
 """The packages of LLM providers, and what agents are made with, in one environment."""
 FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
 """FastMCP with the extension for tasks of 2026-07-28, in one environment."""
+UV = ("uv==0.9.7",)
+"""It runs servers by ``uvx``."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
@@ -75,6 +78,8 @@ NODE = f"node-{sys.platform}-{_MACHINE}"
 EVERYTHING = "@modelcontextprotocol/server-everything"
 FILESYSTEM = "@modelcontextprotocol/server-filesystem"
 MEMORY = "@modelcontextprotocol/server-memory"
+NATIVE = "kubernetes-mcp-server"
+"""A server written in Go: one file without an interpreter, in a package for each machine."""
 SUITE = "@modelcontextprotocol/conformance"
 OIDC_PROVIDER = "oidc-provider"
 PYRIGHT = "pyright"
@@ -85,6 +90,8 @@ EXT_APPS = "@modelcontextprotocol/ext-apps"
 _LOGIN_PACKAGES = {OIDC_PROVIDER: "9.13.3"}
 _SERVER_PACKAGES = {FILESYSTEM: "2026.8.31", MEMORY: "2026.8.31"}
 _EXTENSION_PACKAGES = {SERVER_SDK: "2.4.0", EXT_APPS: "2.0.4", "zod": "4.6.7"}
+_GO_MACHINE = {"x64": "amd64"}.get(_MACHINE, _MACHINE)
+_NATIVE_PACKAGES = {f"{NATIVE}-{sys.platform}-{_GO_MACHINE}": "0.0.67"}
 _TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
@@ -152,6 +159,7 @@ def main() -> int:
             several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
             several.submit(_install_packages, "npm-servers", _SERVER_PACKAGES),
             several.submit(_install_packages, "npm-extensions", _EXTENSION_PACKAGES),
+            several.submit(_install_packages, "npm-native", _NATIVE_PACKAGES),
         ]
         jobs.append(several.submit(_unpack_programs))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
@@ -159,6 +167,7 @@ def main() -> int:
         pythons["servers"] = SERVERS
         pythons["fastmcp-tasks"] = FASTMCP_TASKS
         pythons["providers"] = PROVIDERS
+        pythons["uv"] = UV
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:

@@ -16,6 +16,7 @@ from tests.interop.install import (
     EXT_APPS,
     FILESYSTEM,
     MEMORY,
+    NATIVE,
     NODE,
     OIDC_PROVIDER,
     PEERS,
@@ -48,6 +49,7 @@ __all__ = [
     "guarded",
     "library",
     "memory",
+    "native",
     "node",
     "official",
     "oidc_provider",
@@ -196,6 +198,13 @@ def memory(file: Path) -> StdioServer:
     """The reference server for notes, which it keeps in ``file``."""
     env = {"MEMORY_FILE_PATH": str(file)}
     return StdioServer(str(node()), [str(_server(MEMORY))], env=env)
+
+
+def native(kubeconfig: Path) -> StdioServer:
+    """A server written in Go, for the clusters that ``kubeconfig`` names."""
+    modules = PEERS / "npm-native" / "node_modules"
+    program = next(modules.glob(f"{NATIVE}-*/bin/*"), modules / NATIVE)
+    return StdioServer(str(_found(program, NATIVE)), [f"--kubeconfig={kubeconfig}"])
 
 
 def time() -> StdioServer:

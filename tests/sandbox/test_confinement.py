@@ -1,0 +1,212 @@
+"""What a sandbox holds beyond what a server tries from inside: opening, grants, ending."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import ConnectError, Sandbox, Session, StdioServer, allow_all, connect
+from tests.sandbox.engines import ENGINES, needs_engine
+from tests.sandbox.world import INSIDE
+from tests.server.start import scripted
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the engines are for Linux"),
+    pytest.mark.one_backend,
+]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Any:
+    needs_engine(request.param)
+    return request.param
+
+
+def probes(engine: str | None, **grants: Any) -> Any:
+    sandbox = Sandbox(engine=engine, **grants) if engine else None  # type: ignore[arg-type]
+    server = StdioServer(sys.executable, [str(INSIDE / "server.py")], sandbox=sandbox)
+    return connect(server, approval=allow_all, name="probes")
+
+
+async def said(session: Session, probe: str, **world: Any) -> dict[str, Any]:
+    result = await session.call_tool("probe", {"name": probe, "world": world})
+    return dict(json.loads(result.text))
+
+
+# ------------------------------------------------------------------------- opening
+
+
+async def _logged_by_the_loader(folder: Path, sandbox: Sandbox | None) -> list[str]:
+    env = {"LD_DEBUG": "statistics", "LD_DEBUG_OUTPUT": str(folder / "log")}
+    async with connect(scripted(env=env, sandbox=sandbox), approval=allow_all) as session:
+        await session.call_tool("echo")
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_a_variable_for_the_loader_has_no_effect_outside(engine: Any, tmp_path: Path) -> None:
+    assert await _logged_by_the_loader(tmp_path, None), "it writes without a sandbox"
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert not await _logged_by_the_loader(tmp_path, Sandbox(engine=engine))
+
+
+async def test_the_value_of_a_variable_stands_in_no_command_line(engine: Any) -> None:
+    env = {"API_KEY": "hunter2-hunter2"}
+    async with connect(scripted(env=env, sandbox=Sandbox(engine=engine)), approval=allow_all) as s:
+        seen = json.loads((await s.call_tool("environment")).text)
+        assert seen["API_KEY"] == "hunter2-hunter2"
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                assert b"hunter2-hunter2" not in (process / "cmdline").read_bytes()
+
+
+# -------------------------------------------------------------------------- grants
+
+
+@pytest.fixture
+def swapped(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is a link to another's home in every other moment."""
+    folder, home, link = (tmp_path / name for name in ("granted", "home", "link"))
+    for path in (folder, home):
+        path.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    (home / "notes.txt").write_text("secret")
+    link.symlink_to(home)
+    over = threading.Event()
+    libc = ctypes.CDLL(None)
+    words = (-100, os.fsencode(folder), -100, os.fsencode(link), 2)
+
+    def swap() -> None:
+        while not over.is_set():
+            libc.renameat2(*words)
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    yield folder
+    over.set()
+    thread.join()
+
+
+async def test_a_folder_that_becomes_a_link_while_a_server_opens_gives_nothing(
+    engine: Any, swapped: Path
+) -> None:
+    opened = 0
+    for _ in range(12):
+        with contextlib.suppress(ConnectError):
+            sandbox = Sandbox(read=[swapped], engine=engine)
+            if swapped.name in str(sandbox.places[0][1]):
+                opened += 1
+                await _reads_nothing(sandbox, swapped)
+    assert opened
+
+
+async def _reads_nothing(sandbox: Sandbox, folder: Path) -> None:
+    server = StdioServer(sys.executable, [str(INSIDE / "server.py")], sandbox=sandbox)
+    async with connect(server, approval=allow_all) as session:
+        answer = await said(session, "read_by_folder_that_became_a_link", replaced=str(folder))
+        assert answer.get("got", "") in ("", "mine")
+
+
+async def test_what_is_written_in_a_grant_below_tmp_is_there_afterwards(
+    engine: Any, tmp_path: Path
+) -> None:
+    async with probes(engine, write=[tmp_path]) as session:
+        assert "got" in await said(session, "create_in_granted", writable=str(tmp_path))
+    assert (tmp_path / "new").read_text() == "x"
+
+
+async def test_a_folder_to_read_within_one_to_write_is_not_written(
+    engine: Any, tmp_path: Path
+) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    server = probes(engine, read=[inner], write=[tmp_path])
+    if engine == "landlock":  # its rules only add
+        with pytest.raises(ConnectError, match="was not started"):
+            await server
+        return
+    async with server as session:
+        world = {"readable": str(inner), "writable": str(tmp_path)}
+        assert "refused" in await said(session, "create_in_granted_for_reading", **world)
+        assert "got" in await said(session, "create_in_granted", **world)
+
+
+async def test_a_file_is_granted_without_its_folder(engine: Any, tmp_path: Path) -> None:
+    for name in ("secret.txt", "notes.txt"):
+        (tmp_path / name).write_text(name)
+    async with probes(engine, read=[tmp_path / "secret.txt"]) as session:
+        granted = await said(session, "read_granted", readable=str(tmp_path))
+        assert granted["got"] == "secret.txt"
+        beside = await said(session, "read_home", home=str(tmp_path))
+        assert "refused" in beside
+
+
+# -------------------------------------------------------------------------- ending
+
+
+_CLIENT = """
+import sys, anyio
+from mcp_client import Sandbox, allow_all, connect
+from tests.server.start import scripted
+
+async def main():
+    server = scripted("--ignore-sigterm", "--spawn-grandchild", sys.argv[2],
+                      sandbox=Sandbox(engine=sys.argv[1], write=[sys.argv[3]]))
+    async with connect(server, approval=allow_all) as session:
+        await session.call_tool("echo")
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+def test_nothing_is_left_of_a_server_whose_client_is_killed(engine: Any, tmp_path: Path) -> None:
+    mark = f"--starts={tmp_path / 'starts'}"
+    words = [sys.executable, "-c", _CLIENT, engine, mark, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "ready\n"
+        assert len(_marked(mark)) > 1, "the server runs, and the client has it in its words"
+        os.kill(client.pid, signal.SIGKILL)
+    until = time.monotonic() + 20
+    while _marked(mark) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not _marked(mark)
+
+
+def _marked(mark: str) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+async def test_a_private_folder_is_gone_after_the_end(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    async with probes(engine) as session:
+        assert "got" in await said(session, "temporary_files")
+    with anyio.fail_after(20):
+        while list(tmp_path.iterdir()):
+            await anyio.sleep(0.01)
