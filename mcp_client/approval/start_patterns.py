@@ -152,14 +152,21 @@ class ServerPatterns:
                 found = None if url is None else self._denies_place(url)
                 if found is not None:
                     return found
+                called = names.of(first)
                 rest = command[at + 1 :]
-                tails = {" ".join(rest), " ".join(map(_quoted, rest))}
-                texts = {f"{name} {tail}".lower() for name in names.of(first) for tail in tails}
-                texts |= {text.rstrip() for text in texts}
+                tails = {" ".join(rest).lower(), " ".join(map(_quoted, rest)).lower()}
+                # What begins with "*" has seen the later words at the first, but for their links.
+                linked = called if at == 0 else called - {first.lower(), _file_name(first)}
                 for text, match in self._any_case:
-                    if any(map(match, texts)):
-                        return text
+                    for name in linked if text.startswith("*") else called:
+                        texts = [f"{name} {tail}" for tail in tails]
+                        if any(map(match, texts if rest else [name, *texts])):
+                            return text
         return None
+
+
+def _file_name(path: str) -> str:
+    return ntpath.basename(path).lower()
 
 
 def _quoted(word: str) -> str:
@@ -216,7 +223,7 @@ class _Names:
             file = self._look_up(os.path.expanduser(word))
             found = set() if file is None else {*self._called.get(os.path.realpath(file), ())}
             for path in _links(word, file):
-                for each in (path.lower(), ntpath.basename(path).lower()):
+                for each in (path.lower(), _file_name(path)):
                     found |= (
                         {each, each.removesuffix(os.path.splitext(each)[1])}
                         if each.endswith(_ENDINGS)

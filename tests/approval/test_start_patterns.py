@@ -107,6 +107,15 @@ def test_what_is_not_denied_is_left_alone(words: list[str]) -> None:
     assert denied(["npx *", "rm *", "https://evil.example/*"], *words) is None
 
 
+def test_a_pattern_is_about_the_whole_text() -> None:
+    assert denied(["npx"], "npx") == denied(["npx"], "env", "npx") == "npx"
+    assert denied(["npx"], "npx", "x") is None
+    assert denied(["npx x"], "npx", "x", "y") is None
+    assert denied(["*x"], "npx", "x", "y") is None
+    for pattern in ("* 'a b' *", "* a b *"):
+        assert denied([pattern], "npx", "a b", "c") == pattern
+
+
 def test_links_are_followed_from_name_to_name(tmp_path: Path) -> None:
     program = tmp_path / "lib" / "npx-cli"
     program.parent.mkdir()
