@@ -13,10 +13,10 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store")
 _SETTINGS = """
     alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version
-    fonts gai.conf group host.conf hosts inputrc ld.so.cache ld.so.conf ld.so.conf.d locale.alias
-    locale.conf localtime magic mime.types netconfig nsswitch.conf os-release passwd pki/tls/certs
-    pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust/extracted profile protocols redhat-release
-    rpc services shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo timezone
+    fonts gai.conf gitconfig group host.conf hosts inputrc ld.so.cache ld.so.conf ld.so.conf.d
+    locale.alias locale.conf localtime magic mime.types netconfig nsswitch.conf os-release passwd
+    pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust/extracted profile protocols
+    redhat-release rpc services shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo timezone
 """.split()  # noqa: SIM905 - a list of words is read as words
 """In ``/etc``, where other files hold passwords and keys."""
 

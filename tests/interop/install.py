@@ -5,12 +5,14 @@ git-ignored ``.interop/`` at the root of the repository; what is there already i
 
 Chromium with its driver, and GNOME Keyring with D-Bus, are Debian's. Where they are not installed
 they are unpacked beside the other peers, with the libraries that the system lacks, which takes no
-rights and changes nothing else; that needs ``apt-get`` and ``dpkg``.
+rights and changes nothing else; that needs ``apt-get`` and ``dpkg``. Bubblewrap, which sandboxes
+are made with, is looked for in the system alone: root gets Debian's installed there.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -96,6 +98,7 @@ _TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 
+_SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin")
 _BROWSER = PEERS / "chromium"
 _KEYRING = PEERS / "gnome-keyring"
 _SHELLS = PEERS / "shells"
@@ -162,6 +165,7 @@ def main() -> int:
             several.submit(_install_packages, "npm-native", _NATIVE_PACKAGES),
         ]
         jobs.append(several.submit(_unpack_programs))
+        jobs.append(several.submit(_install_bubblewrap))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
         pythons["servers"] = SERVERS
@@ -217,6 +221,16 @@ def _unpack_programs() -> None:
                 (home / "root" / "usr" / "etc").symlink_to("../etc")
             if found() is None:
                 raise RuntimeError(f"there is no {home.name} in the packages {packages}")
+
+
+def _install_bubblewrap() -> None:
+    if sys.platform != "linux" or any(Path(folder, "bwrap").exists() for folder in _SYSTEM):
+        return
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        raise RuntimeError("bubblewrap is not installed; the Debian package is called bubblewrap")
+    _fetch([apt, "-qq", "update"])
+    _fetch([apt, "-qq", "install", "--yes", "--no-install-recommends", "bubblewrap"])
 
 
 def _unpack(home: Path, *packages: str) -> None:

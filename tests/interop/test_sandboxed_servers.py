@@ -1,0 +1,125 @@
+"""Real servers in a sandbox of each engine: they start, and do their work."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+
+from mcp_client import Host, Sandbox, StdioServer, allow_all, connect
+from tests.interop import peers
+from tests.sandbox.engines import ENGINES, needs_engine
+
+pytestmark = [pytest.mark.interop, pytest.mark.one_backend]
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: here, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: ana, user: {token: none}}]
+contexts: [{name: desk, context: {cluster: here, user: ana}}]
+current-context: desk
+"""
+
+
+class Case(NamedTuple):
+    """A server for what is in a folder, and one call to it."""
+
+    server: Callable[[Path], StdioServer]
+    tool: str
+    arguments: Callable[[Path], dict[str, Any]]
+    said: str
+    grants: Callable[[Path], dict[str, Any]] = lambda folder: {}
+
+
+def _always(**arguments: Any) -> Callable[[Path], dict[str, Any]]:
+    return lambda folder: arguments
+
+
+def _official(version: str) -> Case:
+    return Case(lambda _: peers.official(version), "echo", _always(text="hello"), "hello")
+
+
+CASES = {
+    "everything": Case(lambda _: peers.everything(), "echo", _always(message="hello"), "hello"),
+    "filesystem": Case(
+        peers.filesystem,
+        "write_file",
+        lambda folder: {"path": str(folder / "new.txt"), "content": "written"},
+        "new.txt",
+        lambda folder: {"write": [folder]},
+    ),
+    "memory": Case(
+        lambda folder: peers.memory(folder / "memory.json"),
+        "create_entities",
+        _always(entities=[{"name": "Ana", "entityType": "person", "observations": ["writes"]}]),
+        "Ana",
+        lambda folder: {"write": [folder]},
+    ),
+    "time": Case(lambda _: peers.time(), "get_current_time", _always(timezone="UTC"), "UTC"),
+    "git": Case(
+        lambda folder: peers.git(folder / "repository"),
+        "git_status",
+        lambda folder: {"repo_path": str(folder / "repository")},
+        "No commits yet",
+        lambda folder: {"read": [folder / "repository"]},
+    ),
+    "fastmcp": Case(lambda _: peers.fastmcp(), "add", _always(a=2, b=3), "5"),
+    "native": Case(
+        lambda folder: peers.native(folder / "kubeconfig"),
+        "configuration_view",
+        _always(minified=False),
+        "name: desk",
+        lambda folder: {"read": [folder / "kubeconfig"]},
+    ),
+    **{f"sdk-{version}": _official(version) for version in ("2.3.0", "1.30.0", "1.6.0", "1.2.0")},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    subprocess.run(["git", "init", "--quiet", str(tmp_path / "repository")], check=True)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_real_servers_do_their_work_inside(engine: Any, folder: Path) -> None:
+    needs_engine(engine)
+    servers = {
+        name: dataclasses.replace(
+            case.server(folder), sandbox=Sandbox(engine=engine, **case.grants(folder))
+        )
+        for name, case in CASES.items()
+    }
+    async with Host(servers, approval=allow_all) as host:
+        for name, case in CASES.items():
+            with anyio.fail_after(60):
+                session = await host.session(name)
+                assert session.sandbox is not None
+                assert session.sandbox.engine == engine
+                result = await session.call_tool(case.tool, case.arguments(folder))
+            assert not result.is_error, (name, result.text)
+            assert case.said in result.text, (name, result.text)
+    assert (folder / "new.txt").read_text() == "written"
+    assert "Ana" in (folder / "memory.json").read_text()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_real_server_writes_nothing_that_it_was_not_granted(
+    engine: Any, folder: Path
+) -> None:
+    needs_engine(engine)
+    server = dataclasses.replace(
+        peers.filesystem(folder), sandbox=Sandbox(engine=engine, read=[folder])
+    )
+    async with connect(server, approval=allow_all) as session:
+        path = folder / "new.txt"
+        result = await session.call_tool("write_file", {"path": str(path), "content": "written"})
+    assert result.is_error and not path.exists()
