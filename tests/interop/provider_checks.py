@@ -49,8 +49,20 @@ def tools() -> list[Tool]:
 def kits(module: Any) -> Iterator[Any]:
     yield module.toolset(tools())
     yield module.toolset(tools(), strict=True)
+<<<<<<< HEAD
     yield module.toolset(tools(), search=True)
     yield module.toolset(tools()[:1], large_results="keep", strict=True)
+=======
+    yield module.toolset(tools(), search=True, strict=True, always=["*echo"], large_results="keep")
+
+
+def searched(module: Any) -> Iterator[Any]:
+    """The declarations for the provider's own search, that of its tool first."""
+    for strict in (False, True):
+        own, *declared = module.toolset(tools(), search="native", strict=strict).tools
+        assert all(tool["defer_loading"] is True for tool in declared)
+        yield from (own, *declared)
+>>>>>>> f7ba3c9 (Judge the declarations for the providers' own search by their packages, and count strict tools again)
 
 
 @cache
@@ -89,6 +101,38 @@ def gemini_tools_and_their_schemas_are_those_of_the_google_genai_package() -> No
         (tool,) = kit.tools
         for declaration in types.Tool.model_validate(tool).function_declarations:
             types.Schema.model_validate(declaration.parameters_json_schema)
+
+
+def what_a_provider_searches_is_of_its_types() -> None:
+    openai = adapter("openai.types.responses", "ToolParam")
+    for tool in searched(openai_responses):
+        assert openai.validate_python(tool, strict=True) == tool
+    anthropic_ = adapter("anthropic.types", "ToolUnionParam")
+    for tool in searched(anthropic):
+        assert anthropic_.validate_python(tool, strict=True) == tool
+
+
+def strict_tools_are_as_many_as_anthropic_takes_in_one_request() -> None:
+    def cost(schema: Any) -> tuple[int, int]:
+        if isinstance(schema, list):
+            inner = [cost(one) for one in schema]
+            return sum(one for one, _ in inner), sum(one for _, one in inner)
+        if not isinstance(schema, dict):
+            return 0, 0
+        optional, unions = cost(list(schema.values()))
+        optional += len(set(schema.get("properties", ())) - set(schema.get("required", ())))
+        is_union = "anyOf" in schema or isinstance(schema.get("type"), list)
+        return optional, unions + is_union
+
+    for options in ({}, {"search": "native"}, {"search": True, "always": ["*"]}):
+        kit = anthropic.toolset(tools(), strict=True, **options)
+        strict = [tool for tool in kit.tools if tool.get("strict")]
+        optional, unions = cost([tool["input_schema"] for tool in strict])
+        assert len(strict) == 20
+        assert optional <= 24
+        assert unions <= 16
+        loose = len(kit.names) - sum(tool["name"] in kit.names for tool in strict)
+        assert sum("it is not strict" in one for one in kit.changes) >= loose
 
 
 def strict_schemas_are_what_the_openai_package_would_make_of_them() -> None:
@@ -157,12 +201,12 @@ class Service:
         return import_module("httpx2").Response(200, json=self.answer)
 
 
-def _made(module: Any, first: Callable[[Any], Any]) -> list[dict[str, Any]]:
+def _made(module: Any, first: Callable[[Any], Any], search: Any = False) -> list[dict[str, Any]]:
     """The messages for the calls in the provider's own object, which ``first`` gets for a kit."""
 
     async def run() -> list[dict[str, Any]]:
         async with connect(MemoryServer(_server), name="desk", approval=allow_all) as session:
-            kit = module.toolset(await session.list_tools())
+            kit = module.toolset(await session.list_tools(), search=search)
             response = first(kit)
             assert [call.name for call in kit.calls(response)] == ["echo", "fail"]
             found: list[dict[str, Any]] = await kit.run(session, response)
@@ -210,13 +254,19 @@ def a_round_trip_through_openai_responses() -> None:
         kind, arguments = "function_call", json.dumps(ARGUMENTS)
         return {"type": kind, "id": f"f{id}", "call_id": id, "name": name, "arguments": arguments}
 
+    by_server = {"id": "s", "execution": "server", "call_id": None, "status": "completed"}
+    found = {"type": "function", "name": "echo", "parameters": SCHEMA, "strict": False}
+    search = [
+        {"type": "tool_search_call", **by_server, "arguments": {"paths": ["echo"]}},
+        {"type": "tool_search_output", **by_server, "tools": [found]},
+    ]
     service = Service(
         {
             "id": "r",
             "object": "response",
             "created_at": 1,
             "model": "m",
-            "output": [call("1", "echo"), call("2", "fail")],
+            "output": [*search, call("1", "echo"), call("2", "fail")],
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "tools": [],
@@ -230,13 +280,15 @@ def a_round_trip_through_openai_responses() -> None:
         items.extend(response.output)
         return response
 
-    answers = _made(openai_responses, first)
+    answers = _made(openai_responses, first, search="native")
     client.responses.create(model="m", input=[*items, *answers])
+    assert [one["type"] for one in service.requests[0]["tools"]][:2] == ["tool_search", "function"]
     sent = service.requests[1]["input"]
-    assert [one.get("call_id") for one in sent] == [None, "1", "2", "1", "2"]
-    parts = [part["type"] for part in sent[3]["output"]]
+    assert [one.get("type", "") for one in sent][1:3] == ["tool_search_call", "tool_search_output"]
+    assert [one.get("call_id") for one in sent[3:]] == ["1", "2", "1", "2"]
+    parts = [part["type"] for part in sent[5]["output"]]
     assert parts == ["input_text", "input_image", "input_text"]
-    assert sent[4]["output"].startswith("The tool reported an error.")
+    assert sent[6]["output"].startswith("The tool reported an error.")
     for one in answers:
         kind = adapter("openai.types.responses.response_input_item_param", "FunctionCallOutput")
         kind.validate_python(one, strict=True)
@@ -246,13 +298,21 @@ def a_round_trip_through_anthropic() -> None:
     def call(id: str, name: str) -> dict[str, Any]:
         return {"type": "tool_use", "id": id, "name": name, "input": ARGUMENTS}
 
+    references = [{"type": "tool_reference", "tool_name": "echo"}]
+    found = {"type": "tool_search_tool_search_result", "tool_references": references}
+    name = "tool_search_tool_bm25"
+    search = [
+        {"type": "text", "text": "well"},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": name, "input": {"query": "echo"}},
+        {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": found},
+    ]
     service = Service(
         {
             "id": "m",
             "type": "message",
             "role": "assistant",
             "model": "m",
-            "content": [{"type": "text", "text": "well"}, call("1", "echo"), call("2", "fail")],
+            "content": [*search, call("1", "echo"), call("2", "fail")],
             "stop_reason": "tool_use",
             "stop_sequence": None,
             "usage": {"input_tokens": 1, "output_tokens": 1},
@@ -267,8 +327,9 @@ def a_round_trip_through_anthropic() -> None:
         messages.append({"role": "assistant", "content": response.content})
         return response
 
-    messages += _made(anthropic, first)
+    messages += _made(anthropic, first, search="native")
     client.messages.create(messages=messages, **given)
+    assert service.requests[0]["tools"][0]["name"] == "tool_search_tool_bm25"
     sent = service.requests[1]["messages"]
     assert [one["role"] for one in sent] == ["user", "assistant", "user"]
     good, bad = sent[2]["content"]
@@ -388,6 +449,7 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
     assert "the user said no" in said["ben"]
 
 
+<<<<<<< HEAD
 CHECKS: dict[str, Callable[[], None]] = (
     {
         check.__name__: check
@@ -412,6 +474,30 @@ CHECKS: dict[str, Callable[[], None]] = (
     | agent_checks.CHECKS
     | message_checks.CHECKS
 )
+=======
+CHECKS: dict[str, Callable[[], None]] = {
+    check.__name__: check
+    for check in (
+        chat_tools_are_those_of_the_openai_package,
+        responses_tools_are_those_of_the_openai_package,
+        messages_tools_are_those_of_the_anthropic_package,
+        gemini_tools_and_their_schemas_are_those_of_the_google_genai_package,
+        what_a_provider_searches_is_of_its_types,
+        strict_tools_are_as_many_as_anthropic_takes_in_one_request,
+        strict_schemas_are_what_the_openai_package_would_make_of_them,
+        strict_schemas_have_nothing_that_the_anthropic_package_would_take_out,
+        a_round_trip_through_openai_chat,
+        a_round_trip_through_openai_responses,
+        a_round_trip_through_anthropic,
+        a_round_trip_through_gemini,
+        the_bridge_to_the_anthropic_runner_runs,
+        the_bridge_to_openai_agents_runs,
+        the_bridge_to_pydantic_ai_runs,
+        the_bridge_to_langchain_runs,
+        each_user_of_the_web_app_decides_their_own_calls_only,
+    )
+} | agent_checks.CHECKS
+>>>>>>> f7ba3c9 (Judge the declarations for the providers' own search by their packages, and count strict tools again)
 
 
 def main() -> None:
