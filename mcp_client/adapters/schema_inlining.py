@@ -123,8 +123,9 @@ class Notes:
 
 
 def _without_schemas(schema: dict[str, Any]) -> dict[str, Any]:
-    """``schema`` with no more of the schemas in it than which there are."""
-    found = dict(schema)
+    """``schema`` with no more of the schemas in it than which there are. What becomes required is
+    said of the member."""
+    found = {keyword: value for keyword, value in schema.items() if keyword != "required"}
     for keyword in schema.keys() & (_ONE | _SEVERAL | _NAMED):
         inner = schema[keyword]
         if keyword in _ONE:

@@ -341,6 +341,8 @@ class _Subset:
             if "properties" not in node:
                 self._notes.add("an empty 'properties' is added", path)
             out["properties"] = properties
+        elif "properties" in node:
+            self._notes.add("an empty 'properties' is left out", path)
         if required:
             out["required"] = required
         if type(more) is dict:
@@ -385,6 +387,8 @@ class _Subset:
                 properties[name] = _nullable(properties[name], self._profile.type_lists)
                 self._notes.add("an optional member is required, and may be null instead", here)
         out["required"] = list(properties)
+        if not properties and "required" not in node:
+            self._notes.add("an empty 'required' is added", path)
         if optional:
             out[OPTIONAL] = optional
 
