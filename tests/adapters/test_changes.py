@@ -24,8 +24,13 @@ SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas")
 DIALECTS = (ANTHROPIC, CHAT, GEMINI)
 """Responses has that of Chat Completions."""
-EVERYWHERE = re.compile(r"an empty 'items' is added|the member '.*' is shown as '.*'")
-"""What is said once for all of a schema."""
+EVERYWHERE = re.compile(r"an empty 'items' is added$|the member '.*' is shown as '.*'")
+"""What is said once for all of a schema, and what it is about."""
+ABOUT = {"items", *NAMED, "required", "dependentRequired"}
+MERGED = re.compile(
+    r"is merged into the members|becomes members of its own|where schemas are merged;"
+)
+"""Said of the root, where it is about any of its members."""
 
 
 def is_same(a: Any, b: Any) -> bool:
@@ -74,7 +79,7 @@ def unsaid(provider: Provider, schema: dict[str, Any], strict: bool) -> list[str
     """The places of changes for which there is no sentence."""
     kit = provider.toolset([tool_of(schema)], strict=strict)
     changes = tuple(change for change in kit.changes if "it is not strict" not in change)
-    if any("more places" in change or "…" in change for change in changes):
+    if any("more places" in one or "…" in one or MERGED.search(one) for one in changes):
         return []
     said = places(changes)
     everywhere = any(EVERYWHERE.search(change) for change in changes)
@@ -85,7 +90,7 @@ def unsaid(provider: Provider, schema: dict[str, Any], strict: bool) -> list[str
             one == at or one.startswith(f"{at}/") or (one and at.startswith(f"{one}/"))
             for one in said
         )
-        if not is_near and not (everywhere and keyword in ("items", "properties", "required")):
+        if not is_near and not (everywhere and keyword in ABOUT):
             found.append(f"{at} {keyword}")
     return found
 
@@ -124,6 +129,10 @@ ONCE_SILENT: dict[str, tuple[dict[str, Any], str]] = {
     "an exclusive bound": (
         {"type": "integer", "exclusiveMinimum": 0},
         "'exclusiveMinimum' becomes 'minimum' at /properties/a",
+    ),
+    "a condition without a consequence": (
+        {"type": "string", "if": {"minLength": 1}},
+        "it is written another way at /properties/a",
     ),
     "one alternative": (
         {"anyOf": [{"type": "string"}]},

@@ -49,10 +49,6 @@ def tools() -> list[Tool]:
 def kits(module: Any) -> Iterator[Any]:
     yield module.toolset(tools())
     yield module.toolset(tools(), strict=True)
-<<<<<<< HEAD
-    yield module.toolset(tools(), search=True)
-    yield module.toolset(tools()[:1], large_results="keep", strict=True)
-=======
     yield module.toolset(tools(), search=True, strict=True, always=["*echo"], large_results="keep")
 
 
@@ -62,7 +58,6 @@ def searched(module: Any) -> Iterator[Any]:
         own, *declared = module.toolset(tools(), search="native", strict=strict).tools
         assert all(tool["defer_loading"] is True for tool in declared)
         yield from (own, *declared)
->>>>>>> f7ba3c9 (Judge the declarations for the providers' own search by their packages, and count strict tools again)
 
 
 @cache
@@ -449,7 +444,6 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
     assert "the user said no" in said["ben"]
 
 
-<<<<<<< HEAD
 CHECKS: dict[str, Callable[[], None]] = (
     {
         check.__name__: check
@@ -458,6 +452,8 @@ CHECKS: dict[str, Callable[[], None]] = (
             responses_tools_are_those_of_the_openai_package,
             messages_tools_are_those_of_the_anthropic_package,
             gemini_tools_and_their_schemas_are_those_of_the_google_genai_package,
+            what_a_provider_searches_is_of_its_types,
+            strict_tools_are_as_many_as_anthropic_takes_in_one_request,
             strict_schemas_are_what_the_openai_package_would_make_of_them,
             strict_schemas_have_nothing_that_the_anthropic_package_would_take_out,
             a_round_trip_through_openai_chat,
@@ -474,30 +470,6 @@ CHECKS: dict[str, Callable[[], None]] = (
     | agent_checks.CHECKS
     | message_checks.CHECKS
 )
-=======
-CHECKS: dict[str, Callable[[], None]] = {
-    check.__name__: check
-    for check in (
-        chat_tools_are_those_of_the_openai_package,
-        responses_tools_are_those_of_the_openai_package,
-        messages_tools_are_those_of_the_anthropic_package,
-        gemini_tools_and_their_schemas_are_those_of_the_google_genai_package,
-        what_a_provider_searches_is_of_its_types,
-        strict_tools_are_as_many_as_anthropic_takes_in_one_request,
-        strict_schemas_are_what_the_openai_package_would_make_of_them,
-        strict_schemas_have_nothing_that_the_anthropic_package_would_take_out,
-        a_round_trip_through_openai_chat,
-        a_round_trip_through_openai_responses,
-        a_round_trip_through_anthropic,
-        a_round_trip_through_gemini,
-        the_bridge_to_the_anthropic_runner_runs,
-        the_bridge_to_openai_agents_runs,
-        the_bridge_to_pydantic_ai_runs,
-        the_bridge_to_langchain_runs,
-        each_user_of_the_web_app_decides_their_own_calls_only,
-    )
-} | agent_checks.CHECKS
->>>>>>> f7ba3c9 (Judge the declarations for the providers' own search by their packages, and count strict tools again)
 
 
 def main() -> None:
