@@ -53,6 +53,7 @@ _STREAMS_OUT = ("/bin/sh", "-c", 'exec 3<&0 4>&1 </dev/null >/dev/null "$@"', "s
 _STREAMS_IN = ("/bin/sh", "-c", 'exec "$@" <&3 >&4 3<&- 4>&-', "sh")
 """bwrap holds its own streams for as long as it runs: a server that closes one of the two would do
 so unnoticed. What has another number is for the server alone."""
+_AS_ROOT = ("can change the mode of /dev/null, as root alone, and of four other devices",)
 _TRIAL_SECONDS = 5
 _HOW_TO_GET = (
     "install the Debian package bubblewrap, or what your system calls it, version 0.10 or one with "
@@ -115,7 +116,10 @@ class _Bubblewrap:
             for fd in fds:
                 os.close(fd)
             raise
-        return Launch(words, env, "/", fds, asked_inside=True, exit_code=_exit_code)
+        besides = () if _is_ordinary_user() else _AS_ROOT
+        return Launch(
+            words, env, "/", fds, asked_inside=True, exit_code=_exit_code, besides=besides
+        )
 
 
 ENGINE = _Bubblewrap()
@@ -192,13 +196,17 @@ def _options(confined: Confined, hold: Callable[[int], str]) -> Iterator[str]:
 
 def _kernel_settings() -> Iterator[str]:
     """What root could write in ``/proc``, read-only."""
-    if sys.platform == "win32" or os.geteuid():
+    if _is_ordinary_user():
         return
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal() or entry.is_symlink():
             continue
         if entry.is_dir() or entry.stat().st_mode & 0o222:
             yield from ("--ro-bind", entry.path, entry.path)
+
+
+def _is_ordinary_user() -> bool:
+    return sys.platform == "win32" or os.geteuid() != 0
 
 
 def _of_two_digits(fd: int) -> int:

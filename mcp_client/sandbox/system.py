@@ -12,18 +12,17 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store")
 _SETTINGS = """
-    alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version
-    fonts gai.conf gitconfig group host.conf hosts inputrc ld.so.cache ld.so.conf ld.so.conf.d
-    locale.alias locale.conf localtime magic mime.types netconfig nsswitch.conf os-release passwd
-    pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust/extracted profile protocols
-    redhat-release rpc services shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo timezone
+    alternatives crypto-policies fonts gai.conf gitconfig group host.conf ld.so.cache locale.alias
+    locale.conf localtime mime.types nsswitch.conf os-release passwd pki/tls/certs pki/tls/cert.pem
+    pki/tls/openssl.cnf pki/ca-trust/extracted protocols services ssl/cert.pem ssl/certs
+    ssl/openssl.cnf terminfo timezone
 """.split()  # noqa: SIM905 - a list of words is read as words
-"""In ``/etc``, where other files hold passwords and keys."""
+"""In ``/etc``, each of which costs a mount, and where other files hold passwords and keys."""
 
 
 def system_paths(network: str) -> tuple[str, ...]:
     """The files and folders that exist; some are symbolic links. Where names of the network can be
     looked up, what says how is among them."""
-    settings = [*_SETTINGS, "resolv.conf"] if network == "all" else _SETTINGS
-    named = (*_PROGRAMS, *(f"/etc/{name}" for name in settings))
+    names = {"none": (), "loopback": ("hosts",), "all": ("hosts", "resolv.conf")}[network]
+    named = (*_PROGRAMS, *(f"/etc/{name}" for name in (*_SETTINGS, *names)))
     return tuple(path for path in named if os.path.exists(path))

@@ -211,6 +211,15 @@ def test_the_network_is_as_said(listener: int) -> None:
     assert connects(Sandbox(network="all", engine="bubblewrap"), "tcp", listener)
 
 
+@pytest.mark.parametrize(
+    ("network", "names"), [("none", ""), ("loopback", "hosts"), ("all", "hosts resolv.conf")]
+)
+def test_how_names_are_looked_up_is_told_with_a_network_alone(network: str, names: str) -> None:
+    sandbox = Sandbox(network=network, engine="bubblewrap")  # type: ignore[arg-type]
+    _, output, _ = shell(sandbox, "cd /etc; ls hosts resolv.conf shadow ssl/private 2>/dev/null")
+    assert output.split() == [name for name in names.split() if Path("/etc", name).exists()]
+
+
 @pytest.mark.parametrize("network", ["none", "loopback", "all"])
 def test_abstract_sockets_are_out_of_reach(network: str) -> None:
     with socket.socket(socket.AF_UNIX) as server:
