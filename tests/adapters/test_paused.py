@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
@@ -35,6 +38,7 @@ from mcp_client.adapters import paused as module
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened
 from tests.clock import Clock
+from tests.properties import examples
 
 
 class World:
@@ -445,6 +449,63 @@ async def test_a_turn_is_renewed_while_its_calls_are_under_way(here: World, cloc
     assert renewed["calls"] == row["calls"]
     assert renewed["turn"]["until"] > row["turn"]["until"]
     assert renewed["turn"]["mark"] == row["turn"]["mark"]
+
+
+async def each_ran_once_at_most(steps: list[str]) -> None:
+    world, running = World(MemoryState()), list[anyio.CancelScope]()
+    wanted = [(str(n), "echo", {"text": f"said {n}"}) for n in range(3)]
+
+    async def slow(message: dict[str, Any]) -> Any:
+        said = await world.server(message)
+        for _ in range(10):
+            await checkpoint()
+        return said
+
+    async def resume(scope: anyio.CancelScope) -> None:
+        with scope, suppress(CallPending):
+            await kit.resume(session, error.paused)
+
+    async with (
+        opened(slow, approval=world.queue, state=world.state) as session,
+        anyio.create_task_group() as group,
+    ):
+        kit = CHAT.toolset(await session.list_tools())
+        error = await paused(kit, session, CHAT.response(wanted))
+        for step in steps:
+            match step:
+                case "resume":
+                    running.append(anyio.CancelScope())
+                    group.start_soon(resume, running[-1])
+                case "cancel":
+                    running.pop(0).cancel() if running else None
+                case "decide":
+                    world.decide(tuple(one.id for one in world.queue.pending))
+                case "wait":
+                    for _ in range(5):
+                        await checkpoint()
+        for _ in wanted * 2:  # a grant that was used up before its call was sent is asked for anew
+            world.decide(tuple(one.id for one in world.queue.pending))
+            with suppress(CallPending):
+                messages = await kit.resume(session, error.paused)
+                break
+    said = [text.rpartition("\n")[2] for _, text in CHAT.answers(messages)]
+    for n, text in enumerate(said):
+        assert world.server.ran.count(("echo", {"text": f"said {n}"})) <= 1
+        assert text == f"said {n}" or text.startswith("It is not known how the call")
+
+
+async def bounded(steps: list[str]) -> None:
+    with anyio.fail_after(30):
+        await each_ran_once_at_most(steps)
+
+
+@given(st.lists(st.sampled_from(["resume", "cancel", "decide", "wait"]), max_size=30))
+@examples(100)
+def test_whoever_resumes_and_goes_in_whatever_order_each_call_runs_once_at_most(
+    steps: list[str],
+) -> None:
+    with patch.object(module, "_LOOK_SECONDS", 0.001):
+        anyio.run(bounded, steps)
 
 
 # ---------------------------------------------------------------------- hosts and threads
