@@ -77,6 +77,12 @@ class Config:
     at the files and programs that it names."""
     _starts: Mapping[str, Start] = field(default_factory=dict, repr=False)
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Those of ``servers`` that the file says a host cannot do without (Codex: ``required``):
+        what ``Host.from_config`` adds to ``required=``."""
+        return tuple(name for name, one in self._starts.items() if one.first.required)
+
     def only(self, names: Collection[str]) -> Config:
         """This config with these servers alone. Raises ``ConfigError`` for one that is not
         there."""
@@ -241,6 +247,11 @@ def _places(reading: Reading, kind: str) -> list[KeyPath]:
         places += _claude_projects(reading)
     elif kind == "mcp-client" and "mcpServers" not in top and "servers" in top:
         places = [("servers",)]
+    for place in places:
+        beside = _object_at(reading, place[:-1])
+        for name in program.unused:
+            if beside.get(name) not in (None, "", [], {}):
+                reading.note((*place[:-1], name), f"has no effect: only {program.title} honours it")
     if places == [(program.servers,)] and program.servers not in top and not program.shared:
         names = f"; it has {listed(top)}" if top else ""
         reading.note(

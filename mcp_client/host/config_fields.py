@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.safe_text import safe_text
-from .config_programs import Program, Scope
+from .config_programs import UNUSED, Program, Scope
 from .config_text import Document, KeyPath
 from .config_values import Expanded, Unset, Variables, expand
 
@@ -121,8 +121,8 @@ class Fields:
         *,
         title: str,
     ) -> None:
-        """``names``: the file's names of fields, and ours, or "" for one that has no effect. What
-        else is there is reported as none that ``title`` documents."""
+        """``names``: the file's names of fields, and ours, as in ``Program.fields``. What else is
+        there is reported as none that ``title`` documents."""
         self.reading = reading
         self._path = path
         self._members = members
@@ -130,7 +130,9 @@ class Fields:
         for name, ours in names.items():
             if name not in members or not ours:
                 continue
-            if ours in self._written:
+            if ours == UNUSED:
+                self.note(name, f"has no effect here: only {title} honours it")
+            elif ours in self._written:
                 self.note(name, f"has no effect beside {self._written[ours]!r}: remove one")
             else:
                 self._written[ours] = name
@@ -147,7 +149,7 @@ class Fields:
         """The field that ``name`` may be a misspelling of, unless that one is there."""
         if len(self.reading.problems) > _MAX_GUESSES:
             return None  # comparing takes time, and a file may have any number of fields
-        known = {each.lower(): each for each, ours in names.items() if ours}
+        known = {each.lower(): each for each, ours in names.items() if ours not in ("", UNUSED)}
         wanted = name[:_MAX_GUESSED_CHARS].lower()
         other = _OTHER_WORDS.get(wanted, wanted)
         near = [other] if other in known else difflib.get_close_matches(wanted, known, 1, 0.7)
@@ -174,6 +176,12 @@ class Fields:
     def note(self, name: str, message: str) -> None:
         """Something without effect, by the file's own name for it."""
         self.reading.note((*self._path, name), message)
+
+    def unused(self, names: Iterable[str], message: str) -> None:
+        """A problem for each of these fields that says something."""
+        for ours in names:
+            if self.raw(ours) not in (None, "", [], {}):
+                self.note(self._written[ours], f"has no effect: {message}")
 
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
         """A problem for which the server is left out."""
@@ -265,6 +273,8 @@ class Fields:
         for number, item in enumerate(value if isinstance(value, list) else []):
             name = item.get("name") if isinstance(item, dict) else item
             if isinstance(name, str):
+                if isinstance(item, dict) and item.get("source") not in (None, "local"):
+                    self.note(self._written[ours], f"[{number}] has a source other than this host")
                 found.update(self.variable(name, name, ours, number))
             else:
                 self.wrong(ours, "is not the name of a variable", number)

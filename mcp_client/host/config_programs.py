@@ -19,10 +19,12 @@ from typing import Any
 from ..approval.start_request import Scope
 from .config_values import Syntax
 
-__all__ = ["OWN", "PROGRAMS", "ConfigFile", "Program", "Scope", "find_configs"]
+__all__ = ["OWN", "PROGRAMS", "UNUSED", "ConfigFile", "Program", "Scope", "find_configs"]
 
 OWN = "mcp-client"
 """Our own program, and the member of a server that holds our own options in any program's file."""
+UNUSED = "unused"
+"""Stands for a field that a program honours and we do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,17 @@ class Program:
     public_name: str
     """What users know it as."""
     fields: Mapping[str, str]
-    """The program's name of a field, and ours; "" for one that has no effect here."""
+    """The program's name of a field, and ours; ``UNUSED`` for one that is reported, because it has
+    no effect here, and "" for a label that has none anywhere."""
     servers: str = "mcpServers"
     """The member that holds the servers."""
     syntax: Syntax = frozenset()
     lenient: frozenset[str] = frozenset()
     """What its JSON may have that JSON has not: see ``config_text``."""
     toml: bool = False
+    unused: tuple[str, ...] = ()
+    """Members beside the servers, or beside those of a project, that say something of them, and
+    have no effect here."""
     shared: bool = False
     """Whether the file holds other settings too, so that it need not name servers at all."""
     file_names: tuple[str, ...] = ()
@@ -78,9 +84,10 @@ PROGRAMS: Mapping[str, Program] = {
             "timeout": "timeout_ms",
             "headersHelper": "headers_helper",
             "oauth": "oauth",
-            "alwaysLoad": "",
+            "alwaysLoad": UNUSED,
         },
         syntax=frozenset({"braced"}),
+        unused=("disabledMcpServers", "disabledMcpjsonServers", "enabledMcpjsonServers"),
         file_names=(".mcp.json", ".claude.json"),
         in_project=".mcp.json",
         of_user=("{home}/.claude.json",),
@@ -94,7 +101,8 @@ PROGRAMS: Mapping[str, Program] = {
             "envFile": "env_file",
             "sandboxEnabled": "sandbox",
             "sandbox": "sandbox_rules",
-            **dict.fromkeys(("dev", "gallery", "version"), ""),
+            "dev": UNUSED,
+            **dict.fromkeys(("gallery", "version"), ""),
         },
         servers="servers",
         syntax=_EDITOR | {"input"},
@@ -141,6 +149,7 @@ PROGRAMS: Mapping[str, Program] = {
             "includeTools": "include",
             "excludeTools": "exclude",
             "authProviderType": "auth_provider",
+            **dict.fromkeys(("targetAudience", "targetServiceAccount", "tcp"), UNUSED),
         },
         syntax=frozenset({"braced", "bare"}),
         lenient=frozenset({"comments"}),
@@ -165,9 +174,19 @@ PROGRAMS: Mapping[str, Program] = {
             "enabled_tools": "include",
             "disabled_tools": "exclude",
             "tools": "tool_modes",
+            "name": "",
+            **dict.fromkeys(
+                ("environment_id", "experimental_environment", "supports_parallel_tool_calls"),
+                UNUSED,
+            ),
         },
         servers="mcp_servers",
         toml=True,
+        unused=(
+            "mcp_oauth_callback_port",
+            "mcp_oauth_callback_url",
+            "mcp_oauth_credentials_store",
+        ),
         shared=True,
         file_names=("config.toml",),
         folder=".codex",

@@ -23,7 +23,7 @@ from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
 from .config_fields import Fields, Reading, listed
-from .config_programs import OWN, as_ours
+from .config_programs import OWN, UNUSED, as_ours
 from .config_sandbox import GivenSandbox, own_sandbox, vscode_sandbox
 from .config_text import KeyPath, OutOfRange
 from .config_values import Expanded, Unset
@@ -86,6 +86,13 @@ _LOGIN = {
     "redirectUri": "redirect_uri",
     "callbackPort": "callback_port",
     "enabled": "enabled",
+    **dict.fromkeys(
+        """
+        audiences authorizationUrl authServerMetadataUrl issuer registrationUrl tokenParamName
+        tokenUrl
+        """.split(),  # noqa: SIM905 - a list of words is read as words
+        UNUSED,
+    ),
 }
 _MAX_ENV_FILE_BYTES = 1024 * 1024
 _MAX_VARIABLES = 1_000
@@ -119,6 +126,8 @@ class Launch:
     """Of ``ServerConfig``."""
     sandbox: GivenSandbox | bool | None = None
     """False is none, whatever the host says; None is the host's."""
+    required: bool = False
+    """Whether the host cannot do without it."""
 
     @property
     def name(self) -> str:
@@ -212,11 +221,17 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
         options = _options(fields, timeouts)
         parts = _stdio(fields) if kind == "command" else _http(fields) if kind == "url" else {}
         sandbox = options.pop("sandbox", None)
+        if options.pop("required", False) and options.get("enabled", True):
+            parts["required"] = True
         if kind == "command":
             parts["sandbox"] = vscode_sandbox(fields) if sandbox is None else sandbox
         elif sandbox is not None:
             reading.note((*path, OWN, "sandbox"), "has no effect: at a URL nothing is started")
         if not reading.failed:
+            if kind == "command":
+                fields.unused([*_HTTP, "oauth"], "this server is not at a URL")
+            else:
+                fields.unused(_STDIO, "nothing is started at a URL")
             return Launch(reading, path, members, timeouts=timeouts, options=options, **parts)
     return None
 
@@ -379,9 +394,7 @@ def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
     if given["disabled"] or given["enabled"] is False:
         options["enabled"] = False
     if given["required"]:
-        fields.note(
-            "required", "has no effect here: name the server in Host.from_config(required=[...])"
-        )
+        options["required"] = True
     if given["resource"] is not None:
         fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
     if isinstance(given["description"], str):

@@ -79,6 +79,7 @@ def host_from_config(
     starts = config._starts
     host = kind({name: one.first.config(timeouts) for name, one in starts.items()}, **options)
     host.problems = config.problems
+    host._required |= frozenset(config.required)
     shared = host._options
     gate = _gate(policy, confirm, shared.decisions, shared.timeouts.approval)
     for name, start in starts.items():
