@@ -16,8 +16,6 @@ import argparse
 import json
 import re
 import shlex
-import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -31,6 +29,7 @@ from mcp_client import StdioServer, connect
 from mcp_client.catalog.tool import Tool
 from tests.adapters.shapes import PROVIDERS, Provider
 from tests.interop import peers
+from tests.interop.test_providers import reference_servers
 
 _KINDS = re.compile(r"tool '.*?': (?:it is (?:not for models|shown as) .*|(.*))", re.DOTALL)
 _QUOTED = re.compile(r"'\$ref' to '.*?'|the member '.*?' is shown as '.*?'")
@@ -40,15 +39,8 @@ _MANY = 12
 
 
 def _servers(folder: Path) -> dict[str, StdioServer]:
-    git = shutil.which("git")
-    assert git is not None
-    subprocess.run([git, "init", "-q", folder], check=True)
     return {
-        "everything": peers.everything(),
-        "filesystem": peers.filesystem(folder),
-        "memory": peers.memory(folder / "notes.json"),
-        "time": peers.time(),
-        "git": peers.git(folder),
+        **reference_servers(folder),
         "fastmcp": peers.fastmcp(),
         "official": peers.official("2.3.0"),
         "library": peers.library("2.3.0"),

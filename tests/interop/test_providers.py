@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 
 
-def _servers(folder: Path) -> dict[str, StdioServer]:
+def reference_servers(folder: Path) -> dict[str, StdioServer]:
+    """Servers that people use, of the project itself."""
     git = shutil.which("git")
     assert git is not None
     subprocess.run([git, "init", "-q", folder], check=True)
@@ -49,7 +50,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What is wrong, by the name of the check; all of them in one process."""
     python = peers.providers()
     folder = tmp_path_factory.mktemp("providers")
-    tools = anyio.run(_listed, _servers(folder))
+    tools = anyio.run(_listed, reference_servers(folder))
     assert len(tools) > 40
     file = folder / "tools.json"
     file.write_text(json.dumps(tools))
