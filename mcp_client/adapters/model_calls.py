@@ -51,9 +51,9 @@ class ModelCall:
     problem: str | None = None
     """Why the call cannot be made, in sentences for the model; None where it can."""
     answer: str | None = field(default=None, repr=False)
-    """What to answer without a call: what ``search_tools`` or ``describe_tools`` says of tools. None
-    where a tool is to be called. For ``read_result`` a sentence that says that ``Toolset.results``
-    reads it."""
+    """What to answer without a call: what ``search_tools`` and ``describe_tools`` say of tools.
+    None where a tool is to be called. For ``read_result`` a sentence that says that
+    ``Toolset.results`` reads it."""
     shown_name: str = field(default="", repr=False)
     """What the model wrote as the name."""
     asked: dict[str, Any] = field(default_factory=dict, repr=False)
