@@ -364,6 +364,7 @@ class Host(_Blocking[AsyncHost]):
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
+        watch: bool = False,
         **options: Unpack[HostOptions],
     ) -> Host:
         host = cls.__new__(cls)
@@ -374,6 +375,7 @@ class Host(_Blocking[AsyncHost]):
                 scope=scope,
                 inputs=inputs,
                 only=only,
+                watch=watch,
                 **options,
             )
         )
@@ -463,6 +465,7 @@ class Host(_Blocking[AsyncHost]):
     reconnect.__doc__ = AsyncHost.reconnect.__doc__
 
     remove = _waits(AsyncHost.remove)
+    reload = _waits(AsyncHost.reload)
     list_tools = _waits(AsyncHost.list_tools)
     get_tool = _waits(AsyncHost.get_tool)
     call_tool = _waits(AsyncHost.call_tool)

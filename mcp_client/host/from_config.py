@@ -33,7 +33,8 @@ from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
 from ..session.connect import is_started, transport_of
 from .config import Config, load_config
-from .options import HostOptions, ServerConfig, audit_of
+from .options import HostOptions, ServerConfig, StartGate, audit_of
+from .reload import ConfigSource
 from .start_request import Start
 
 if TYPE_CHECKING:
@@ -59,9 +60,12 @@ def host_from_config(
     scope: Scope | None,
     inputs: Mapping[str, str] | None,
     only: Collection[str] | None,
+    watch: bool,
     options: HostOptions,
 ) -> H:
     check_hook("confirm", confirm)
+    if type(watch) is not bool:
+        raise ConfigError(f"watch={watch!r}: give True or False")
     timeouts = options.get("timeouts")
     if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise ConfigError(f"timeouts={timeouts!r}: give Timeouts(idle=30, ...)")
@@ -76,16 +80,28 @@ def host_from_config(
             "Host.from_config(policy=...): the policy of this machine holds here; leave it out"
         )
     options["policy"] = policy
-    starts = config._starts
+    starts = dict(config._starts)
     host = kind({name: one.first.config(timeouts) for name, one in starts.items()}, **options)
     host.problems = config.problems
     host._required |= frozenset(config.required)
     shared = host._options
     gate = _gate(policy, confirm, shared.decisions, shared.timeouts.approval)
-    for name, start in starts.items():
+
+    def read() -> Config:
+        again = load_config(config.path, scope=scope, inputs=inputs)
+        return (
+            again if only is None else again.only([name for name in only if name in again.servers])
+        )
+
+    def asking(name: str, start: Start) -> StartGate:
         audit, sandbox = shared.audit_of(name), shared.sandbox
-        starting = _Starting(start, gate, timeouts, audit, policy=policy, sandbox=sandbox)
-        host._set_start_gate(name, starting.ask)
+        return _Starting(start, gate, timeouts, audit, policy=policy, sandbox=sandbox).ask
+
+    host._source = ConfigSource(
+        str(config.path), read, asking, lambda start: start.first.config(timeouts), starts, watch
+    )
+    for name, start in starts.items():
+        host._servers[name].gate = asking(name, start)
     return host
 
 

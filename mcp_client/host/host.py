@@ -31,7 +31,7 @@ from ..session.session import Session
 from .directory import Entry
 from .library import LibraryOfHost
 from .naming import Names, naming_of
-from .options import AnyServer, HostOptions, ServerConfig, SharedOptions, StartGate
+from .options import AnyServer, HostOptions, ServerConfig, SharedOptions
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
 from .tools import HostTools, HostToolWatch
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ..extensions.tasks import Task
     from .config_fields import ConfigProblem
     from .config_programs import Scope
+    from .reload import ConfigSource, FileWatch, Reloaded
+    from .start_request import Start
 
 __all__ = ["Host"]
 
@@ -90,6 +92,8 @@ class Host(LibraryOfHost):
         self._entries = self._tools.entries
         self._opened = self._closed = False
         self._closing: LoopEvent | None = None
+        self._source: ConfigSource | None = None
+        self._file_watch: FileWatch | None = None
         self.problems: tuple[ConfigProblem, ...] = ()
         """What is wrong in the config file of ``from_config``; its other servers are here."""
         for name, server in servers.items():
@@ -109,6 +113,7 @@ class Host(LibraryOfHost):
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
+        watch: bool = False,
         **options: Unpack[HostOptions],
     ) -> Host:
         """A host of the servers in a config file, each started only once that is allowed.
@@ -124,6 +129,8 @@ class Host(LibraryOfHost):
 
         ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
         values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.
+        With ``watch`` the host does ``reload`` by itself, some seconds after the file was written;
+        where it cannot be read, a warning is logged, and ``problems`` says why.
         ``options`` are those of ``Host``; the ``policy`` is always that of this machine. What is
         wrong in the file is in ``problems``. Raises ``ConfigError`` where the file or the policy
         cannot be read, or no server can be used. See ``mcp_client.host.config`` and
@@ -132,8 +139,32 @@ class Host(LibraryOfHost):
         from .from_config import host_from_config
 
         return host_from_config(
-            cls, path, confirm, scope=scope, inputs=inputs, only=only, options=options
+            cls,
+            path,
+            confirm,
+            scope=scope,
+            inputs=inputs,
+            only=only,
+            watch=watch,
+            options=options,
         )
+
+    async def reload(self) -> Reloaded:
+        """Read the config file of ``from_config`` again, and do what changed in it.
+
+        Servers that are gone from the file are closed. New ones are started, and changed ones
+        restarted, as when the host was entered, and asked about as then. All others go on, calls
+        under way included, and so does one that the file now describes in a way that cannot be
+        used: ``problems`` says so. What a variable stands for is not compared.
+
+        Returns the names that were ``added``, ``removed``, ``changed`` and ``unchanged``. Raises
+        ``ConfigError`` where the file cannot be read, or this host has none; nothing has changed
+        then.
+        """
+        self._check_open()
+        if self._source is None:
+            raise ConfigError("the host has no config file to read again: see Host.from_config")
+        return await self._source.reload(self)
 
     # ------------------------------------------------------------------- opening
 
@@ -179,6 +210,8 @@ class Host(LibraryOfHost):
                     raise server.refusal(final=True)
             await self._tools.take_lists()
             self._stop_if_closed()
+            if self._source is not None and self._source.watch:
+                self._file_watch = self._source.watched_by(self, self._backend)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
@@ -213,10 +246,6 @@ class Host(LibraryOfHost):
         known = self._servers.get(server)
         return None if known is None else known.authority
 
-    def _set_start_gate(self, name: str, gate: StartGate) -> None:
-        """Before entering: ``gate`` is asked before the server is started for the first time."""
-        self._server(name).gate = gate
-
     # -------------------------------------------------------------------- closing
 
     async def aclose(self) -> None:
@@ -228,6 +257,8 @@ class Host(LibraryOfHost):
         self._closed = self._events.closing = True
         self._events.notifier.notify()
         try:
+            if self._file_watch is not None:
+                await self._file_watch.aclose()
             if self._opened:
                 await self._close_all(list(self._servers.values()))
         finally:
@@ -274,15 +305,31 @@ class Host(LibraryOfHost):
         """
         self._check_open()
         added = self._register(name, server)
-        added.open(self._backend)
-        self._events.publish(added.status())
-        if self._tools.is_watched:
-            added.listing.watch(True)
-        if not added.config.lazy:
-            added.start()
-            await self._tools.settled([added])
-            await self._tools.take_lists()
+        await self._begin([added])
         return added.status()
+
+    async def _add_from_file(self, starts: Mapping[str, Start]) -> None:
+        assert self._source is not None
+        added = []
+        for name, start in starts.items():
+            server = self._register(name, self._source.config(start))
+            server.gate = self._source.gate(name, start)
+            added.append(server)
+        await self._begin(added)
+
+    async def _begin(self, added: list[HostedServer]) -> None:
+        """Open servers that are new, and wait for those that are not lazy, as when entering."""
+        for server in added:
+            server.open(self._backend)
+            self._events.publish(server.status())
+            if self._tools.is_watched:
+                server.listing.watch(True)
+        started = [server for server in added if not server.config.lazy]
+        for server in started:
+            server.start()
+        if started:
+            await self._tools.settled(started)
+            await self._tools.take_lists()
 
     async def remove(self, name: str) -> None:
         """End a server and forget its tools. Their names go to no other tool."""

@@ -66,6 +66,20 @@ class Start:
         """Whether ``first`` is all of it."""
         return self.first.reading.variables.files.reads or not self.first.has_files
 
+    def differs(self, later: Start) -> bool:
+        """Whether ``later``, of the same name, is another server or has other options.
+
+        The files that are put in are compared as far as somebody has looked at them.
+        """
+        if self.first.written != later.first.written or self.first.path != later.first.path:
+            return True
+        with self._lock:
+            seen = self._request if self.first.has_files else None
+        try:
+            return seen is not None and seen.fingerprint != later.request().fingerprint
+        except ConfigError:
+            return True
+
     def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
         """What is started. ``timeouts`` are those of the host, where the file sets only some."""
         with self._lock:

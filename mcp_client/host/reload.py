@@ -1,0 +1,160 @@
+"""A config file that is read again while its servers run: ``Host.reload`` and ``watch=True``.
+
+Only what changed is touched. A server that is gone from the file is closed; one that is new, or of
+which the file says something else, is started as when the host was entered, with the same consent;
+all others go on, calls under way included. What cannot be read changes nothing: where the file as a
+whole is malformed all servers stay as they are, and where one server is, that one does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..errors import ConfigError
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import Backend
+from .config import Config
+from .config_fields import ConfigProblem
+from .options import ServerConfig, StartGate
+from .start_request import Start
+
+if TYPE_CHECKING:
+    from .host import Host
+
+__all__ = ["ConfigSource", "FileWatch", "Reloaded"]
+
+_log = logging.getLogger("mcp_client")
+_LOOK_SECONDS = 1.0
+"""Between two looks at a file that is watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What became of the servers of a config file, by name."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Asked about again, and restarted."""
+    unchanged: tuple[str, ...] = ()
+    """Among them those that the file now describes in a way that cannot be used: see
+    ``Host.problems``."""
+
+
+@dataclass(slots=True, eq=False)
+class ConfigSource:
+    """The file that servers of a host come from."""
+
+    path: str
+    read: Callable[[], Config]
+    """Reads it again, which takes time. Raises ``ConfigError``."""
+    gate: Callable[[str, Start], StartGate]
+    """Asks whether a server of it may be started."""
+    config: Callable[[Start], ServerConfig]
+    starts: dict[str, Start]
+    """What is running, as the file said it."""
+    watch: bool = False
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def reload(self, host: Host) -> Reloaded:
+        async with self.lock:
+            config = await anyio.to_thread.run_sync(self.read)
+            host.problems = config.problems
+            if not config.servers and config.problems:
+                raise ConfigError(
+                    f"all servers stay as they were: {'; '.join(map(str, config.problems[:3]))}"
+                )
+            new, old = config._starts, self.starts
+            gone = [name for name in old if name not in new]
+            kept = [name for name in gone if _is_broken(old[name], config)]
+            added = [name for name in new if name not in old]
+            self._check_free(host, added)
+            removed = [name for name in gone if name not in kept]
+            changed = await anyio.to_thread.run_sync(_changed, old, new)
+            for name in [*removed, *changed]:
+                del old[name]
+                if name in host._servers:
+                    await host.remove(name)
+            started = {name: new[name] for name in [*changed, *added]}
+            same = [*(name for name in new if name not in started), *kept]
+            old.update(started)
+            await host._add_from_file(started)
+            return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
+
+    def _check_free(self, host: Host, added: list[str]) -> None:
+        for name in added:
+            if name in host._servers:
+                raise ConfigError(
+                    f"all servers stay as they were: {self.path} now has a server {name!r}, and "
+                    "so has the host, from elsewhere: rename one",
+                    server=name,
+                )
+
+    def watched_by(self, host: Host, backend: Backend) -> FileWatch:
+        return FileWatch(host, self, backend)
+
+    def stamp(self) -> object:
+        """Another one where the file was written; None where it is missing."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _is_broken(start: Start, config: Config) -> bool:
+    """Whether the file still names this server, in a way that cannot be used."""
+    own = ".".join(map(str, start.first.path))
+
+    def is_about_it(problem: ConfigProblem) -> bool:
+        one, other = sorted((problem.key, own), key=len)
+        return problem.left_out and (one in ("", other) or other.startswith(f"{one}."))
+
+    return any(map(is_about_it, config.problems))
+
+
+def _changed(old: Mapping[str, Start], new: Mapping[str, Start]) -> list[str]:
+    """The servers of which the file, or a file that it puts in, says something else."""
+    return [name for name in new if name in old and old[name].differs(new[name])]
+
+
+class FileWatch:
+    """Reloads when the file was written, and has stayed the same for a moment.
+
+    Editors replace a file, write it in steps, or only touch it: it is read when two looks in a row
+    find it the same, and what it says is compared, not when it was written.
+    """
+
+    def __init__(self, host: Host, source: ConfigSource, backend: Backend) -> None:
+        self._host, self._source = host, source
+        self._read = source.stamp()
+        self._tasks = BackgroundTasks(backend, f"watching {source.path}")
+        self._tasks.start(self._run)
+
+    async def _run(self) -> None:
+        seen = self._read
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            now = self._source.stamp()
+            if now != seen:
+                seen = now
+            elif now != self._read:
+                self._read = now
+                await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            done = await self._host.reload()
+        except ConfigError as error:
+            _log.warning("%s was changed and is not used: %s", self._source.path, error)
+            return
+        _log.info("%s was changed: %s", self._source.path, done)
+
+    async def aclose(self) -> None:
+        await self._tasks.aclose(1.0)
