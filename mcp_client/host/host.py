@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from .config_fields import ConfigProblem
     from .config_programs import Scope
     from .reload import ConfigSource, FileWatch, Reloaded
-    from .start_request import Start
 
 __all__ = ["Host"]
 
@@ -307,15 +306,6 @@ class Host(LibraryOfHost):
         added = self._register(name, server)
         await self._begin([added])
         return added.status()
-
-    async def _add_from_file(self, starts: Mapping[str, Start]) -> None:
-        assert self._source is not None
-        added = []
-        for name, start in starts.items():
-            server = self._register(name, self._source.config(start))
-            server.gate = self._source.gate(name, start)
-            added.append(server)
-        await self._begin(added)
 
     async def _begin(self, added: list[HostedServer]) -> None:
         """Open servers that are new, and wait for those that are not lazy, as when entering."""

@@ -22,6 +22,7 @@ from ..runtime.event_loop import Backend
 from .config import Config
 from .config_fields import ConfigProblem
 from .options import ServerConfig, StartGate
+from .server import HostedServer
 from .start_request import Start
 
 if TYPE_CHECKING:
@@ -84,8 +85,13 @@ class ConfigSource:
             started = {name: new[name] for name in [*changed, *added]}
             same = [*(name for name in new if name not in started), *kept]
             old.update(started)
-            await host._add_from_file(started)
+            await host._begin([self._registered(host, *one) for one in started.items()])
             return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
+
+    def _registered(self, host: Host, name: str, start: Start) -> HostedServer:
+        server = host._register(name, self.config(start))
+        server.gate = self.gate(name, start)
+        return server
 
     def _check_free(self, host: Host, added: list[str]) -> None:
         for name in added:
