@@ -24,15 +24,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import ConnectError
 from ..runtime.folder import CLOSED_IN_CHILDREN
-from ..runtime.safe_text import safe_text
-from .engine import Confined, Launch, memory_file
+from .engine import Confined, Launch, memory_file, trial
 from .seccomp import machine, namespace_program
 from .system import system_paths
 from .visible_paths import VisiblePaths
@@ -54,7 +52,6 @@ _STREAMS_IN = ("/bin/sh", "-c", 'exec "$@" <&3 >&4 3<&- 4>&-', "sh")
 """bwrap holds its own streams for as long as it runs: a server that closes one of the two would do
 so unnoticed. What has another number is for the server alone."""
 _AS_ROOT = ("can change the mode of /dev/null, as root alone, and of four other devices",)
-_TRIAL_SECONDS = 5
 _HOW_TO_GET = (
     "install the Debian package bubblewrap, or what your system calls it, version 0.10 or one with "
     "the fixes of 2024"
@@ -136,26 +133,11 @@ def _tried(program: str) -> str | None:
     """Why it makes no sandbox here; None where it does."""
     root = os.open("/", _PATH)
     words = [*_ISOLATED, "--unshare-net", "--ro-bind-fd", str(root), "/", "--proc", "/proc"]
-    try:
-        done = subprocess.run(  # noqa: S603 - a program of the system's, by its full path
-            [program, *words, "--dev", "/dev", "--", "/bin/true"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={},
-            cwd="/",
-            pass_fds=[root],
-            timeout=_TRIAL_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{program} does not run ({error}); {_HOW_TO_GET}"
-    finally:
-        os.close(root)
-    if not done.returncode:
+    command = [program, *words, "--dev", "/dev", "--", "/bin/true"]
+    said = trial(command, root, {})
+    if said is None:
         return None
-    said = safe_text(done.stderr.decode(errors="replace").strip()[:200])
-    old = b"--ro-bind-fd" in done.stderr
+    old = "--ro-bind-fd" in said
     return f"{program} fails ({said}); {_HOW_TO_GET if old else _HOW_TO_ALLOW}"
 
 

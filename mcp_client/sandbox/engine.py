@@ -8,6 +8,7 @@ is ever taken for less than was asked.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ..errors import ConfigError, ConnectError
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.safe_text import safe_text
 from .program import Program, program_of
 from .visible_paths import inside
 
@@ -29,6 +31,7 @@ __all__ = [
     "chosen_engine",
     "confine",
     "memory_file",
+    "trial",
 ]
 
 _ENGINES = {"linux": ("bubblewrap", "landlock"), "darwin": ("sandbox_exec",)}
@@ -39,6 +42,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/System", "
 
 
 _SHOWN = 8
+_TRIAL_SECONDS = 5
 
 
 class Confined(NamedTuple):
@@ -190,6 +194,30 @@ def chosen_engine(sandbox: Sandbox) -> Engine:
 def _loaded(names: Sequence[str]) -> Iterator[Engine]:
     for name in names:
         yield cast("Engine", import_module(f".{name}", __package__).ENGINE)
+
+
+def trial(command: Sequence[str], fd: int, env: Mapping[str, str]) -> str | None:
+    """Start a program that inherits ``fd``, which is closed here, and is soon over. Why it fails,
+    cut and safe to show; None where it does not."""
+    try:
+        done = subprocess.run(  # noqa: S603 - one of ours or of the system's, by its full path
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd="/",
+            pass_fds=[fd],
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return safe_text(str(error))
+    finally:
+        os.close(fd)
+    if not done.returncode:
+        return None
+    return safe_text(done.stderr.decode(errors="replace").strip()[:200])
 
 
 def memory_file(data: bytes) -> int:

@@ -18,12 +18,11 @@ import functools
 import marshal
 import os
 import shutil
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConnectError
-from .engine import Launch, memory_file
+from .engine import Launch, memory_file, trial
 from .program import home_folders
 from .seccomp import filter_program, machine
 from .system import DEVICES, system_paths
@@ -54,7 +53,6 @@ _PORTS = 0x3
 """To bind one of TCP, and to connect to one."""
 _OTHER_DOMAINS = 0x3
 """Abstract sockets and signals."""
-_PROBE_SECONDS = 10
 
 
 class _Landlock:
@@ -234,19 +232,10 @@ def launcher_in_reach(sandbox: Sandbox) -> str | None:
 def _lacking_network() -> str | None:
     """Whether the kernel gives an ordinary process a network of its own is found out by trying."""
     plan = plan_file({"confine": True, "argv": [], "own_network": True, "done": 3})
-    command, env = launcher_command(plan), launcher_environment()
-    try:
-        tried = subprocess.run(  # noqa: S603 - our own program
-            command, env=env, pass_fds=[plan], capture_output=True, timeout=_PROBE_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"it cannot try whether a server can have a network of its own ({error})"
-    finally:
-        os.close(plan)
-    if not tried.returncode:
+    said = trial(launcher_command(plan), plan, launcher_environment())
+    if said is None:
         return None
-    why = tried.stderr.decode(errors="replace").strip().rpartition(": ")[2]
     return (
-        f"network='loopback' needs a network namespace, and this system gives none ({why}); "
+        f"network='loopback' needs a network namespace, and this system gives none ({said}); "
         "install bubblewrap, or allow user namespaces"
     )

@@ -101,8 +101,10 @@ class _Search:
             self._behind_env(args, depth)
         elif name in ("sh", "bash", "dash", "zsh"):
             script = next(iter(args), "-")
-            if not script.startswith("-"):
-                self.found.append(self._absolute(script))
+            path = self._absolute(script)
+            shown = not os.path.islink(path) or os.path.realpath(path).endswith((".sh", ".bash"))
+            if shown and not script.startswith("-"):
+                self.found.append(path)
         else:
             self._program(path, real, depth)
             if name == "npx":

@@ -605,7 +605,7 @@ def test_a_system_that_gives_no_network_of_its_own_is_named(
     landlock._lacking_network.cache_clear()
     lack = landlock.ENGINE.lacking(Sandbox(network="loopback"))
     landlock._lacking_network.cache_clear()
-    assert "(no permission)" in str(lack)
+    assert "no permission)" in str(lack)
     assert "install bubblewrap" in str(lack)
 
 

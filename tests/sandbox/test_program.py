@@ -145,6 +145,8 @@ def test_a_link_in_a_project_leads_to_nothing_outside_of_it(home: Path) -> None:
         runner = "/usr/bin/node" if script.endswith(".js") else "/usr/bin/python3"
         paths = {os.path.realpath(path) for path in found(runner, script, cwd=work)}
         assert not any(".ssh" in path for path in paths), script
+    (work / "run").symlink_to("../.ssh/id_rsa")
+    assert not any(".ssh" in os.path.realpath(path) for path in found("/bin/sh", "run", cwd=work))
 
 
 def test_of_a_script_that_is_started_itself_what_runs_it_too(home: Path) -> None:
