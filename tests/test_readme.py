@@ -110,6 +110,7 @@ def test_every_example_is_tested_here() -> None:
         "pause_and_resume.py",
         "pin_tools.py",
         "record_and_replay.py",
+        "sandboxed_server.py",
         "server_in_memory.py",
         "show_views.py",
         "test_policy.py",
@@ -297,6 +298,17 @@ def test_long_tasks_are_waited_for_and_resumed() -> None:
         "<Task of roaster/roast: working>",
         "Harrar, roasted.",
     ]
+
+
+def test_sandboxed_server_reaches_one_folder_or_is_not_started() -> None:
+    done = run(sys.executable, "examples/sandboxed_server.py")
+    assert done.returncode == 0, done.stderr
+    if "CI" not in os.environ and "\n" not in done.stdout.strip():
+        pytest.skip(f"no sandbox can be had here: {done.stdout}")
+    *said, kept, elsewhere, secret = done.stdout.splitlines()
+    assert "cannot reach the network" in said
+    assert kept == "write notes/monday done"
+    assert (elsewhere, secret) == ("write x refused", "read secret.txt refused")
 
 
 def test_watch_for_changes_hears_of_a_change_in_both_eras() -> None:
