@@ -17,7 +17,9 @@ something on is read-only, so that a write outside of what is granted fails, rat
 - A signal to bwrap ends all at once. One that asks to end goes to what runs inside instead. When
   bwrap or the server has ended, and when the thread that started it has, the kernel ends the rest.
 
-Not held, as root alone: the mode of ``/dev/null`` and four other devices can be changed.
+As root alone, the mode of ``/dev/null`` and four other devices can be changed; and a folder that only
+another user may open cannot be granted, as no capability is left to open it with: the server does
+not start, or cannot read it.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ def _tried(program: str) -> str | None:
     """Why it makes no sandbox here; None where it does."""
     root = os.open("/", _PATH)
     words = [*_ISOLATED, "--unshare-net", "--ro-bind-fd", str(root), "/", "--proc", "/proc"]
-    command = [program, *words, "--dev", "/dev", "--", "/bin/true"]
+    command = [program, *words, "--dev", "/dev", "--", "/bin/sh", "-c", ":"]
     said = trial(command, root, {})
     if said is None:
         return None
