@@ -17,9 +17,9 @@ something on is read-only, so that a write outside of what is granted fails, rat
 - A signal to bwrap ends all at once. One that asks to end goes to what runs inside instead. When
   bwrap or the server has ended, and when the thread that started it has, the kernel ends the rest.
 
-As root alone, the mode of ``/dev/null`` and four other devices can be changed; and a folder that only
-another user may open cannot be granted, as no capability is left to open it with: the server does
-not start, or cannot read it.
+As root alone, the mode of ``/dev/null`` and four other devices can be changed; and a folder that
+only another user may open cannot be granted, as no capability is left to open it with: the server
+does not start, or cannot read it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import pytest
 
 from mcp_client import ConnectError, Sandbox
 from mcp_client.sandbox import bubblewrap
-from mcp_client.sandbox.engine import confine
+from mcp_client.sandbox.confined_group import ConfinedGroup
+from mcp_client.sandbox.engine import Launch, confine
 
 from .confined import ENV, needs_bubblewrap, run, shell
 
@@ -164,6 +165,30 @@ def test_a_variable_cannot_bring_options_of_its_own(part: str) -> None:
 )
 def test_exit_codes_are_those_of_the_server(script: str, code: int) -> None:
     assert shell(HELD, script)[0] == code
+
+
+def test_what_runs_inside_is_asked_to_end_and_has_the_time_to() -> None:
+    script = "trap 'sleep 0.2; echo ended; exit 4' TERM; echo ready; while :; do sleep 0.05; done"
+    argv = ["/bin/sh", "-c", script]
+    launch, _ = confine(HELD, argv, ENV, None)
+    group = ConfinedGroup(launch)
+    with group.start(argv, {}, None, None) as popen:
+        try:
+            assert popen.stdout is not None
+            assert popen.stdout.readline() == b"ready\n"
+            group.ask_to_end()
+            assert popen.communicate(timeout=30)[0] == b"ended\n"
+        finally:
+            group.kill()
+    assert popen.returncode == 4
+
+
+def test_a_process_that_nobody_reaps_is_no_process_of_the_group() -> None:
+    group = ConfinedGroup(Launch(["/bin/true"], {}, "/"))
+    with group.start([], {}, None, None) as popen:
+        os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+        os.killpg(popen.pid, 0)
+        assert group.is_empty()
 
 
 def test_inherited_descriptors_are_closed(tmp_path: Path) -> None:

@@ -69,6 +69,15 @@ def test_of_a_virtual_environment_the_interpreter_it_was_made_from_is_a_part(hom
     }
 
 
+def test_an_environment_that_is_a_home_folder_is_not_found(home: Path) -> None:
+    base = python(home.parent / "base")
+    made(home, "bin/python", "pyvenv.cfg", "lib/python3.12/site-packages/x.py")
+    (home / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    paths = found(home / "bin" / "python", "-m", "x")
+    assert names(paths, home) == {"bin/python"}
+    assert str(home) not in paths
+
+
 def test_of_a_script_itself_and_the_modules_beside_it(home: Path) -> None:
     made(home, "server.py", "other.py", "package/__init__.py", "package/data.json")
     made(home, "project/main.py", ".hidden.py", "data/x.csv")
