@@ -145,7 +145,7 @@ def _besides(confined: Confined) -> tuple[str, ...]:
         "can tell of any path whether it exists, its size, owner and times, and where a link leads",
         "can tell whether a process number is in use",
         "cannot change the mode, owner or times of any file, its own included",
-        "cannot use Unix sockets",
+        "cannot use Unix sockets, watch files for changes, or share memory with other programs",
     )
 
 
