@@ -149,33 +149,43 @@ def _tried(program: str) -> str | None:
 def _options(confined: Confined, hold: Callable[[int], str]) -> Iterator[str]:
     sandbox = confined.sandbox
     visible = VisiblePaths()
-    for path in map(str, sandbox.write):
-        visible.grant(path, write=True)
-    for path in map(str, sandbox.read):
-        visible.grant(path)
+    granted = dict(sandbox.places)
+    for path, write in _grants(sandbox):
+        if visible.grant(path, write=write) != granted[path]:
+            raise ConnectError(f"{path!r} cannot be granted: it leads elsewhere now")
     for path in (*system_paths(sandbox.network), *confined.made_of):
         visible.find(path)
     cwd = visible.follow(confined.cwd)
     home = visible.unused("/sandbox")
-    granted = {real for _, real in sandbox.places}
     yield from _ISOLATED
     if sandbox.network != "all":
         yield "--unshare-net"
     yield from ("--proc", "/proc", *_kernel_settings(), "--dev", "/dev")
     for path, write in visible.mounts():
-        if path in granted:
+        if path in granted.values():
             yield from ("--bind-fd" if write else "--ro-bind-fd", hold(_opened(path)), path)
         else:
             yield from ("--bind" if write else "--ro-bind", path, path)
     for link, target in visible.links():
         yield from ("--symlink", target, link)
     yield from ("--tmpfs", home)
+    if confined.private is not None:
+        for name, target in confined.private.links.items():
+            yield from ("--symlink", target, f"{home}/{name}")
+        for name, content in confined.private.files.items():
+            yield from ("--file", hold(memory_file(content)), f"{home}/{name}")
     if not visible.covers(cwd):
         yield from ("--dir", cwd)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", confined.cwd)
     yield from ("--seccomp", hold(memory_file(namespace_program(machine() or ""))), "--clearenv")
-    for name, value in {**confined.env, "HOME": home, "TMPDIR": home}.items():
+    for name, value in confined.environment(home).items():
         yield from ("--setenv", name, value)
+
+
+def _grants(sandbox: Sandbox) -> Iterator[tuple[str, bool]]:
+    """Each path, and whether it may be written."""
+    yield from ((str(path), True) for path in sandbox.write)
+    yield from ((str(path), False) for path in sandbox.read)
 
 
 def _kernel_settings() -> Iterator[str]:

@@ -21,6 +21,7 @@ from .program import Program, program_of
 from .visible_paths import inside
 
 if TYPE_CHECKING:
+    from .program_caches import PrivateFiles
     from .sandbox import Network, Sandbox
 
 __all__ = [
@@ -57,6 +58,14 @@ class Confined(NamedTuple):
     """Absolute paths of files and folders that the program is made of, to be read."""
     listed: Sequence[str] = ()
     """Folders in which it looks for modules: their names have to be seen."""
+    private: PrivateFiles | None = None
+    """What is in its private folder from the start."""
+
+    def environment(self, home: str) -> dict[str, str]:
+        """That of the server, whose private folder is ``home``."""
+        private = self.private.env if self.private is not None else {}
+        places = {name: os.path.join(home, place) for name, place in private.items()}
+        return {**self.env, **places, "HOME": home, "TMPDIR": home}
 
 
 class Launch(NamedTuple):
@@ -138,22 +147,28 @@ def confine(
     ``chosen_engine``, and ``ConnectError`` where something granted is no longer what it was."""
     engine = chosen_engine(sandbox)
     for path, real in sandbox.places:
-        if not os.path.exists(path) or os.path.realpath(path) != real:
+        if not os.path.exists(path) or _real(path) != real:
             raise ConnectError(
                 f"the server was not started, because {path!r}, which its sandbox grants, "
                 + ("leads elsewhere now" if os.path.lexists(path) else "does not exist any more")
             )
     place = os.path.abspath(cwd or ".")
-    program = program_of(argv, env, place)
-    confined = Confined(
-        argv, {**env, **program.env}, place, sandbox, program.made_of, program.listed
-    )
+    program = program_of(argv, env, place, offline=sandbox.network != "all")
+    made_of, env = program.made_of, {**env, **program.env}
+    confined = Confined(argv, env, place, sandbox, made_of, program.listed, program.private)
     launch = engine.confine(confined)
     read = tuple(map(str, sandbox.read))
     write = tuple(map(str, sandbox.write))
-    made_of = _shortened(program)
-    held = Confinement(engine.name, sandbox.network, read, write, made_of, launch.besides)
+    shown = _shortened(program)
+    held = Confinement(engine.name, sandbox.network, read, write, shown, launch.besides)
     return launch, held
+
+
+def _real(path: str) -> str | None:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # it is replaced at this moment
+        return None
 
 
 def _shortened(program: Program) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConnectError
 from .engine import Launch, memory_file, trial
 from .program import home_folders
+from .program_caches import fill
 from .seccomp import filter_program, machine
 from .system import DEVICES, system_paths
 from .visible_paths import inside
@@ -87,7 +88,9 @@ ENGINE = _Landlock()
 def _launch(confined: Confined, folder: str) -> Launch:
     if sys.platform != "linux":
         raise AssertionError
-    env = {**confined.env, "HOME": folder, "TMPDIR": folder}
+    env = confined.environment(folder)
+    if confined.private is not None:
+        fill(folder, confined.private)
     end, end_of_watcher = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         plan = plan_file(

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..runtime.executables import find_executable
+from .program_caches import PrivateFiles, npm_files, uv_files
 from .visible_paths import inside
 
 __all__ = ["Program", "home_folders", "program_of"]
@@ -62,27 +63,34 @@ class Program(NamedTuple):
     """Folders in which it has to see the names of its modules."""
     env: Mapping[str, str]
     """What has to be added to its environment."""
+    private: PrivateFiles | None = None
+    """What has to be in its private folder."""
 
 
-def program_of(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Program:
+def program_of(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str, *, offline: bool = False
+) -> Program:
     """What ``argv``, which begins with an absolute path, needs to run. Reads the file system, and
     starts nothing."""
-    search = _Search(env, cwd)
+    search = _Search(env, cwd, offline)
     search.command(argv[0], argv[1:])
     search.certificates()
     made_of = [path for path in dict.fromkeys(search.found) if os.path.exists(path)]
     narrow = [path for path in made_of if not search.is_wide(path)]
-    return Program(tuple(narrow), tuple(dict.fromkeys(search.listed)), search.added)
+    listed = tuple(dict.fromkeys(search.listed))
+    return Program(tuple(narrow), listed, search.added, search.private)
 
 
 class _Search:
-    def __init__(self, env: Mapping[str, str], cwd: str) -> None:
+    def __init__(self, env: Mapping[str, str], cwd: str, offline: bool) -> None:
         self._env = env
         self._cwd = cwd
+        self._offline = offline
         self._homes = home_folders()
         self.found: list[str] = []
         self.listed: list[str] = []
         self.added: dict[str, str] = {}
+        self.private: PrivateFiles | None = None
 
     def command(self, path: str, args: Sequence[str], depth: int = 0) -> None:
         """``path`` is started with ``args``."""
@@ -94,6 +102,8 @@ class _Search:
         if _PYTHON.match(name):
             self._python(path, real)
             self._script("python", args)
+            if _interpreter(real) is not None:  # pyenv's, which chooses one
+                self._program(path, real, depth)
         elif name in _NODE:
             self._prefix(real)
             self._script("node", args)
@@ -108,8 +118,9 @@ class _Search:
         else:
             self._program(path, real, depth)
             if name == "npx":
-                self._npm_cache()
+                self._npm_cache(args)
             elif name in ("uvx", "uv"):
+                self.found.append(os.path.join(os.path.dirname(real), "uv"))
                 self._uv_cache()
 
     def is_wide(self, path: str) -> bool:
@@ -228,7 +239,7 @@ class _Search:
         """Of what runs other programs: npx, and runners of TypeScript."""
         name = os.path.basename(path)
         if name in ("npx", "npx-cli.js"):
-            self._npm_cache()
+            self._npm_cache([*rest])
         elif name in _NODE or os.path.basename(os.path.realpath(path)) in ("cli.mjs", "tsx"):
             self._script("node", [*rest])
 
@@ -278,18 +289,29 @@ class _Search:
 
     # ------------------------------------------------------------------- caches
 
-    def _npm_cache(self) -> None:
+    def _npm_cache(self, words: Sequence[str]) -> None:
         cache = self._env.get("npm_config_cache") or os.path.expanduser("~/.npm")
-        self.found += [os.path.join(cache, "_npx"), os.path.join(cache, "_cacache")]
-        self.added["npm_config_cache"] = cache
-        self.added["npm_config_prefer_offline"] = "true"
+        settings = os.path.expanduser("~/.npmrc")
+        registry = self._env.get("npm_config_registry") or _setting(settings, "registry")
+        self.found += [os.path.join(cache, "_npx"), os.path.join(cache, "_cacache", "content-v2")]
+        self.private = npm_files(cache, words, registry)
+        self.added |= {"npm_config_update_notifier": "false"}
+        self.added |= {
+            "npm_config_offline" if self._offline else "npm_config_prefer_offline": "true"
+        }
+        if registry and "@" not in registry:  # it may have a password
+            self.added["npm_config_registry"] = registry
 
     def _uv_cache(self) -> None:
         home = os.path.expanduser("~")
         cache = self._env.get("UV_CACHE_DIR") or os.path.join(home, ".cache", "uv")
-        data = os.path.join(home, ".local", "share", "uv")
-        self.found += [cache, os.path.join(data, "python"), os.path.join(data, "tools")]
-        self.added["UV_CACHE_DIR"] = cache
+        self.private = uv_files(cache, os.path.join(home, ".local", "share", "uv"))
+        self.found += self.private.links.values()
+        for name in ("python3", "python"):  # what it has made its environments with
+            found = find_executable(name, self._cwd, self._env)
+            if found is not None:
+                self.command(found, _INLINE, _DEPTH - 1)
+        self.added |= {"UV_OFFLINE": "1"} if self._offline else {}
 
     def certificates(self) -> None:
         """The files of certificates that variables name, if they are such files."""

@@ -18,10 +18,12 @@ class VisiblePaths:
         self._writable: dict[str, bool] = {}
         self._links: dict[str, str] = {}
 
-    def grant(self, path: str, *, write: bool = False) -> None:
-        """Show a file or a folder that exists. Of what contains another, the inner one holds."""
+    def grant(self, path: str, *, write: bool = False) -> str:
+        """Show a file or a folder that exists. Of what contains another, the inner one holds.
+        Returns the real path, which is what is shown."""
         real = self.follow(path)
         self._writable[real] = write or self._writable.get(real, False)
+        return real
 
     def find(self, path: str) -> None:
         """Show it, to be read, as far as nothing that contains it is granted already."""

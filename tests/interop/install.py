@@ -68,7 +68,7 @@ PROVIDERS = (
 """The packages of LLM providers, and what agents are made with, in one environment."""
 FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
 """FastMCP with the extension for tasks of 2026-07-28, in one environment."""
-UV = ("uv==0.9.7",)
+UV = ("uv==0.13.9",)
 """It runs servers by ``uvx``."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
@@ -166,12 +166,12 @@ def main() -> int:
         ]
         jobs.append(several.submit(_unpack_programs))
         jobs.append(several.submit(_install_bubblewrap))
+        jobs.append(several.submit(_fill_caches))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
         pythons["servers"] = SERVERS
         pythons["fastmcp-tasks"] = FASTMCP_TASKS
         pythons["providers"] = PROVIDERS
-        pythons["uv"] = UV
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:
@@ -231,6 +231,25 @@ def _install_bubblewrap() -> None:
         raise RuntimeError("bubblewrap is not installed; the Debian package is called bubblewrap")
     _fetch([apt, "-qq", "update"])
     _fetch([apt, "-qq", "install", "--yes", "--no-install-recommends", "bubblewrap"])
+
+
+def _fill_caches() -> None:
+    """Let npx and uvx run a server once, so that both have it in a cache."""
+    _install_python("uv", UV)
+    memory, clock = f"{MEMORY}@{_SERVER_PACKAGES[MEMORY]}", SERVERS[0]
+    uvx = [str(PEERS / "uv" / "bin" / "uvx"), "--from", clock, clock.partition("=")[0]]
+    for name, words, variable in (
+        ("npx-cache", ["npx", "--yes", memory], "npm_config_cache"),
+        ("uv-cache", uvx, "UV_CACHE_DIR"),
+    ):
+        home = PEERS / name
+        if _is_there(home, words[-1]):
+            continue
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        started = time.monotonic()
+        _fetch(["env", f"{variable}={home / 'cache'}", *words], home)
+        _mark(home, words[-1], started)
 
 
 def _unpack(home: Path, *packages: str) -> None:

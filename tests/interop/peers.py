@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.interop.install import (
     PEERS,
     PYRIGHT,
     SERVER_SDK,
+    SERVERS,
     SUITE,
     browser,
     browser_env,
@@ -51,6 +53,7 @@ __all__ = [
     "memory",
     "native",
     "node",
+    "npx",
     "official",
     "oidc_provider",
     "providers",
@@ -59,6 +62,7 @@ __all__ = [
     "skills_fastmcp",
     "tasks",
     "time",
+    "uvx",
     "yaml_reader",
 ]
 
@@ -205,6 +209,22 @@ def native(kubeconfig: Path) -> StdioServer:
     modules = PEERS / "npm-native" / "node_modules"
     program = next(modules.glob(f"{NATIVE}-*/bin/*"), modules / NATIVE)
     return StdioServer(str(_found(program, NATIVE)), [f"--kubeconfig={kubeconfig}"])
+
+
+def npx() -> StdioServer:
+    """The reference server for notes, run by npx from its cache."""
+    cache = _found(PEERS / "npx-cache" / "cache", "the cache of npx")
+    (run,) = (cache / "_npx").iterdir()
+    words = ["--yes", *json.loads((run / "package.json").read_text())["_npx"]["packages"]]
+    return StdioServer("npx", words, env={"npm_config_cache": str(cache)})
+
+
+def uvx() -> StdioServer:
+    """The reference server that tells the time, run by uvx from its cache."""
+    cache = _found(PEERS / "uv-cache" / "cache", "the cache of uvx")
+    words = ["--from", SERVERS[0], "mcp-server-time", "--local-timezone", "UTC"]
+    env = {"UV_CACHE_DIR": str(cache)}
+    return StdioServer(str(PEERS / "uv" / "bin" / "uvx"), words, env=env)
 
 
 def time() -> StdioServer:

@@ -62,6 +62,8 @@ CASES = {
         lambda folder: {"write": [folder]},
     ),
     "time": Case(lambda _: peers.time(), "get_current_time", _always(timezone="UTC"), "UTC"),
+    "npx": Case(lambda _: peers.npx(), "read_graph", _always(), "entities"),
+    "uvx": Case(lambda _: peers.uvx(), "get_current_time", _always(timezone="UTC"), "UTC"),
     "git": Case(
         lambda folder: peers.git(folder / "repository"),
         "git_status",

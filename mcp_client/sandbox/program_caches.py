@@ -1,0 +1,94 @@
+"""What npx and uvx find of their caches in a sandbox.
+
+Both write where they read: npm a lock and the index of its cache, uv a lock and temporary files. So
+each gets a cache in the private folder of its server, made of links into the real one, which can be
+read. What is not installed yet, they cannot get without the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+__all__ = ["PrivateFiles", "fill", "npm_files", "uv_files"]
+
+_MAX_ENTRIES = 1000
+_MAX_INDEX_BYTES = 8 * 1024 * 1024
+_REGISTRY = "https://registry.npmjs.org/"
+_PACKAGE = re.compile(r"(?:--package=)?((?:@[\w.-]+/)?[\w.-]+)(?:@[^@]*)?\Z")
+_OF_UV = re.compile(r"(?:archive|environments|flat-index|simple|wheels)-v\d+\Z")
+"""What uv reads of its cache. What it finds out about interpreters it writes anew."""
+
+
+class PrivateFiles(NamedTuple):
+    """What is in the private folder of a server from its start. All names are relative to it."""
+
+    links: Mapping[str, str]
+    """What each leads to, which the server can read."""
+    files: Mapping[str, bytes]
+    env: Mapping[str, str]
+    """Variables that name a place in it."""
+
+
+def npm_files(cache: str, words: Sequence[str], registry: str | None) -> PrivateFiles:
+    """``words`` are those after ``npx``: the packages that they name are looked up."""
+    mine = ".npm"
+    links = {f"{mine}/_cacache/content-v2": os.path.join(cache, "_cacache", "content-v2")}
+    for run in _names(os.path.join(cache, "_npx")):
+        for name in ("node_modules", "package.json", "package-lock.json"):
+            links[f"{mine}/_npx/{run}/{name}"] = os.path.join(cache, "_npx", run, name)
+    files = {}
+    for package in filter(None, map(_PACKAGE.match, words)):
+        name = package[1].replace("/", "%2f")
+        key = f"make-fetch-happen:request-cache:{(registry or _REGISTRY).rstrip('/')}/{name}"
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        place = f"_cacache/index-v5/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
+        known = _content(os.path.join(cache, place))
+        if known is not None:
+            files[f"{mine}/{place}"] = known
+    return PrivateFiles(_existing(links), files, {"npm_config_cache": mine})
+
+
+def uv_files(cache: str, data: str) -> PrivateFiles:
+    """``data`` has the tools that uv has installed, and its interpreters."""
+    mine, my_data = ".cache/uv", ".local/share/uv"
+    places = [name for name in _names(cache) if _OF_UV.match(name)]
+    links = {f"{mine}/{name}": os.path.join(cache, name) for name in places}
+    for kind in ("tools", "python"):
+        for name in _names(os.path.join(data, kind)):
+            links[f"{my_data}/{kind}/{name}"] = os.path.join(data, kind, name)
+    return PrivateFiles(_existing(links), {}, {"UV_CACHE_DIR": mine})
+
+
+def fill(folder: str, private: PrivateFiles) -> None:
+    """Make all of it in ``folder``, which is empty. Raises ``OSError``."""
+    for name in (*private.links, *private.files):
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+    for name, target in private.links.items():
+        os.symlink(target, os.path.join(folder, name))
+    for name, content in private.files.items():
+        with open(os.path.join(folder, name), "xb") as file:
+            file.write(content)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name[0] != ".")[:_MAX_ENTRIES]
+    except OSError:
+        return []
+
+
+def _existing(links: Mapping[str, str]) -> dict[str, str]:
+    return {name: target for name, target in links.items() if os.path.exists(target)}
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_INDEX_BYTES + 1)
+    except OSError:
+        return None
+    return content if len(content) <= _MAX_INDEX_BYTES else None

@@ -1,0 +1,83 @@
+"""What npx and uvx find of their caches: links to what they read, and a place to write."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_client.sandbox.program import program_of
+from mcp_client.sandbox.program_caches import fill
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="there is no sandbox on Windows"),
+    pytest.mark.one_backend,
+]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    cache = tmp_path / "cache"
+    for name in (
+        *("_npx/a1/node_modules/x/index.js", "_npx/a1/package.json", "_cacache/content-v2/x"),
+        *("archive-v0/x", "simple-v18/x", "interpreter-v4/x", "notes.txt", ".git", ".lock"),
+    ):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_text(name)
+    return cache
+
+
+@pytest.fixture
+def npx(tmp_path: Path) -> str:
+    for name in ("npx", "uvx", "uv"):
+        (tmp_path / name).write_bytes(b"\x7fELF")
+        (tmp_path / name).chmod(0o755)
+    return str(tmp_path / "npx")
+
+
+def index_of(name: str) -> str:
+    key = f"make-fetch-happen:request-cache:https://registry.npmjs.org/{name}"
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return f"_cacache/index-v5/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
+
+
+def test_npx_has_a_cache_that_it_can_write_with_links_to_what_is_installed(
+    cache: Path, npx: str, tmp_path: Path
+) -> None:
+    for name in ("@scope%2fserver", "other"):
+        (cache / index_of(name)).parent.mkdir(parents=True)
+        (cache / index_of(name)).write_text(name)
+    env = {"npm_config_cache": str(cache), "npm_config_registry": "https://registry.npmjs.org"}
+    program = program_of([npx, "-y", "@scope/server@1.2.0"], env, "/", offline=True)
+    assert program.env["npm_config_offline"] == "true"
+    assert program.private is not None
+    home = tmp_path / "private"
+    home.mkdir()
+    fill(str(home), program.private)
+    mine = home / program.private.env["npm_config_cache"]
+    assert (mine / index_of("@scope%2fserver")).read_text() == "@scope%2fserver"
+    assert not (mine / index_of("other")).exists()
+    assert not (mine / "_npx" / "a1").is_symlink(), "npm makes a lock in it"
+    assert (mine / "_npx" / "a1" / "node_modules" / "x" / "index.js").exists()
+    assert {str(cache / "_npx"), str(cache / "_cacache" / "content-v2")} <= set(program.made_of)
+    assert str(cache) not in program.made_of
+
+
+def test_a_variable_that_names_a_cache_gives_nothing_that_is_none(
+    cache: Path, npx: str, tmp_path: Path
+) -> None:
+    program = program_of([str(tmp_path / "uvx"), "x"], {"UV_CACHE_DIR": str(cache)}, "/")
+    assert program.private is not None
+    assert set(program.private.links) == {".cache/uv/archive-v0", ".cache/uv/simple-v18"}
+    granted = [path for path in program.made_of if path.startswith(str(cache))]
+    assert sorted(granted) == [str(cache / "archive-v0"), str(cache / "simple-v18")]
+    assert str(tmp_path / "uv") in program.made_of
+    assert "UV_OFFLINE" not in program.env
+
+
+def test_a_registry_with_a_password_reaches_no_server(cache: Path, npx: str) -> None:
+    env = {"npm_config_cache": str(cache), "npm_config_registry": "https://ana:pw@npm.example"}
+    assert "npm_config_registry" not in program_of([npx, "x"], env, "/").env
