@@ -26,16 +26,19 @@ class Sandbox:
     ``StdioServer(..., sandbox=Sandbox(write=["~/notes"]))``.
 
     They can read the system's programs and libraries, their own program (its interpreter, its
-    package, the script and what lies beside it), and ``read``. They can write ``write``, which they
+    package, the script and the modules beside it), and ``read``. They can write ``write``, which they
     can read too, and a temporary folder of their own, which is their HOME and TMPDIR and is removed
     when they end; ``/tmp`` and ``/dev/shm`` are not theirs. They see no home folder, no other
-    process and no socket of this machine outside of what is granted: a socket that lies in a
-    granted folder is granted with it.
+    process and no socket of this machine outside of what is granted.
 
     ``read`` and ``write`` are lists of files and folders; each has to exist, and is no glob. A
     symbolic link grants what it leads to when the ``Sandbox`` is made; what leads elsewhere later
-    is not granted, and the server does not start. ``network``: "none"; "loopback" (addresses of
-    this machine alone, or of a loopback of their own); or "all".
+    is not granted, and the server does not start. What ``read`` names in a folder of ``write`` is
+    kept from being written. The folder that the server runs in is granted no more than any other:
+    it can be run in, and shows nothing.
+
+    ``network``: "none"; "loopback" (addresses of this machine alone, or of a loopback of their
+    own); or "all".
 
     ``engine``: "auto" takes the first that can hold all of it. Where none can, opening the server
     raises ``ConnectError``, and nothing is started. Linux has "bubblewrap" and "landlock"; on macOS
