@@ -26,10 +26,10 @@ class Sandbox:
     ``StdioServer(..., sandbox=Sandbox(write=["~/notes"]))``.
 
     They can read the system's programs and libraries, their own program (its interpreter, its
-    package, the script and the modules beside it), and ``read``. They can write ``write``, which they
-    can read too, and a temporary folder of their own, which is their HOME and TMPDIR and is removed
-    when they end; ``/tmp`` and ``/dev/shm`` are not theirs. They see no home folder, no other
-    process and no socket of this machine outside of what is granted.
+    package, the script and the modules beside it), and ``read``. They can write ``write``, which
+    they can read too, and a temporary folder of their own, which is their HOME and TMPDIR and is
+    removed when they end; ``/tmp`` and ``/dev/shm`` are not theirs. They see no home folder, no
+    other process and no socket of this machine outside of what is granted.
 
     ``read`` and ``write`` are lists of files and folders; each has to exist, and is no glob. A
     symbolic link grants what it leads to when the ``Sandbox`` is made; what leads elsewhere later
