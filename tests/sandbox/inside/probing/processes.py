@@ -144,7 +144,7 @@ def limit_process(world: World) -> int:
 
 @probe(REACH)
 def slow_process(world: World) -> None:
-    os.setpriority(os.PRIO_PROCESS, world.victim, 0)
+    os.setpriority(os.PRIO_PROCESS, world.victim, 19)
 
 
 @probe(REACH)
