@@ -97,7 +97,8 @@ class StartRequest(ApprovalRequest):
     """What looks dangerous; the first one says that this is a start."""
     variables: Mapping[str, tuple[str, ...]] = field(hash=False)
     """What is put in from outside the file, by name, and where it goes:
-    ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``, files ``file:PATH``."""
+    ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``, and secrets, which are read
+    after the yes, ``file:PATH`` and ``keyring:SERVICE/USER``."""
     fingerprint: str
     """Changes whenever what is asked about changes."""
     path: Path

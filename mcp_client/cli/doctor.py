@@ -186,7 +186,7 @@ async def _transport(
     target: Any = await chosen_target(options)
     name = None
     if isinstance(target, Configured):
-        filtered = target.config.servers[target.name]
+        filtered = target.config._starts[target.name].config(secrets=False)
         if filtered.include or filtered.exclude:
             raise UsageError(
                 f"doctor does not go with {target.name!r}, whose config file leaves out tools: "

@@ -311,7 +311,8 @@ async def servers(options: argparse.Namespace) -> int:
                 continue
             refused = False
             try:
-                transport_of(config.servers[name].server).permit(policy)
+                server = config._starts[name].config(secrets=False).server
+                transport_of(server).permit(policy)
             except StartDenied as error:
                 problems.append(f"{safe_text(name, 60)}: {error.message}")
                 refused = True

@@ -235,7 +235,7 @@ async def _configured(
     for problem in target.config.problems:
         if target.name in problem.key:
             note(problem)
-    config = target.config.servers[target.name]
+    config = target.config._starts[target.name].config(secrets=False)
     if config.enabled:
         config = await started_from(target, options, queue)
     config = replace(config, lazy=True, record=options.record)

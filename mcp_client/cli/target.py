@@ -156,34 +156,16 @@ def secret_of(value: str, option: str) -> str:
         if not found:
             raise UsageError(f"{option}: the environment variable {rest!r} is not set")
         return found
-    if kind == "file" and rest:
+    if kind == "keyring" or (kind == "file" and rest):
+        from ..host.config_values import Unset
+        from ..host.secret_source import secret_of as held_by
+
         try:
-            with open(rest) as file:
-                return file.read(65_536).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{option}: {rest}: {error}") from None
-    if kind == "keyring":
-        return _of_keyring(rest, option)
+            return held_by(kind, rest, pipes=True)
+        except Unset as error:
+            raise UsageError(f"{option}: {error}") from None
     raise UsageError(
         f"{option}: other users can read a value on the command line; put it into an environment "
         "variable and write env:NAME, into a file and write file:PATH, or into the system's "
         "keyring and write keyring:SERVICE/USER"
     )
-
-
-def _of_keyring(place: str, option: str) -> str:
-    from ..auth.store import keyring_secret
-
-    service, _, user = place.rpartition("/")
-    if not service or not user:
-        raise UsageError(f"{option}: write keyring:SERVICE/USER")
-    try:
-        found = keyring_secret(service, user)
-    except ConfigError as error:
-        raise UsageError(f"{option}: {error.message}") from None
-    if not found:
-        raise UsageError(
-            f"{option}: the keyring has nothing for {safe_text(user, 60)!r} of "
-            f"{safe_text(service, 200)!r}; 'keyring set' of the package keyring puts it there"
-        )
-    return found

@@ -12,6 +12,12 @@ Gemini CLI and Codex, and ``mcp.json``. In each of them, a server may have optio
 
     {"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "mcp-client": {"lazy": true}}}}
 
+Wherever a program's file may have ``${VARIABLE}``, the values of ``env`` and ``headers`` and the
+client secret of a login may have secrets by reference: ``${keyring:SERVICE/USER}``, which needs
+``mcp-client-host[keyring]``, and ``${file:PATH}``, a file of one line, its path relative to the
+project's folder, or to your home in your own settings. A person is shown the reference, and where
+what it holds goes; it is read after the yes, and nobody is asked again when it is renewed.
+
 Reading a file starts nothing and runs nothing. **A config file is code, though**: the servers it
 names run with your rights. ``Host(config.servers)`` starts them without a question;
 ``Host.from_config`` asks first.
@@ -68,8 +74,9 @@ class Config:
     scope: Scope
     """"user" for a person's own settings, "project" for any other file."""
     servers: Mapping[str, ServerConfig] = field(repr=False)
-    """The servers that can be used, by name. Of a project's file, looking at one that puts in other
-    files reads them, and raises ``ConfigError`` where that cannot be done."""
+    """The servers that can be used, by name. Looking at one reads the secrets that it refers to,
+    and of a project's file the file of variables, and raises ``ConfigError`` where that cannot be
+    done. The keyring may wait for a person who unlocks it."""
     problems: tuple[ConfigProblem, ...] = ()
     """What is wrong, and what has no effect here."""
     requests: Mapping[str, StartRequest] = field(default_factory=dict, repr=False)
@@ -133,7 +140,7 @@ def load_config(
     below = (place.folder, Path.home()) if scope == "project" else None
     workspace = Path.cwd() if place.is_user else place.folder
     files = Files(below, _MAX_PUT_IN_BYTES, reads=scope == "user")
-    variables = Variables(workspace, dict(inputs or {}), files=files)
+    variables = Variables(workspace, dict(inputs or {}), files=files, base=place.folder)
     reading = Reading(path, scope, PROGRAMS[kind], document, variables, place.folder)
     return _config(reading, kind, Files(below, _MAX_PUT_IN_BYTES, reads=True))
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..runtime.safe_text import safe_text
 from .config_programs import UNUSED, Program, Scope
 from .config_text import Document, KeyPath
-from .config_values import Expanded, Unset, Variables, expand
+from .config_values import SECRET_IN_TEXT, Expanded, Unset, Variables, expand
 
 __all__ = ["ConfigProblem", "Fields", "Reading"]
 
@@ -203,17 +203,20 @@ class Fields:
         value = self.raw(ours)
         return None if value is None else self._expanded(value, ours)
 
-    def word(self, ours: str) -> Expanded | None:
-        """A text that is a word of a command, or a path: what files bring is shown in it."""
+    def secret(self, ours: str) -> Expanded | None:
+        """A text that secrets may be put into."""
         value = self.raw(ours)
-        return None if value is None else self._expanded(value, ours, shows_files=True)
+        return None if value is None else self._expanded(value, ours, secrets=True)
 
     def words(self, ours: str) -> tuple[Expanded, ...]:
-        items = enumerate(self._array(ours))
-        found = [self._expanded(item, ours, at, shows_files=True) for at, item in items]
+        found = [self._expanded(item, ours, at) for at, item in enumerate(self._array(ours))]
         return tuple(item for item in found if item is not None)
 
-    def pairs(self, ours: str) -> dict[str, Expanded]:
+    def secret_pairs(self, ours: str) -> dict[str, Expanded]:
+        """Names, and texts that secrets may be put into."""
+        return self.pairs(ours, secrets=True)
+
+    def pairs(self, ours: str, *, secrets: bool = False) -> dict[str, Expanded]:
         """Names and texts. A number counts as text, null as absent."""
         found: dict[str, Expanded] = {}
         for name, value in self.object(ours).items():
@@ -221,7 +224,7 @@ class Fields:
                 continue
             if type(value) in (int, float):
                 value = str(value)
-            item = self._expanded(value, ours, name)
+            item = self._expanded(value, ours, name, secrets=secrets)
             if item is not None and self._is_usable(name, ours, name):
                 found[name] = item
         return found
@@ -283,7 +286,7 @@ class Fields:
         return found
 
     def _expanded(
-        self, value: Any, ours: str, *parts: str | int, shows_files: bool = False
+        self, value: Any, ours: str, *parts: str | int, secrets: bool = False
     ) -> Expanded | None:
         """A text with its references put in; None, and a problem, where that cannot be."""
         if not isinstance(value, str):
@@ -293,9 +296,7 @@ class Fields:
             return Expanded(value, value) if self._is_usable(value, ours, *parts) else None
         reading = self.reading
         try:
-            found = expand(
-                value, reading.program.syntax, reading.variables, shows_files=shows_files
-            )
+            found = expand(value, reading.program.syntax, reading.variables, secrets=secrets)
         except Unset as error:
             reasons = (
                 why
@@ -304,6 +305,13 @@ class Fields:
             )
             self.wrong(ours, next(reasons, str(error)), *parts)
             return None
+        place = (*self._path, self._written.get(ours, ours), *parts)
+        if not reading.program.syntax and SECRET_IN_TEXT.search(value):
+            reading.note(
+                place, "has no effect as a reference: this program knows none, so it is text"
+            )
+        if found.parts:
+            found = found._replace(at=place)
         return found if self._is_usable(found.value, ours, *parts) else None
 
     def _is_usable(self, text: str, ours: str, *parts: str | int) -> bool:

@@ -134,7 +134,7 @@ PROGRAMS: Mapping[str, Program] = {
         "Windsurf",
         "windsurf",
         {"serverUrl": "url", **_COMMON, "disabledTools": "exclude"},
-        syntax=frozenset({"env", "file"}),
+        syntax=frozenset({"env"}),
         file_names=("mcp_config.json",),
         of_user=("{home}/.codeium/windsurf/mcp_config.json", "{home}/.codeium/mcp_config.json"),
     ),

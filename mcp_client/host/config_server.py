@@ -26,7 +26,7 @@ from .config_fields import Fields, Reading, listed
 from .config_programs import OWN, UNUSED, as_ours
 from .config_sandbox import GivenSandbox, own_sandbox, vscode_sandbox
 from .config_text import KeyPath, OutOfRange
-from .config_values import Expanded, Unset
+from .config_values import LOADERS, Expanded, SecretReference, Unset, env_values, is_within
 from .options import ServerConfig
 
 if TYPE_CHECKING:
@@ -56,15 +56,16 @@ _ANY = {
 """How the fields of any server are read, by our names for them; and those of one that is started,
 and of one at a URL."""
 _STDIO = {
-    **dict.fromkeys(("command", "cwd", "env_file"), Fields.word),
+    **dict.fromkeys(("command", "cwd", "env_file"), Fields.text),
     "args": Fields.words,
     "env_vars": Fields.names_of_variables,
-    "env": Fields.pairs,
+    "env": Fields.secret_pairs,
 }
 _HTTP = {
     **dict.fromkeys(("headers_helper", "auth_provider", "bearer_variable"), Fields.raw),
     "url": Fields.text,
-    **dict.fromkeys(("headers", "header_variables"), Fields.pairs),
+    "headers": Fields.secret_pairs,
+    "header_variables": Fields.pairs,
     "scopes": Fields.names,
 }
 _OWN = {
@@ -95,8 +96,6 @@ _LOGIN = {
     ),
 }
 _MAX_ENV_FILE_BYTES = 1024 * 1024
-_MAX_VARIABLES = 1_000
-_ENV_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)", re.DOTALL)
 _MAX_NAME_CHARS = 128
 
 
@@ -150,9 +149,18 @@ class Launch:
         return {place: each for place, each in places.items() if each is not None}
 
     @property
-    def has_files(self) -> bool:
-        """Whether something is put in from other files."""
-        return self.env_file is not None or any(each.files for each in self.places.values())
+    def secrets(self) -> tuple[SecretReference, ...]:
+        """Those that it refers to, which are not read."""
+        return tuple(secret for each in self.places.values() for secret in each.secrets)
+
+    def with_secrets(self) -> Launch:
+        """With its secrets read. Waits for a person where the keyring has to be unlocked. Raises
+        ``ConfigError``."""
+        from .secret_source import Secrets
+
+        put_in = Secrets(self.reading).put_into
+        login = None if self.login is None else put_in(self.login)
+        return replace(self, env=put_in(self.env), headers=put_in(self.headers), login=login)
 
     def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
         """``timeouts`` are those of the host, where the file sets only some. Raises
@@ -291,6 +299,8 @@ def _stdio(fields: Fields) -> dict[str, Any]:
     for name in env:
         if not name or "=" in name:
             fields.wrong("env", "is not the name of a variable", name)
+        if _chooses_code(fields.reading, name, env[name]):
+            fields.wrong("env", "makes programs load code, so its value has to stand here", name)
     cwd = _absolute(fields.reading.base, given["cwd"] or Expanded("", ""))
     env_file, env_of_file = _env_file(fields, given["env_file"])
     if command is not None and not command.value.strip():
@@ -303,6 +313,15 @@ def _stdio(fields: Fields) -> dict[str, Any]:
         "env_of_file": env_of_file,
         "cwd": cwd,
     }
+
+
+def _chooses_code(reading: Reading, name: str, value: Expanded) -> bool:
+    """Whether a file of the project sets such a variable: nobody is asked again when it changes."""
+    return (
+        reading.scope == "project"
+        and LOADERS.fullmatch(name) is not None
+        and any(is_within(each.place, str(reading.base)) for each in value.secrets)
+    )
 
 
 def _http(fields: Fields) -> dict[str, Any]:
@@ -341,7 +360,7 @@ def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, 
     path = _absolute(fields.reading.base, given)
     files = fields.reading.variables.files
     try:
-        found = files.values(Path(path.value), _MAX_ENV_FILE_BYTES, path.shown, _env_values)
+        found = files.values(Path(path.value), _MAX_ENV_FILE_BYTES, path.shown, env_values)
     except Unset as error:
         fields.wrong("env_file", str(error))
         found = None
@@ -372,7 +391,7 @@ def _login(outer: Fields, scopes: tuple[str, ...] | None) -> dict[str, Expanded]
         "client_id": fields.text("client_id"),
         "redirect_uri": uri,
         "scopes": None if scopes is None else Expanded(" ".join(scopes), " ".join(scopes)),
-        "client_secret": fields.text("client_secret"),
+        "client_secret": fields.secret("client_secret"),
     }
     if fields.flag("enabled") is False:
         return None
@@ -467,27 +486,3 @@ def _is_here(redirect: str) -> bool:
 def _literal(name: str) -> str:
     """A glob that matches just this name."""
     return re.sub(r"([*?\[])", r"[\1]", name)
-
-
-def _env_values(text: str) -> dict[str, str]:
-    """The variables of an environment file: ``NAME=value`` lines, ``#`` comments, quotes.
-
-    Nothing in it is interpolated. Raises ``Unset``.
-    """
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        match = _ENV_LINE.fullmatch(line)
-        if match is None or "\0" in line:
-            raise Unset(f"line {number} of the environment file is not NAME=value")
-        name, value = match.groups()
-        if value[:1] in ("'", '"') and value.rfind(value[0]) > 0:
-            value = value[1 : value.rfind(value[0])]
-        else:
-            value = re.split(r"\s#", value, maxsplit=1)[0].rstrip()
-        found[name] = value
-        if len(found) > _MAX_VARIABLES:
-            raise Unset(f"the environment file has more than {_MAX_VARIABLES:,} variables")
-    return found

@@ -4,10 +4,11 @@ One pass over the text, and no shell: what a variable brings is put in as it is 
 for references again. A reference to a variable that is not set, or of a kind that is not known, is
 an error that names it: a text is never put in empty because something was missing.
 
-A project's file chooses the paths of the files that it puts in, so they are read when somebody is
+A project's file chooses the paths of its files of variables, so they are read when somebody is
 about to be asked whether its server may be started, and not before; each once, and all of them
 within one budget. Only those below the project's folder or the person's home are: anywhere else a
-path may lead to another machine, to a device or to somebody else's files.
+path may lead to another machine, to a device or to somebody else's files. The same holds for the
+files of ``${file:PATH}``. They and the keyring's entries are secrets: see ``secret_source``.
 """
 
 from __future__ import annotations
@@ -24,27 +25,70 @@ from typing import NamedTuple, TypeAlias
 
 from ..runtime.safe_text import safe_text
 
-__all__ = ["Expanded", "Files", "Syntax", "Unset", "Variables", "expand"]
+__all__ = ["Expanded", "Files", "SecretReference", "Syntax", "Unset", "Variables", "expand"]
 
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _WITH_DEFAULT = re.compile(rf"({_VARIABLE})(?::-(.*))?", re.DOTALL)
 _MAX_FILE_BYTES = 64 * 1024
 _MAX_LINKS = 40
+_MAX_VARIABLES = 1_000
+_ENV_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)", re.DOTALL)
+_NOT_READ = "***"
+_SECRET = re.compile(r"(file|keyring):(.+)", re.DOTALL)
+SECRET_IN_TEXT = re.compile(r"\$\{(file|keyring):[^{}]+\}")
+
+LOADERS = re.compile(
+    r"LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_\w+|GCONV_PATH|OPENSSL_(CONF|MODULES)|PATH|HOME"
+    r"|XDG_(CONFIG|DATA)_(HOME|DIRS)"
+    r"|PYTHON(PATH|STARTUP|HOME|USERBASE|BREAKPOINT|WARNINGS|PLATLIBDIR|PYCACHEPREFIX|EXECUTABLE)"
+    r"|NODE_(OPTIONS|PATH|REPL_EXTERNAL_MODULE|TLS_REJECT_UNAUTHORIZED|EXTRA_CA_CERTS)"
+    r"|BASH_ENV|ENV|SHELL|PROMPT_COMMAND|IFS|SHELLOPTS|PERL5(OPT|LIB|DB)|RUBY(OPT|LIB)"
+    r"|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS|CLASSPATH|DOTNET_STARTUP_HOOKS|CORECLR_\w+"
+    r"|GIT_(SSH(_COMMAND)?|CONFIG\w*|EXEC_PATH|PROXY_COMMAND|ASKPASS|EXTERNAL_DIFF|PAGER|EDITOR)"
+    r"|BROWSER|EDITOR|VISUAL|PAGER|DOCKER_(HOST|CONFIG|CONTEXT)"
+    r"|(npm|pnpm|uv|pip|pipx|bun)_config_\w+|yarn_\w*registry\w*|cargo_(home|registr\w+)"
+    r"|(uv|pip|pipx)_(index|(extra_)?index_url|default_index|find_links|override|constraint|python)"
+    r"|(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE"
+    r"|BASH_FUNC_.*|KUBECONFIG|GO(ROOT|PATH|PROXY|ENV|BIN|NOSUMDB|PRIVATE)|CC|CXX|LD|AR|MAKE"
+    r"|LESS(OPEN|CLOSE)|COMSPEC|PATHEXT|PSMODULEPATH|ZDOTDIR|INPUTRC|TERMINFO|\w*PAGER|\w*EDITOR"
+    r"|RUSTC|LUA_(C?PATH|INIT)\w*|PHP(RC|_INI_SCAN_DIR)|R_(PROFILE|ENVIRON)\w*|JULIA_\w+|DENO_\w+"
+    r"|\w*(OPTS|OPTIONS|FLAGS|PRELOAD|WRAPPER|_HOOKS?|RUNNER|_CONFIG_FILE|_CONFIG_HOME)"
+    r"|\w*(LIBRARY_PATH|PLUGIN_PATH|MODULE_PATH|RSH|ASKPASS)",
+    re.I | re.DOTALL,
+)
+"""Names of variables that make programs load or run other code."""
 
 
 class Unset(Exception):
     """Something that cannot be put in: ``args[0]`` says what, why and what to do."""
 
 
+class SecretReference(NamedTuple):
+    kind: str
+    """"file" or "keyring"."""
+    name: str
+    """The path as it is written, or service and user."""
+    place: str
+    """The file, with its links followed; or service and user."""
+
+
 class Expanded(NamedTuple):
     value: str
+    """As it is used; ``***`` stands for a secret that is not read yet."""
     shown: str
     """The same, with what comes from outside the file as it is written: ``--key=${KEY}``. A
     default that the file itself gives is shown as it is put in."""
     used: tuple[str, ...] = ()
-    """What was put in from outside the file: names of variables, ``input:ID``, ``file:PATH``."""
-    files: tuple[tuple[str, str], ...] = ()
-    """The files that were put in: path and content."""
+    """What was put in from outside the file: names of variables, ``input:ID``, ``file:PATH``,
+    ``keyring:SERVICE/USER``."""
+    parts: tuple[str | SecretReference, ...] = ()
+    """Of a value that secrets are to be put into."""
+    at: tuple[str | int, ...] = ()
+    """Where such a value stands in the file."""
+
+    @property
+    def secrets(self) -> tuple[SecretReference, ...]:
+        return tuple(part for part in self.parts if isinstance(part, SecretReference))
 
     def __repr__(self) -> str:
         return f"<Expanded, {len(self.used)} references>"
@@ -52,8 +96,9 @@ class Expanded(NamedTuple):
 
 Syntax: TypeAlias = frozenset[str]
 """What a program knows as a reference: "braced", ``${NAME}`` and ``${NAME:-default}`` for variables
-of the environment; "bare", ``$NAME``; "env", "input" and "file", ``${kind:name}``; "folders",
-``${workspaceFolder}``, ``${userHome}`` and the like."""
+of the environment; "bare", ``$NAME``; "env" and "input", ``${kind:name}``; "folders",
+``${workspaceFolder}``, ``${userHome}`` and the like. Where a program knows any of them, there are
+our own for secrets beside them."""
 
 _REFERENCE = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare>{_VARIABLE})")
 
@@ -68,6 +113,8 @@ class Variables:
     """Values of ``${input:ID}`` that the host gave."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     home: Path = field(default_factory=Path.home)
+    base: Path | None = None
+    """What the paths of secrets are relative to; None for ``folder``."""
     defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of ``${input:ID}`` that the file itself gives where the host gave none."""
     files: Files = field(
@@ -88,10 +135,13 @@ class Variables:
             )
         return self.inputs[name]
 
-    def file(self, path: str) -> str:
-        """The reference itself where files are not read yet."""
-        text = self.files.text(self.folder / path, _MAX_FILE_BYTES, path)
-        return f"${{file:{path}}}" if text is None else text.strip("\r\n")
+    def secret(self, kind: str, name: str) -> SecretReference:
+        """It is not read."""
+        if kind == "keyring":
+            keyring_entry(name)
+            return SecretReference(kind, name, name)
+        path = self.home / name[2:] if name.startswith("~/") else (self.base or self.folder) / name
+        return SecretReference(kind, name, self.files.place(path, name))
 
     def named(self, name: str) -> str | None:
         """A folder or sign of the program's own; None for an unknown name."""
@@ -107,36 +157,46 @@ class Variables:
         return None
 
 
-def expand(
-    text: str, syntax: Syntax, variables: Variables, *, shows_files: bool = False
-) -> Expanded:
-    """``text`` with its references replaced, once. Raises ``Unset``.
-
-    ``shows_files``: the content of a file is ``shown``, for a word of a command.
-    """
+def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = False) -> Expanded:
+    """``text`` with its references replaced, once. Raises ``Unset``, also for a reference to a
+    secret unless it may have ``secrets``."""
     if not syntax:
         return Expanded(text, text)
     used: list[str] = []
     values: list[str] = []
     shown: list[str] = []
-    files: list[tuple[str, str]] = []
+    parts: list[str | SecretReference] = []
     at = 0
     for match in _REFERENCE.finditer(text):
         if match["bare"] and "bare" not in syntax:
             continue
         between = text[at : match.start()]
-        value, name = _reference(match, syntax, variables)
-        is_shown = name is None
-        if name is not None and match["body"] == name and name.startswith("file:"):
-            files.append((name.removeprefix("file:"), value))
-            is_shown = shows_files
+        secret = _SECRET.fullmatch(match["body"] or "")
+        if secret is None:
+            value, name = _reference(match, syntax, variables)
+            parts += (between, value)
+        elif not secrets:
+            raise Unset(
+                f"the secret {safe_text(match[0], 80)} would be seen there by others: only values "
+                "of env, of headers and the client secret of a login may have one"
+            )
+        else:
+            value, name = _NOT_READ, match["body"]
+            parts += (between, variables.secret(*secret.groups()))
         values += (between, value)
-        shown += (between, value if is_shown else match[0])
+        shown += (between, value if name is None else match[0])
         if name is not None:
             used.append(name)
         at = match.end()
     rest = text[at:]
-    return Expanded("".join([*values, rest]), "".join([*shown, rest]), tuple(used), tuple(files))
+    parts.append(rest)
+    has_secret = any(isinstance(part, SecretReference) for part in parts)
+    return Expanded(
+        "".join([*values, rest]),
+        "".join([*shown, rest]),
+        tuple(used),
+        tuple(parts) if has_secret else (),
+    )
 
 
 def _reference(
@@ -169,8 +229,17 @@ def _reference(
 _SOURCES: dict[str, Callable[[Variables, str], str]] = {
     "env": Variables.variable,
     "input": Variables.input,
-    "file": Variables.file,
 }
+
+
+def keyring_entry(name: str) -> tuple[str, str]:
+    """Service and user: the last slash divides them. Raises ``Unset``."""
+    service, _, user = name.rpartition("/")
+    if not service or not user:
+        raise Unset(
+            "a secret of the keyring is named by service and user: write keyring:SERVICE/USER"
+        )
+    return service, user
 
 
 def _quoted(name: str) -> str:
@@ -196,20 +265,8 @@ class Files:
     def text(self, path: Path, most: int, shown: str) -> str | None:
         """The text of a file; None where nothing is read. Raises ``Unset``, which calls it
         ``shown``."""
-        place: str | None = os.path.abspath(path)
-        if self._below is not None:
-            place = resolved(str(path), self._below)
-        if place is None:
-            raise Unset(
-                f"{safe_text(shown, 200)} is not in the folder of the project, nor in your home: "
-                "a project's file may have no other one read"
-            )
+        place = self.place(path, shown)
         if not self.reads:
-            if self._below is not None and not os.path.lexists(place):
-                raise Unset(
-                    f"{safe_text(shown, 200)} cannot be read ({os.strerror(errno.ENOENT)}): check "
-                    "the path"
-                )
             return None
         with self._lock:
             if place not in self._read:
@@ -217,6 +274,25 @@ class Files:
                 self._left -= len(text.encode())
                 self._read[place] = text
             return self._read[place]
+
+    def place(self, path: Path, shown: str) -> str:
+        """The file that ``path`` leads to, which is there and may be read. Raises ``Unset``."""
+        below = self._below
+        place = os.path.abspath(path) if below is None else resolved(str(path), below)
+        if place is None:
+            raise Unset(
+                f"{safe_text(shown, 200)} is not in the folder of the project, nor in your home: "
+                "a project's file may have no other one read"
+            )
+        if not os.path.lexists(place):
+            why = os.strerror(errno.ENOENT)
+            raise Unset(f"{safe_text(shown, 200)} cannot be read ({why}): check the path")
+        return place
+
+    def check(self, secret: SecretReference) -> None:
+        """Raises ``Unset`` where its file has become a link since it was shown."""
+        if self.place(Path(secret.place), secret.name) != secret.place:
+            raise Unset(f"{safe_text(secret.name, 200)} leads elsewhere since it was shown")
 
     def values(
         self, path: Path, most: int, shown: str, read: Callable[[str], Mapping[str, str]]
@@ -238,14 +314,14 @@ class Files:
         return found
 
 
-def file_text(path: Path, most: int, *, shown: str | None = None) -> str:
+def file_text(path: Path, most: int, *, shown: str | None = None, pipes: bool = False) -> str:
     """The text of a small file. Raises ``Unset``, which calls it ``shown``; waits for no pipe and
-    no device."""
+    no device, unless ``pipes`` are to be read too."""
     name = path if shown is None else shown
     try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        file = os.open(path, os.O_RDONLY | (0 if pipes else getattr(os, "O_NONBLOCK", 0)))
         with open(file, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            if not pipes and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise Unset(f"{safe_text(name, 200)} is not a regular file")
             content = stream.read(most + 1)
     except (OSError, ValueError) as error:
@@ -257,6 +333,30 @@ def file_text(path: Path, most: int, *, shown: str | None = None) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Unset(f"{safe_text(name, 200)} is not UTF-8 text") from None
+
+
+def env_values(text: str) -> dict[str, str]:
+    """The variables of an environment file: ``NAME=value`` lines, ``#`` comments, quotes.
+
+    Nothing in it is interpolated. Raises ``Unset``.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _ENV_LINE.fullmatch(line)
+        if match is None or "\0" in line:
+            raise Unset(f"line {number} of the environment file is not NAME=value")
+        name, value = match.groups()
+        if value[:1] in ("'", '"') and value.rfind(value[0]) > 0:
+            value = value[1 : value.rfind(value[0])]
+        else:
+            value = re.split(r"\s#", value, maxsplit=1)[0].rstrip()
+        found[name] = value
+        if len(found) > _MAX_VARIABLES:
+            raise Unset(f"the environment file has more than {_MAX_VARIABLES:,} variables")
+    return found
 
 
 def resolved(path: str, below: Iterable[str]) -> str | None:

@@ -150,12 +150,16 @@ class _Starting:
             await gate.decide(request)
         else:
             await self.audit.decide(gate, request)
-        return None if self.start.is_read else self.start.config(self.timeouts)
+        if self.start.is_read:
+            return None
+        # Its secrets are read now, and the keyring may wait for a person.
+        config = self.start.config
+        return await anyio.to_thread.run_sync(config, self.timeouts, abandon_on_cancel=True)
 
     def _look(self) -> tuple[StartRequest, Gate]:
         """What is asked, and of whom: nobody is asked about what the policy refuses."""
         request = self.start.request(self.sandbox)
-        server = self.start.config(self.timeouts).server
+        server = self.start.config(self.timeouts, secrets=False).server
         sandbox = self.sandbox if is_started(server) else None
         try:
             transport_of(server, sandbox).permit(self.policy)

@@ -7,9 +7,9 @@ What the file itself says is shown as it will be used, with its defaults put in;
 come from the host, its environment and ``inputs``, are shown as they are written.
 
 The digest covers everything in the file that says what the server is: the command, the arguments,
-the values of its environment and headers as they are written, what every file that is put in
-contains, the folder and the file itself. So a yes holds until any of that changes. The values of
-variables are not in it: a token that is renewed does not ask again.
+the values of its environment and headers as they are written, what its file of variables contains,
+the folder and the file itself. So a yes holds until any of that changes. The values of variables
+and of secrets are not in it: a token that is renewed does not ask again.
 """
 
 from __future__ import annotations
@@ -64,32 +64,44 @@ class Start:
     @property
     def is_read(self) -> bool:
         """Whether ``first`` is all of it."""
-        return self.first.reading.variables.files.reads or not self.first.has_files
+        return self._has_its_files and not self.first.secrets
+
+    @property
+    def _has_its_files(self) -> bool:
+        return self.first.reading.variables.files.reads or self.first.env_file is None
 
     def differs(self, later: Start) -> bool:
         """Whether ``later``, of the same name, is another server or has other options.
 
         The files that are put in are compared as far as somebody has looked at them.
         """
-        if self.first.written != later.first.written or self.first.path != later.first.path:
+        first, new = self.first, later.first
+        if (first.written, first.path, first.secrets) != (new.written, new.path, new.secrets):
             return True
         with self._lock:
-            seen = self._request if self.first.has_files else None
+            seen = None if first.env_file is None else self._request
         try:
             return seen is not None and seen.fingerprint != later.request().fingerprint
         except ConfigError:
             return True
 
-    def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
-        """What is started. ``timeouts`` are those of the host, where the file sets only some."""
+    def config(self, timeouts: Timeouts | None = None, *, secrets: bool = True) -> ServerConfig:
+        """What is started. ``timeouts`` are those of the host, where the file sets only some.
+
+        Its secrets are read each time, which may wait for a person who unlocks the keyring; without
+        ``secrets`` they are not, and it is only good to be looked at.
+        """
         with self._lock:
             launch = self._whole()
+        if secrets and launch.secrets:
+            launch = launch.with_secrets()
         try:
             return launch.config(timeouts)
         except ConfigError as error:
-            if self.is_read:
+            if launch is self.first:
                 raise
-            raise ConfigError(f"{self._place}: it is not valid with its files put in") from error
+            why = "is not valid with its files and secrets put in"
+            raise ConfigError(f"{self._place} {why}") from (None if self.first.secrets else error)
 
     def request(self, sandbox: Sandbox | None = None) -> StartRequest:
         """What a person is asked. ``sandbox`` is the host's, for a server that names none."""
@@ -105,7 +117,7 @@ class Start:
         return f"{self.first.reading.path}: the server {self.first.name!r}"
 
     def _whole(self) -> Launch:
-        if self.is_read:
+        if self._has_its_files:
             return self.first
         if self._launch is None:
             first = self.first
@@ -225,7 +237,7 @@ def _digest(launch: Launch, program: str | None, sandbox: Sandbox | None) -> str
         "env_file": env_file and [env_file.shown, dict(launch.env_of_file)],
         "program": program,
         "sandbox": sandbox and [repr(sandbox), sandbox.places],
-        "files": sorted(content for each in launch.places.values() for content in each.files),
+        "secrets": sorted(launch.secrets),
         "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
     }
     text = json.dumps(covered, sort_keys=True, default=str, ensure_ascii=True)

@@ -21,7 +21,7 @@ from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.http_options import shown
 from .config_server import Launch
-from .config_values import Expanded, followed, is_within
+from .config_values import LOADERS, Expanded, followed, is_within
 
 __all__ = ["ANYTHING", "warnings_of"]
 
@@ -119,25 +119,6 @@ _SENSITIVE = re.compile(
     r"|etc/(shadow|passwd|sudoers))($|[/\\:.])"
 )
 _PRIVILEGED = re.compile(r"--privileged|--pid=host|--net(work)?=host|docker\.sock")
-_LOADERS = re.compile(
-    r"LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_\w+|GCONV_PATH|OPENSSL_(CONF|MODULES)|PATH|HOME"
-    r"|XDG_(CONFIG|DATA)_(HOME|DIRS)"
-    r"|PYTHON(PATH|STARTUP|HOME|USERBASE|BREAKPOINT|WARNINGS|PLATLIBDIR|PYCACHEPREFIX|EXECUTABLE)"
-    r"|NODE_(OPTIONS|PATH|REPL_EXTERNAL_MODULE|TLS_REJECT_UNAUTHORIZED|EXTRA_CA_CERTS)"
-    r"|BASH_ENV|ENV|SHELL|PROMPT_COMMAND|IFS|SHELLOPTS|PERL5(OPT|LIB|DB)|RUBY(OPT|LIB)"
-    r"|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS|CLASSPATH|DOTNET_STARTUP_HOOKS|CORECLR_\w+"
-    r"|GIT_(SSH(_COMMAND)?|CONFIG\w*|EXEC_PATH|PROXY_COMMAND|ASKPASS|EXTERNAL_DIFF|PAGER|EDITOR)"
-    r"|BROWSER|EDITOR|VISUAL|PAGER|DOCKER_(HOST|CONFIG|CONTEXT)"
-    r"|(npm|pnpm|uv|pip|pipx|bun)_config_\w+|yarn_\w*registry\w*|cargo_(home|registr\w+)"
-    r"|(uv|pip|pipx)_(index|(extra_)?index_url|default_index|find_links|override|constraint|python)"
-    r"|(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE"
-    r"|BASH_FUNC_.*|KUBECONFIG|GO(ROOT|PATH|PROXY|ENV|BIN|NOSUMDB|PRIVATE)|CC|CXX|LD|AR|MAKE"
-    r"|LESS(OPEN|CLOSE)|COMSPEC|PATHEXT|PSMODULEPATH|ZDOTDIR|INPUTRC|TERMINFO|\w*PAGER|\w*EDITOR"
-    r"|RUSTC|LUA_(C?PATH|INIT)\w*|PHP(RC|_INI_SCAN_DIR)|R_(PROFILE|ENVIRON)\w*|JULIA_\w+|DENO_\w+"
-    r"|\w*(OPTS|OPTIONS|FLAGS|PRELOAD|WRAPPER|_HOOKS?|RUNNER|_CONFIG_FILE|_CONFIG_HOME)"
-    r"|\w*(LIBRARY_PATH|PLUGIN_PATH|MODULE_PATH|RSH|ASKPASS)",
-    re.I | re.DOTALL,
-)
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/homebrew/", "/nix/store/", "/snap/")
 
 
@@ -181,6 +162,7 @@ def warnings_of(
         yield from _of_environment(launch, is_project, folder)
     if launch.url is not None:
         yield from _of_url(launch.url.shown)
+    yield from _of_secrets(launch, is_project, folder)
     yield from _of_variables(variables)
 
 
@@ -386,7 +368,7 @@ def _leads_out(word: str, base: str, folder: str) -> bool:
 
 def _of_environment(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
     for name in dict.fromkeys([*launch.env, *launch.env_of_file]):
-        if _LOADERS.fullmatch(name):
+        if LOADERS.fullmatch(name):
             text = f"the variable {_short(name)} can make programs load or run other code"
             yield Finding("loads_code", text, name)
     base = folder if launch.cwd is None else launch.cwd.value
@@ -420,13 +402,29 @@ _PUT_INTO = {
 
 def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
     for name, places in variables.items():
-        if name.startswith("file:"):
-            text = f"the content of a file is put in: {_short(name[5:])}"
-            yield Finding("from_variable", text, name)
         for kind, (start, does) in _PUT_INTO.items():
             if any(place.startswith(start) for place in places):
                 text = f"the variable {_short(name)} {does}"
                 yield Finding("from_variable", text, f"{kind} {name}")
+
+
+def _of_secrets(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
+    """What is read once there is a yes, and where it goes."""
+    to = "given to the program"
+    if launch.url is not None:
+        to = f"sent to {_short(shown(launch.url.shown))}"
+    for place, each in launch.places.items():
+        for secret in each.secrets:
+            name = _short(f"{secret.kind}:{secret.name}")
+            goes = "sent to where you log in" if place.startswith("oauth.") else to
+            text = f"what {name} holds is read from this machine and {goes}"
+            yield Finding("from_variable", text, f"{name} {place}")
+            if secret.kind == "file" and _SENSITIVE.search(secret.place):
+                text = f"it reads a place where secrets are kept: {_short(secret.place)}"
+                yield Finding("sensitive_place", text, secret.place)
+            elif secret.kind == "file" and is_project and not is_within(secret.place, folder):
+                text = f"it reads a file outside the project: {_short(secret.place)}"
+                yield Finding("outside_project", text, secret.place)
 
 
 def _short(text: str) -> str:

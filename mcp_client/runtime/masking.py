@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
-from .secret_names import KEYS, SecretNames
+from .secret_names import KEYS, SecretNames, SecretText
 
 __all__ = [
     "MASK",
@@ -206,6 +206,7 @@ def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]
       numbers of up to 5 digits joined by punctuation (``production``, ``eu-west-1``,
       ``http://localhost:8080/mcp``), or a path. Where the name has the word of a secret elsewhere
       (``PASSWORD_FOR_CI``), one word alone is not plainly a setting.
+    - A ``SecretText``, and what is secret in it, from 4 characters on.
     - In each: user, password and query of a URL, and ``name=value`` by the same names.
     - Words of the command by the same names: ``--token X``, ``--token=X``, ``-e TOKEN=X``.
 
@@ -226,6 +227,8 @@ def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]
 
 
 def _secrets_of_value(name: str, value: str) -> Iterator[str]:
+    if isinstance(value, SecretText):
+        yield from (each for each in (value, *value.secrets) if len(each) >= _MIN_SECRET_CHARS)
     value = value.strip()
     if len(value) < _MIN_SECRET_CHARS or value.lower() in _NOTHING:
         return

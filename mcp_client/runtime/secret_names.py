@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["KEYS", "SecretNames"]
+__all__ = ["KEYS", "SecretNames", "SecretText"]
 
 KEYS: frozenset[str] = frozenset(
     """
@@ -40,6 +40,21 @@ _QUALIFIERS = frozenset(
 _MAX_NAME_CHARS = 4_096
 _MIN_ENDING_CHARS = 5
 """Letters of a key that counts at the end of a longer word: ``compass`` is not a ``pass``."""
+
+
+class SecretText(str):
+    """A text that has ``secrets`` in it, whatever it is the value of: it is in no digest."""
+
+    __slots__ = ("secrets",)
+    secrets: tuple[str, ...]
+
+    def __new__(cls, text: str, secrets: Iterable[str]) -> SecretText:
+        made = super().__new__(cls, text)
+        made.secrets = tuple(secrets)
+        return made
+
+    def __repr__(self) -> str:
+        return "'***'"
 
 
 class SecretNames:

@@ -186,12 +186,15 @@ class StdioTransport(Transport):
         """The variables that tell this server from others, with their values."""
         env, names = self._server.env or {}, self._server.identity
         if names is None and env:
-            from ..runtime.secret_names import KEYS, SecretNames  # only where something was given
+            from ..runtime.secret_names import KEYS, SecretNames, SecretText  # only where given
 
             secret = SecretNames(KEYS)
             # AUTH_HOST is no secret, nor is GOOGLE_APPLICATION_CREDENTIALS, which names a file.
             names = [
-                name for name in env if not secret.ends_as_secret(name) or os.path.isabs(env[name])
+                name
+                for name, value in env.items()
+                if not isinstance(value, SecretText)
+                and (not secret.ends_as_secret(name) or os.path.isabs(value))
             ]
         return [[name, env[name]] for name in sorted(set(names or ()))]
 

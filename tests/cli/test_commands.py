@@ -304,6 +304,11 @@ def test_a_header_is_taken_from_the_environment_or_a_file_and_never_from_the_com
     done = run("tools", url, "--header", "Authorization=file:/no/such/file")
     assert done.code == 2
     secret = tmp_path / "secret"
+    for content, says in (("hunter2\nmore", "not one line"), ("", "is empty")):
+        secret.write_text(content)
+        done = run("tools", url, "--header", f"Authorization=file:{secret}")
+        assert (done.code, says in done.err) == (2, True)
+        assert "hunter2" not in done.out + done.err
     secret.write_text("hunter2\n")
     for value in (f"file:{secret}", "env:TOKEN"):
         done = run("tools", url, "--header", f"Authorization={value}", TOKEN="hunter2")

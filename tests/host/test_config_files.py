@@ -84,24 +84,21 @@ def test_a_projects_file_is_read_without_the_files_it_names_until_somebody_looks
 
 
 def test_what_was_shown_is_what_is_started_whatever_the_file_has_become(project: Path) -> None:
-    (project / "word").write_text("shown")
-    config = config_of(project, {"one": {"command": "x", "args": ["${file:word}"]}})
-    assert config.requests["one"].args == ("shown",)
-    (project / "word").write_text("evil")
-    server = config.servers["one"].server
-    assert isinstance(server, StdioServer)
-    assert server.args == ("shown",)
+    (project / "a.env").write_text("A=shown")
+    config = config_of(project, {"one": {"command": "x", "envFile": "a.env"}})
+    assert config.requests["one"].env_names == ("A",)
+    (project / "a.env").write_text("A=evil")
+    assert env_of(config, "one") == {"A": "shown"}
 
 
 async def test_a_file_that_changes_while_a_person_thinks_changes_nothing(project: Path) -> None:
-    (project / "server.txt").write_text(str(WEATHER))
-    config = config_of(
-        project, {"weather": {"command": sys.executable, "args": ["${file:server.txt}"]}}
-    )
+    (project / "a.env").write_text("A=1")
+    server = {"command": sys.executable, "args": [str(WEATHER)], "envFile": "a.env"}
+    config = config_of(project, {"weather": server})
 
     def confirm(request: StartRequest) -> Allow:
-        assert request.args == (str(WEATHER),)
-        (project / "server.txt").write_text("/nowhere/evil.py")
+        assert request.env_names == ("A",)
+        (project / "a.env").write_text("PYTHONHOME=/nowhere")
         return Allow()
 
     async with Host.from_config(config.path, confirm=confirm, approval=allow_all) as host:
@@ -133,7 +130,7 @@ async def test_a_file_that_cannot_be_put_in_costs_its_own_server(project: Path) 
 @pytest.mark.parametrize(
     "path", ["/net/host/x", "//host/share/x", "/etc/hostname", "../x", "out", "loop", "out/x"]
 )
-@pytest.mark.parametrize("field", ["envFile", "args"])
+@pytest.mark.parametrize("field", ["envFile", "env"])
 def test_no_file_outside_of_project_and_home_is_touched(
     project: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch, path: str, field: str
 ) -> None:
@@ -148,7 +145,7 @@ def test_no_file_outside_of_project_and_home_is_touched(
             return _function(place, *args, **options)
 
         monkeypatch.setattr(os, name, spy)
-    value = {"envFile": path} if field == "envFile" else {"args": [f"${{file:{path}}}"]}
+    value = {"envFile": path} if field == "envFile" else {"env": {"A": f"${{file:{path}}}"}}
     config = config_of(project, {"one": {"command": "/usr/bin/true", **value}})
     (problem,) = config.problems
     assert "is not in the folder of the project" in problem.message

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +39,6 @@ def request_of(project: Path, server: dict[str, Any], **options: Any) -> StartRe
     path = project / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"server": server}}))
     config = load_config(path, **options)
-    assert "server" in config.requests, config.problems
-    return config.requests["server"]
-
-
-def windsurf(project: Path, server: dict[str, Any]) -> StartRequest:
-    """The only program whose files put in other files."""
-    path = project / "mcp_config.json"
-    path.write_text(json.dumps({"mcpServers": {"server": server}}))
-    config = load_config(path)
     assert "server" in config.requests, config.problems
     return config.requests["server"]
 
@@ -241,35 +231,6 @@ def test_a_default_of_a_variable_is_shown_and_judged_as_it_runs(project: Path) -
     request = request_of(project, server)
     assert (request.command, request.args) == ("sh", ("-c", "evil"))
     assert any("a shell runs" in str(each) for each in request.findings)
-
-
-def test_a_file_that_is_a_word_of_the_command_is_shown_judged_and_covered(project: Path) -> None:
-    server = {"command": "${file:program}", "args": ["${file:entry.txt}"]}
-    (project / "program").write_text("python3\n")
-    (project / "entry.txt").write_text("server.py")
-    first = windsurf(project, server)
-    assert (first.command, first.args) == ("python3", ("server.py",))
-    assert not any("runs code" in str(each) for each in first.findings)
-    (project / "entry.txt").write_text("-cevil")
-    second = windsurf(project, server)
-    assert second.args == ("-cevil",)
-    assert any("python3 runs code" in str(each) for each in second.findings)
-    assert second.fingerprint != first.fingerprint
-
-
-def test_a_file_that_is_put_in_elsewhere_is_covered_and_not_shown(project: Path) -> None:
-    for server in (
-        {"command": "x", "env": {"KEY": "${file:token}"}},
-        {"serverUrl": "https://e.com/mcp", "headers": {"X-Key": "Bearer ${file:token}"}},
-        {"serverUrl": "https://e.com/${file:token}"},
-    ):
-        (project / "token").write_text("one-s3cret")
-        first = windsurf(project, server)
-        (project / "token").write_text("other-s3cret")
-        second = windsurf(project, server)
-        assert first.fingerprint != second.fingerprint
-        assert second == replace(first, fingerprint=second.fingerprint)
-        assert "s3cret" not in f"{first} {first!r} {first.env} {first.headers}"
 
 
 def test_a_users_own_values_are_not_in_the_request(project: Path) -> None:
