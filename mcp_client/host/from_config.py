@@ -15,7 +15,7 @@ audit of the host: see ``mcp_client.audit.request_record``.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,13 +34,12 @@ from ..runtime.limits import Timeouts
 from ..session.connect import is_started, transport_of
 from .config import Config, load_config
 from .options import HostOptions, ServerConfig, StartGate, audit_of
-from .reload import ConfigSource
+from .reload import ConfigSource, HostOfFile
 from .start_request import Start
 
 if TYPE_CHECKING:
     from ..audit import Audit, AuditTo
     from ..sandbox.sandbox import Sandbox
-    from .host import Host
 
 __all__ = ["check_start", "host_from_config"]
 
@@ -49,11 +48,11 @@ _ADVICE = (
     "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
     "Deny, and decisions=FILE to keep the answer of Allow(remember='always')"
 )
-H = TypeVar("H", bound="Host")
+H = TypeVar("H", bound=HostOfFile)
 
 
 def host_from_config(
-    kind: type[H],
+    kind: Callable[..., H],
     path: str | os.PathLike[str],
     confirm: ApprovalHook | Policy | None,
     *,

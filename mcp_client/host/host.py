@@ -210,7 +210,7 @@ class Host(LibraryOfHost):
             await self._tools.take_lists()
             self._stop_if_closed()
             if self._source is not None and self._source.watch:
-                self._file_watch = self._source.watched_by(self, self._backend)
+                self._file_watch = self._source.watched(self.reload, self._backend)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()

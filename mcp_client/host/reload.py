@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import anyio
 
@@ -21,14 +21,11 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import Backend
 from .config import Config
 from .config_fields import ConfigProblem
-from .options import ServerConfig, StartGate
+from .options import ServerConfig, SharedOptions, StartGate
 from .server import HostedServer
 from .start_request import Start
 
-if TYPE_CHECKING:
-    from .host import Host
-
-__all__ = ["ConfigSource", "FileWatch", "Reloaded"]
+__all__ = ["ConfigSource", "FileWatch", "HostOfFile", "Reloaded"]
 
 _log = logging.getLogger("mcp_client")
 _LOOK_SECONDS = 1.0
@@ -48,6 +45,22 @@ class Reloaded:
     ``Host.problems``."""
 
 
+class HostOfFile(Protocol):
+    """A ``Host``, as far as reading its file changes it."""
+
+    problems: tuple[ConfigProblem, ...]
+    _source: ConfigSource | None
+    _options: SharedOptions
+    _required: frozenset[str]
+    _servers: dict[str, HostedServer]
+
+    async def remove(self, name: str) -> None: ...
+
+    def _register(self, name: object, given: ServerConfig) -> HostedServer: ...
+
+    async def _begin(self, added: list[HostedServer]) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class ConfigSource:
     """The file that servers of a host come from."""
@@ -63,7 +76,7 @@ class ConfigSource:
     watch: bool = False
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def reload(self, host: Host) -> Reloaded:
+    async def reload(self, host: HostOfFile) -> Reloaded:
         async with self.lock:
             config = await anyio.to_thread.run_sync(self.read)
             host.problems = config.problems
@@ -88,12 +101,12 @@ class ConfigSource:
             await host._begin([self._registered(host, *one) for one in started.items()])
             return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
 
-    def _registered(self, host: Host, name: str, start: Start) -> HostedServer:
+    def _registered(self, host: HostOfFile, name: str, start: Start) -> HostedServer:
         server = host._register(name, self.config(start))
         server.gate = self.gate(name, start)
         return server
 
-    def _check_free(self, host: Host, added: list[str]) -> None:
+    def _check_free(self, host: HostOfFile, added: list[str]) -> None:
         for name in added:
             if name in host._servers:
                 raise ConfigError(
@@ -102,8 +115,8 @@ class ConfigSource:
                     server=name,
                 )
 
-    def watched_by(self, host: Host, backend: Backend) -> FileWatch:
-        return FileWatch(host, self, backend)
+    def watched(self, reload: Callable[[], Awaitable[Reloaded]], backend: Backend) -> FileWatch:
+        return FileWatch(self, reload, backend)
 
     def stamp(self) -> object:
         """Another one where the file was written; None where it is missing."""
@@ -137,8 +150,10 @@ class FileWatch:
     find it the same, and what it says is compared, not when it was written.
     """
 
-    def __init__(self, host: Host, source: ConfigSource, backend: Backend) -> None:
-        self._host, self._source = host, source
+    def __init__(
+        self, source: ConfigSource, reload: Callable[[], Awaitable[Reloaded]], backend: Backend
+    ) -> None:
+        self._source, self._reload = source, reload
         self._read = source.stamp()
         self._tasks = BackgroundTasks(backend, f"watching {source.path}")
         self._tasks.start(self._run)
@@ -152,11 +167,11 @@ class FileWatch:
                 seen = now
             elif now != self._read:
                 self._read = now
-                await self._reload()
+                await self._read_again()
 
-    async def _reload(self) -> None:
+    async def _read_again(self) -> None:
         try:
-            done = await self._host.reload()
+            done = await self._reload()
         except ConfigError as error:
             _log.warning("%s was changed and is not used: %s", self._source.path, error)
             return

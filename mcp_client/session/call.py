@@ -60,7 +60,7 @@ from .tool_validation import ToolValidation, arguments_finding, log_problem, tol
 
 if TYPE_CHECKING:
     from ..extensions.tasks import TaskCalls
-    from .task_handles import StartedCall
+    from .started_call import StartedCall
 
 __all__ = ["Approved", "Caller"]
 
@@ -444,7 +444,7 @@ class Caller:
 
     def _ending(self, call: CallState, approved: Approved, now: InForce) -> StartedCall:
         """The steps that follow the end of a task."""
-        from .task_handles import StartedCall
+        from .started_call import StartedCall
 
         checked, failed = partial(self._checked, call, approved), partial(self._failed, call, now)
         return StartedCall(call.entry, checked, failed)

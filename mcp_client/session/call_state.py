@@ -33,7 +33,7 @@ from .tool_validation import ToolPlan
 if TYPE_CHECKING:
     from ..audit import CallRecord
     from ..extensions.task_run import TaskRun
-    from .task_handles import StartedCall
+    from .started_call import StartedCall
 
 __all__ = ["CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]
 

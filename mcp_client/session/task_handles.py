@@ -30,12 +30,13 @@ from ..runtime.session_context import SessionContext
 from .call import Caller
 from .saved_task import PROCESS_LEDGER, SavedTask, StateLedger, authorization_of
 from .session_options import Setup
+from .started_call import StartedCall
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
     from ..audit import CallRecord
 
-__all__ = ["Handover", "ResumedCall", "StartedCall"]
+__all__ = ["Handover", "ResumedCall"]
 
 
 class Handover:
@@ -142,32 +143,6 @@ class Handover:
 
 
 _CHECK_SECONDS = Timeouts().validation
-
-
-class StartedCall:
-    """After the end of a task of this session."""
-
-    def __init__(
-        self,
-        entry: CallRecord | None,
-        checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
-        failed: Callable[[BaseException], Awaitable[None]],
-    ) -> None:
-        self.traffic = None if entry is None else entry.traffic
-        self.failed = failed
-        self.entry = entry
-        self._checked = checked
-
-    async def admit(self) -> None:
-        """Nothing has to be compared: this session started the task itself."""
-
-    async def result(self, raw: dict[str, Any]) -> ToolResult:
-        try:
-            result = await self._checked(raw)
-        except Exception as error:  # not a cancellation: the result may be asked for again
-            await self.failed(error)
-            raise
-        return result if self.entry is None else await self.entry.done(result)
 
 
 class ResumedCall(StartedCall):

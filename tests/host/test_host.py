@@ -392,7 +392,7 @@ class TestStartGate:
             await allowed.wait()
 
         host = host_of({"one": box, "two": Toolbox("search")})
-        host._set_start_gate("one", gate)
+        host._servers["one"].gate = gate
         async with host:
             assert host.status()["one"].state == "idle"
             tools = await host.list_tools()
@@ -411,7 +411,7 @@ class TestStartGate:
                 raise answer
 
         host = host_of({"one": box})
-        host._set_start_gate("one", gate)
+        host._servers["one"].gate = gate
         async with host:
             while host.status()["one"].error is None:
                 await anyio.lowlevel.checkpoint()
@@ -425,7 +425,7 @@ class TestStartGate:
             await anyio.lowlevel.checkpoint()
 
         host = host_of({"one": Toolbox("search")})
-        host._set_start_gate("one", gate)
+        host._servers["one"].gate = gate
         async with host:
             assert names(await host.list_tools()) == ["one__search"]
 
@@ -434,7 +434,7 @@ class TestStartGate:
             raise ConfigError("not confirmed")
 
         host = host_of({"one": Toolbox("search")}, required=["one"])
-        host._set_start_gate("one", gate)
+        host._servers["one"].gate = gate
         with pytest.raises(ConnectError, match="not confirmed"):
             await host
 
@@ -442,7 +442,7 @@ class TestStartGate:
         host = host_of(
             {"one": Toolbox()}, required=["one"], timeouts=Timeouts(approval=0.01, close=0.1)
         )
-        host._set_start_gate("one", anyio.sleep_forever)
+        host._servers["one"].gate = anyio.sleep_forever
         with pytest.raises(ConnectError, match=r"Timeouts\(approval"):
             await host
 
@@ -451,14 +451,14 @@ class TestStartGate:
             raise RuntimeError
 
         host = host_of({"one": Toolbox()})
-        host._set_start_gate("one", gate)
+        host._servers["one"].gate = gate
         async with host:
             with pytest.raises(ConnectError, match="RuntimeError"):
                 await host.session("one")
 
     async def test_closing_does_not_wait_for_an_answer(self) -> None:
         host = host_of({"one": Toolbox()})
-        host._set_start_gate("one", anyio.sleep_forever)
+        host._servers["one"].gate = anyio.sleep_forever
         async with host:
             pass
         assert host.status()["one"].state == "closed"

@@ -1,0 +1,39 @@
+"""The last steps of a call that became a task, after the end of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ..catalog.result import ToolResult
+
+if TYPE_CHECKING:
+    from ..audit import CallRecord
+
+__all__ = ["StartedCall"]
+
+
+class StartedCall:
+    """After the end of a task of this session."""
+
+    def __init__(
+        self,
+        entry: CallRecord | None,
+        checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
+        failed: Callable[[BaseException], Awaitable[None]],
+    ) -> None:
+        self.traffic = None if entry is None else entry.traffic
+        self.failed = failed
+        self.entry = entry
+        self._checked = checked
+
+    async def admit(self) -> None:
+        """Nothing has to be compared: this session started the task itself."""
+
+    async def result(self, raw: dict[str, Any]) -> ToolResult:
+        try:
+            result = await self._checked(raw)
+        except Exception as error:  # not a cancellation: the result may be asked for again
+            await self.failed(error)
+            raise
+        return result if self.entry is None else await self.entry.done(result)
