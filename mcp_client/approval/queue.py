@@ -63,9 +63,11 @@ from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .request import ApprovalRequest
+from .shown_logins import ShownLogins
 from .tickets import Ticket, caller, new_ticket_id, not_pending
 
 if TYPE_CHECKING:
+    from ..auth.steps import DeviceLogin
     from ..runtime.storage import Storage
     from .decisions import Decisions
     from .tickets import Tickets
@@ -114,7 +116,7 @@ All: TypeAlias = tuple[PendingApproval, ...]
 class PendingChanges(Watch[All]):
     """What ``ApprovalQueue.changes()`` returns; see there."""
 
-    def __init__(self, look: Callable[[], All], notifier: Notifier, seconds: float | None) -> None:
+    def __init__(self, look: Callable[[], Any], notifier: Notifier, seconds: float | None) -> None:
         """``look`` gives what is pending, ``notifier`` tells of changes; where these may come from
         another process, ``look`` waits, and ``seconds`` are those after which it is called again.
         """
@@ -205,6 +207,7 @@ class ApprovalQueue:
         self._wait = inf if wait is None else wait
         self._keep = keep
         self._notifier = Notifier()
+        self._logins = ShownLogins(self._notifier.notify)
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
         self._pending: tuple[PendingApproval, ...] | None = ()
@@ -275,6 +278,21 @@ class ApprovalQueue:
         with self._lock:
             return tuple(self._decided)
 
+    @property
+    def logins(self) -> tuple[DeviceLogin, ...]:
+        """The logins on another device that people are asked to make now, the oldest first. Those
+        of this process alone, also with a store."""
+        return self._logins.now
+
+    async def show_login(self, login: DeviceLogin) -> Callable[[], None]:
+        """``OAuth(on_device=queue.show_login)``: the login stands in ``logins``, and on the page,
+        until it has ended or its code has expired. What this returns ends it.
+
+        Whoever makes the login gives the host their account: see ``ApprovalPage(visible=...)``.
+        Raises ``ConfigError`` where too many are shown.
+        """
+        return self._logins.show(login)
+
     def decide(self, ids: str | Iterable[str], answer: Answer, *, by: str | None = None) -> None:
         """Give ``answer`` to one pending call, or to several at once.
 
@@ -328,6 +346,11 @@ class ApprovalQueue:
         """
         seconds = None if self._store is None else _POLL_SECONDS
         return PendingChanges(lambda: self.pending, self._notifier, seconds)
+
+    def _page_changes(self) -> Watch[Any]:
+        """``changes``, also of ``logins``."""
+        seconds = None if self._store is None else _POLL_SECONDS
+        return PendingChanges(lambda: (self.pending, self.logins), self._notifier, seconds)
 
     def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
         with self._lock:

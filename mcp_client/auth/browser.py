@@ -46,9 +46,10 @@ _TEXT_BROWSERS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 OnUrl: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
 """Is called with the authorization URL. Returns the address at which the browser ended, or None if
 the redirect reaches the redirect URI without its help. Async or sync."""
-OnDevice: TypeAlias = Callable[[DeviceLogin], Awaitable[None] | None]
+EndOfLogin: TypeAlias = Callable[[], object]
+OnDevice: TypeAlias = Callable[[DeviceLogin], "Awaitable[EndOfLogin | None] | EndOfLogin | None"]
 """Shows a person where to log in, and with which code. Async or sync; the login begins when it
-returns."""
+returns. A function that it returns is called when the login has ended, one way or the other."""
 
 
 @dataclass
@@ -69,6 +70,7 @@ class Browser:
     """Called with the code for a login on another device, instead of showing it at the terminal."""
     _page: RedirectPage | None = field(default=None, init=False)
     _waited: float = field(default=0.0, init=False)
+    _end_of_code: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.redirect_uri is not None:
@@ -126,7 +128,7 @@ class Browser:
         await self.aclose()  # no redirect will come
         _log.info("%s: a login is needed at %s", login.server, shown_host(login.url))
         if self.on_device is not None:
-            await _call_host(self.on_device, login, "on_device", login.server)
+            self._end_of_code = await _call_host(self.on_device, login, "on_device", login.server)
             return
         if (reason := why_no_terminal()) is not None:
             raise AuthError(
@@ -144,6 +146,18 @@ class Browser:
         if self._waited > self.seconds:
             raise _not_finished(login.url, self.seconds, login.server)
         await anyio.sleep(seconds)
+
+    def hide_code(self) -> None:
+        """Tell whoever shows the code that the login has ended."""
+        end, self._end_of_code = self._end_of_code, None
+        if not callable(end):
+            return
+        try:
+            end()
+        except Exception:  # noqa: BLE001 - it cannot undo how the login ended
+            _log.warning(
+                "what on_device() returned, to be called at the end, raised", exc_info=True
+            )
 
     async def aclose(self) -> None:
         """Stop listening."""

@@ -394,6 +394,7 @@ class _Person:
                 return await self.browser.listen(step)
             case ShowCode(login=login):
                 self.stack.enter_context(self.task.paused())  # until the login ends
+                self.stack.callback(self.browser.hide_code)
                 return await self.browser.show_code(login)
             case Wait(login=login, seconds=seconds):
                 return await self.browser.wait(login, seconds)

@@ -31,7 +31,7 @@ from .markup import (
     prose_lines,
 )
 
-__all__ = ["card", "decided_list", "part", "whole"]
+__all__ = ["card", "decided_list", "part", "time_of", "whole"]
 
 _FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
 _MAX_PROSE_CHARS = 700
@@ -86,14 +86,14 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
     name, server = _names(request)
     expires_at = None
     if pending.expires_at is not None:
-        expires_at = joined([", refused ", _time(pending.expires_at), " if it is not decided"])
+        expires_at = joined([", refused ", time_of(pending.expires_at), " if it is not decided"])
     return filled(
         "card.html",
         id=id,
         kind=request.kind,
         text=f"{request.kind} {server} {name} {request.subject}"[:500],
         title=joined(_title(request)),
-        asked_at=_time(pending.asked_at),
+        asked_at=time_of(pending.asked_at),
         expires_at=expires_at,
         context=_context(request) if context else None,
         facts=shown,
@@ -339,7 +339,7 @@ def _title(request: ApprovalRequest) -> list[Part]:
     return [words, element("bdi", name, class_="tool"), *where]
 
 
-def _time(seconds: float) -> Html:
+def time_of(seconds: float) -> Html:
     when = datetime.fromtimestamp(seconds, UTC)
     return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
 
@@ -371,7 +371,7 @@ def _decided(one: DecidedApproval) -> Html:
         " by ",
         element("bdi", answer.by or "somebody"),
         ", ",
-        _time(one.decided_at),
+        time_of(one.decided_at),
     ]
     if isinstance(answer, Allow):
         if answer.arguments is not None:

@@ -30,8 +30,11 @@ def message(text: str) -> Html:
     return joined([element("h1", "Not done"), element("p", text)])
 
 
-def page_of(person: str, cards: Html, window: Window, decided: Html, token: str) -> Html:
-    """What a person sees: requests, the bar to decide several at once, and what was decided."""
+def page_of(
+    person: str, cards: Html, window: Window, decided: Html, token: str, *, logins: Html
+) -> Html:
+    """What a person sees: logins to make, requests, the bar to decide several at once, and what was
+    decided."""
     skip, most, all = window
     first, last = skip + 1, min(skip + most, all)
     some = f"These are {first:,} to {last:,} of" if last >= first else "None stands here of"
@@ -42,6 +45,7 @@ def page_of(person: str, cards: Html, window: Window, decided: Html, token: str)
         skip=str(skip),
         most=str(most),
         cards=cards,
+        logins=logins,
         here=f"{some} {all:,} requests that wait.",
         next=str(skip + most),
         no_others=_hidden(all <= most and skip == 0),

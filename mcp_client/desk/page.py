@@ -7,7 +7,11 @@ app = Starlette(routes=[..., Mount("/approvals", page)])    # FastAPI: app.mount
 
 It is an ASGI application, to be mounted in any other. ``authorize(scope)`` names the person at the
 browser, by the host's own login, and is asked each time; ``visible(person, request)`` says whether
-they may see and decide an ``ApprovalRequest``. Both may be async; an exception is a no.
+they may see and decide an ``ApprovalRequest``, or see a ``DeviceLogin`` of
+``OAuth(on_device=queue.show_login)``. Both may be async; an exception is a no.
+
+**Whose login it is.** The host acts with the account of whoever logs in with a code that stands
+here. Where people have accounts of their own, ``visible`` has to show a login to its person alone.
 
 **What a page of somebody else can do.** Nothing: it cannot frame this one, read it or start a
 script in it (Content-Security-Policy), and a form that it sends has neither the token nor the
@@ -45,11 +49,14 @@ from ..runtime.watch import Watch
 from .card import card, decided_list, part, whole
 from .document import Window, document, message, page_of
 from .http import Refused, check_extra, fields_of, form_of, new_nonce, path_of, respond
+from .logins import login_list, mark_of
 from .markup import Html, joined
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from ..auth.steps import DeviceLogin
 
 __all__ = ["ApprovalPage", "Authorize", "Visible"]
 
@@ -60,13 +67,13 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
 Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
-"""Of a person and an ``ApprovalRequest``; what it raises for is not shown."""
+"""Of a person and an ``ApprovalRequest`` or a ``DeviceLogin``; what it raises for is not shown."""
 
 _STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
 _MAX_CARDS = 50
 """On one page."""
 _NOT_SHOWN = "visible() raised, so the request is not shown"
-T = TypeVar("T", PendingApproval, DecidedApproval)
+T = TypeVar("T", "PendingApproval", "DecidedApproval", "DeviceLogin")
 
 
 class ApprovalPage:
@@ -100,7 +107,7 @@ class ApprovalPage:
             raise ConfigError("ApprovalPage(secret=...): give at least 16 random bytes")
         check_extra("ApprovalPage", "starlette")
         self._queue = queue
-        self._streams: weakref.WeakSet[Watch[tuple[PendingApproval, ...]]] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[Watch[Any]] = weakref.WeakSet()
         self._authorize = authorize
         self._visible = visible
         self._show_context = show_context
@@ -157,6 +164,8 @@ class ApprovalPage:
                 return await self._some(person, query.get("ids", []))
             case "decided", "":
                 return respond(decided_list(await self._decided(person)))
+            case "logins", "":
+                return respond(login_list(await self._logins(person)))
             case "call", id:
                 return await self._whole(query, await self._one(person, id))
             case "draft", id:
@@ -201,7 +210,7 @@ class ApprovalPage:
         seen = []
         for one in requests:
             try:
-                if await visible(person, one.request) is True:  # type: ignore[misc]
+                if await visible(person, _asked(one)) is True:  # type: ignore[misc]
                     seen.append(one)
             except Exception:  # noqa: BLE001 - any failure means no
                 _log.exception(_NOT_SHOWN)
@@ -224,6 +233,9 @@ class ApprovalPage:
     async def _decided(self, person: str) -> list[DecidedApproval]:
         return await self._seen(person, self._queue.decided)
 
+    async def _logins(self, person: str) -> list[DeviceLogin]:
+        return await self._seen(person, self._queue.logins)
+
     async def _one(self, person: str, id: str) -> PendingApproval:
         for pending in await self._pending(person, [id]):
             return pending
@@ -234,7 +246,8 @@ class ApprovalPage:
         token, nonce = self._token(person), new_nonce()
         cards = await in_thread(self._cards, pending[skip : skip + _MAX_CARDS], token)
         window = Window(skip, _MAX_CARDS, len(pending))
-        body = page_of(person, cards, window, decided_list(decided), token)
+        logins = login_list(await self._logins(person))
+        body = page_of(person, cards, window, decided_list(decided), token, logins=logins)
         return respond(document(body, nonce=nonce, above=""), nonce=nonce)
 
     async def _whole(self, query: dict[str, list[str]], pending: PendingApproval) -> Response:
@@ -318,7 +331,7 @@ class _Events:
     def __init__(self, page: ApprovalPage, person: str) -> None:
         self._page = page
         self._person = person
-        self._changes: Watch[tuple[PendingApproval, ...]] | None = None
+        self._changes: Watch[Any] | None = None
         self._until = anyio.current_time() + page.stream_seconds
         self._last = ""
 
@@ -329,7 +342,7 @@ class _Events:
         with anyio.CancelScope(deadline=self._until):
             while True:
                 if self._changes is None:
-                    self._changes = self._page._queue.changes()
+                    self._changes = self._page._queue._page_changes()
                     self._page._streams.add(self._changes)
                 else:
                     await anext(self._changes)
@@ -346,16 +359,21 @@ class _Events:
             {
                 "ids": [one.id for one in pending],
                 "decided": decided[-1].id if decided else "",
+                "logins": mark_of(await page._logins(person)),
                 "token": page._token(person),
             }
         )
+
+
+def _asked(one: PendingApproval | DecidedApproval | DeviceLogin) -> Any:
+    return getattr(one, "request", one)
 
 
 def _seen(visible: Visible, person: str, requests: Sequence[T]) -> list[T]:
     seen = []
     for one in requests:
         try:
-            if visible(person, one.request) is True:
+            if visible(person, _asked(one)) is True:
                 seen.append(one)
         except Exception:  # noqa: BLE001 - any failure means no
             _log.exception(_NOT_SHOWN)

@@ -354,6 +354,29 @@ async def test_a_function_of_the_host_gets_what_a_person_needs_async_or_not() ->
     assert "WDJB" not in str(caught.value)
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_what_the_function_returned_is_called_once_when_the_login_has_ended(
+    is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[str] = []
+
+    def end() -> None:
+        ended.append("yes")
+        raise ValueError("x")
+
+    async def show(login: DeviceLogin) -> Any:
+        return end
+
+    person = browser.Browser(on_device=show if is_async else lambda login: end)
+    person.hide_code()
+    await person.show_code(LOGIN)
+    assert ended == []
+    person.hide_code()
+    person.hide_code()
+    assert ended == ["yes"]
+    assert "on_device" in caplog.text
+
+
 async def test_where_nobody_can_see_the_code_the_error_names_the_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

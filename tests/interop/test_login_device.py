@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import httpx
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import AuthError, DeviceLogin, FileTokens, OAuth
+from mcp_client import ApprovalQueue, AuthError, DeviceLogin, FileTokens, OAuth
 from mcp_client.auth import device
 from tests.auth.driving import nobody
 from tests.interop import http_peers
@@ -81,6 +82,26 @@ async def test_a_person_may_refuse() -> None:
         with pytest.raises(AuthError, match="was refused there") as caught:
             await use(server.url, OAuth(device=True, on_device=refuse))
     assert caught.value.oauth_error == "access_denied"
+
+
+@pytest.mark.parametrize("abort", [False, True])
+async def test_a_login_stands_in_the_queue_until_it_has_ended(abort: bool) -> None:
+    queue = ApprovalQueue()
+
+    async def on_the_page(login: DeviceLogin) -> Any:
+        end = await queue.show_login(login)
+        assert queue.logins == (login,)
+        await agree(login, abort=abort)
+        return end
+
+    async with guarded(http_peers.oidc_provider()) as server:
+        with pytest.raises(AuthError) if abort else nullcontext():
+            await use(server.url, OAuth(device=True, on_device=on_the_page))
+        assert queue.logins == ()
+        with anyio.move_on_after(3) as scope:
+            await use(server.url, OAuth(device=True, on_device=queue.show_login))
+    assert scope.cancelled_caught
+    assert queue.logins == ()
 
 
 async def test_a_login_that_nobody_finishes_ends_with_the_callers_patience() -> None:

@@ -15,6 +15,7 @@
   const most = Number(calls.dataset.most);
   let token = batch.elements.token.value;
   let decided = null;
+  let logins = "";
   let pending = null;
   let latest = null;
   let syncing = Promise.resolve();
@@ -52,6 +53,10 @@
   async function sync(state) {
     token = state.token;
     for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
+    if (logins !== state.logins) {
+      insert(document.getElementById("logins"), await get("logins"), true);
+      logins = state.logins;
+    }
     pending = new Set(state.ids);
     settleGone();
     const room = Math.max(0, most - cards().length);

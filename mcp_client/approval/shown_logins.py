@@ -1,0 +1,57 @@
+"""Logins on another device that people are shown beside what waits for approval."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..auth.steps import DeviceLogin
+
+__all__ = ["ShownLogins"]
+
+_MAX_LOGINS = 50
+
+
+class ShownLogins:
+    """For any number of threads. ``changed`` is called whenever there is another one, or one less
+    than because of the time."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._shown: dict[object, DeviceLogin] = {}
+
+    @property
+    def now(self) -> tuple[DeviceLogin, ...]:
+        """Those that can still be made, the oldest first."""
+        with self._lock:
+            now = time.time()
+            self._shown = {key: one for key, one in self._shown.items() if one.expires_at > now}
+            return tuple(self._shown.values())
+
+    def show(self, login: DeviceLogin) -> Callable[[], None]:
+        """Returns what ends that. Raises ``ConfigError``."""
+        from ..auth.steps import DeviceLogin  # only where there is one
+
+        if not isinstance(login, DeviceLogin):
+            raise ConfigError("ApprovalQueue.show_login: give it as OAuth(on_device=...)")
+        if len(self.now) >= _MAX_LOGINS:
+            raise ConfigError(
+                f"{_MAX_LOGINS} logins are shown already: one of them has to end first"
+            )
+        key = object()
+        with self._lock:
+            self._shown[key] = login
+        self._changed()
+
+        def end() -> None:
+            with self._lock:
+                self._shown.pop(key, None)
+            self._changed()
+
+        return end
