@@ -257,6 +257,15 @@ async def test_no_public_method_lets_a_server_use_a_model_that_the_hook_refuses(
     assert used == []
 
 
+async def _changed_and_reloaded(host: Host) -> None:
+    assert host._source is not None
+    path = Path(host._source.path)
+    server = json.loads(path.read_text())["mcpServers"]["x"]
+    servers = {"x": {**server, "env": {"NEW": "1"}}, "y": server}
+    path.write_text(json.dumps({"mcpServers": servers}))
+    assert (await host.reload()).changed == ("x",)
+
+
 HOST_DOORS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "add": lambda host: host.add("more", MemoryServer(Recorder())),
     "aclose": lambda host: host.aclose(),
@@ -270,6 +279,7 @@ HOST_DOORS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "load_skill": lambda host: host.load_skill(PDF, server="x"),
     "read_resource": lambda host: host.read_resource("u:1", server="x"),
     "reconnect": lambda host: host.reconnect("x"),
+    "reload": lambda host: _changed_and_reloaded(host),
     "remove": lambda host: host.remove("x"),
     "search_tools": lambda host: host.search_tools("echo"),
     "session": lambda host: host.session("x"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import CallDenied, Host, NotSent, deny_all
+from mcp_client import CallDenied, ConfigError, Host, NotSent, deny_all
 from tests.approval.test_gate import public_methods
 from tests.host.toolbox import Toolbox
 
@@ -20,6 +20,11 @@ async def _closed(stream: Any) -> None:
 async def _no_skills(host: Host) -> None:  # one that has some is in extensions/test_skills
     with pytest.raises(NotSent, match="modelcontextprotocol/skills"):
         await host.load_skill("skill://a/SKILL.md", server="one")
+
+
+async def _no_file(host: Host) -> None:  # one that has a file is in test_reload
+    with pytest.raises(ConfigError, match="no config file"):
+        await host.reload()
 
 
 async def _nothing() -> None: ...
@@ -39,6 +44,7 @@ DOORS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "list_tools": lambda host: host.list_tools(refresh=True),
     "read_resource": lambda host: host.read_resource("note://one", server="one"),
     "reconnect": lambda host: host.reconnect("one"),
+    "reload": lambda host: _no_file(host),
     "remove": lambda host: host.remove("one"),
     "search_tools": lambda host: host.search_tools("a"),
     "session": lambda host: host.session("one"),
