@@ -26,6 +26,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -85,11 +86,12 @@ class _Text(NamedTuple):
 
 
 class ToolIndex:
-    """The tools of one list, and which of them fit a query. Pure: nothing here waits."""
+    """The tools of one list, and which of them fit a query. Safe to use from threads."""
 
     def __init__(self, tools: Iterable[Tool], earlier: ToolIndex | None = None) -> None:
         """``tools`` are read by ``read``, without those that ``earlier`` has read."""
         self._left = iter(tools)
+        self._reading = threading.Lock()  # a toolset may be used from several event loops
         self._earlier = {} if earlier is None else earlier._texts
         self._texts: dict[str, _Text] = {}
         """By qualified name. What stands at a place below is of the tool that is there in here."""
@@ -101,11 +103,12 @@ class ToolIndex:
     def read(self) -> bool:
         """Read as many tools as take a millisecond or two. Returns whether there may be more."""
         words_read = 0
-        for tool in self._left:
-            words_read += _WORDS_PER_TOOL + self._add(tool)
-            if words_read >= _SLICE_WORDS:
-                return True
-        self._earlier = {}
+        with self._reading:
+            for tool in self._left:
+                words_read += _WORDS_PER_TOOL + self._add(tool)
+                if words_read >= _SLICE_WORDS:
+                    return True
+            self._earlier = {}
         return False
 
     def _add(self, tool: Tool) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
@@ -309,3 +312,22 @@ def _plain(index: ToolIndex, query: str) -> dict[str, float]:
             rarity = math.log(1 + (len(counts) - having[word] + 0.5) / (having[word] + 0.5))
             scores[name] = scores.get(name, 0) + each[word] / (each[word] + slowly) * rarity
     return scores
+
+
+def test_threads_that_search_first_read_the_tools_in_turns() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def listed() -> Iterator[Tool]:
+        yield tool("first", "weather")
+        inside.set()
+        assert go_on.wait(30)
+        yield tool("second", "weather")
+
+    index = ToolIndex(listed())
+    with ThreadPoolExecutor(2) as threads:
+        one = threads.submit(names, index, "weather")
+        assert inside.wait(30)
+        other = threads.submit(names, index, "weather")
+        wait([other], 0.05)  # it cannot be told from outside that it waits
+        go_on.set()
+        assert one.result(30) == other.result(30) == ["first", "second"]
