@@ -16,6 +16,7 @@ from typing import Any
 from ..catalog.tool import Tool
 from ..catalog.tool_index import ToolIndex
 from ..runtime.safe_text import safe_text
+from ..runtime.strict_json import read_json
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall, arguments_of, listed, unknown_tool
 from .schema_inlining import clean_text
@@ -184,7 +185,10 @@ class ToolSearch:
 
 
 def _names_in(names: Any) -> list[str]:
-    """The names that a model gave, each once; some give one alone, or a list as text."""
+    """The names that a model gave, each once; some give one alone, or a list as JSON text."""
     if type(names) is str:
-        return [names]
+        try:
+            names = listed(read_json(names)) or [names]
+        except ValueError:
+            return [names]
     return list(dict.fromkeys(name for name in listed(names) or () if type(name) is str))

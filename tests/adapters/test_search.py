@@ -183,9 +183,16 @@ def test_without_names_there_is_nothing_to_describe(names: Any) -> None:
     assert "Give the argument 'names'" in said_to(kit, "describe_tools", {"names": names})
 
 
-def test_a_single_name_will_do() -> None:
+@pytest.mark.parametrize("names", ["mail__send", '["mail__send"]', ' ["mail__send", 7]'])
+def test_a_single_name_or_a_list_as_text_will_do(names: str) -> None:
     kit = CHAT.toolset(TOOLS, search=True)
-    assert "electronic mail" in said_to(kit, "describe_tools", {"names": "mail__send"})
+    assert "electronic mail" in said_to(kit, "describe_tools", {"names": names})
+
+
+@pytest.mark.parametrize("names", ["[x]", '[{"a"', "[" * 100_000], ids=["plain", "cut", "deep"])
+def test_a_text_that_is_no_list_is_a_name(names: str) -> None:
+    kit = CHAT.toolset(TOOLS, search=True)
+    assert f"Unknown tool '{names[:50]}" in said_to(kit, "describe_tools", {"names": names})
 
 
 def test_what_a_search_does_not_show_a_description_does() -> None:
