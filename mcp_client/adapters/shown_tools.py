@@ -83,9 +83,9 @@ class ShownTools:
         for tool in tools_of(tools, "toolset()"):
             name = tool.qualified_name
             if not tool.is_for_models:
-                self._notes.append(f"{_shown(name)}: it is not for models and is left out")
+                self._notes.append(f"{_quoted(name)}: it is not for models and is left out")
             elif found.setdefault(name, tool) is not tool:
-                self._notes.append(f"{_shown(name)}: another tool has this name; left out")
+                self._notes.append(f"{_quoted(name)}: another tool has this name; left out")
         return found
 
     def _matching(self, globs: Iterable[str]) -> set[str]:
@@ -157,13 +157,13 @@ class ShownTools:
         found = list(self._notes)
         for new, name in self.names.items():
             if new != name:
-                found.append(f"{_shown(name)}: it is shown as '{new}'")
+                found.append(f"{_quoted(name)}: it is shown as '{new}'")
             definition = self._definitions.get(new)
             if definition is not None:
                 about = self.tools[name].description
                 if about and len(clean_text(about)) != len(about):
-                    found.append(f"{_shown(name)}: its description is shortened")
-                found += [f"{_shown(name)}: {change}" for change in definition.changes]
+                    found.append(f"{_quoted(name)}: its description is shortened")
+                found += [f"{_quoted(name)}: {change}" for change in definition.changes]
         if self.search is not None and self._strict:
             found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
         if self._keeps and self._strict:
@@ -204,7 +204,7 @@ class ShownTools:
         return ModelCall(raw.id, name, arguments, None, None, raw.name)
 
 
-def _shown(name: str) -> str:
+def _quoted(name: str) -> str:
     return f"tool '{safe_text(name, 128)}'"
 
 

@@ -81,10 +81,10 @@ class Toolset:
         self._options = options
         earlier: ShownTools | None = _earlier._shown if _earlier is not None else None
         self._shown: ShownTools = ShownTools(self, tools, options, earlier)
-        self.names: dict[str, str] = self._shown.names
         self._kept: KeptResults | None = _earlier._kept if _earlier is not None else None
         if self._kept is None and options.get("large_results") == "keep":
             self._kept = KeptResults(options.get("kept_bytes", KEPT_BYTES))
+        self.names: dict[str, str] = self._shown.names
         """The names that the model is shown, each with the qualified name of its tool."""
         self.tools: list[dict[str, Any]] = self._shown.request
         """For the request. Plain dicts of your own: add what the provider offers beside."""

@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from anyio.lowlevel import checkpoint
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ..approval.gate import Gate
     from ..approval.tool_call import ToolCall
     from ..catalog.tool import Tool
-    from .call_state import CallState
+    from ..runtime.limits import Timeouts
 
 __all__ = ["Bind", "Binding"]
 
@@ -57,6 +57,14 @@ _log = logging.getLogger("mcp_client")
 _SLICE_TOOLS = 25
 _MAX_SHOWN = 5
 _EXAMPLE = 'bind={"create_*": {"tenant": "acme"}}'
+
+
+class BoundCall(Protocol):
+    """What is asked here of a call."""
+
+    timeouts: Timeouts
+    context: Hashable
+    bound: dict[str, Any] | None
 
 
 class Binding:
@@ -114,7 +122,7 @@ class Binding:
     # -------------------------------------------------------------------- a call
 
     async def complete(
-        self, call: CallState, tool: Tool, given: dict[str, Any], gate: Gate
+        self, call: BoundCall, tool: Tool, given: dict[str, Any], gate: Gate
     ) -> tuple[dict[str, Any], str]:
         """The arguments of ``call`` with what the host sets, and their canonical text. ``gate``
         ends what waits for a function.
@@ -139,7 +147,7 @@ class Binding:
         arguments = given | {name: bound[name] for name in tool.bound}
         return arguments, canonical_of(arguments)
 
-    def kept(self, call: CallState, edited: ToolCall) -> ToolCall:
+    def kept(self, call: BoundCall, edited: ToolCall) -> ToolCall:
         """An approver's call, with what the edit has left out of what the host sets, and a finding
         of that. Raises ``InvalidArguments`` where it changes some of that."""
         tool, bound = edited.tool, call.bound or {}
@@ -173,7 +181,7 @@ class _Function:
         self.call = call
 
 
-async def _value_of(name: str, function: _Function, call: CallState, gate: Gate) -> Any:
+async def _value_of(name: str, function: _Function, call: BoundCall, gate: Gate) -> Any:
     value: Any = None
     try:
         with gate._question(call.timeouts.approval):
