@@ -43,7 +43,8 @@ class OAuth(Authorization):
     ``device="auto"``: where no browser can be opened here (``headless``, SSH, no display) and the
     authorization server offers it, the person logs in on another device (RFC 8628): the address
     and a code to type there are shown at the terminal, or given to ``on_device``, sync or async, as
-    a ``DeviceLogin``. True: always so. False: never.
+    a ``DeviceLogin``; ``ApprovalQueue().show_login`` puts it on the page of approvals. A function
+    that ``on_device`` returns is called when the login has ended. True: always so. False: never.
     Meanwhile the clocks of the session are paused; ``Timeouts(approval=...)`` limits the wait.
     Logins of one person at the same authorization server take turns.
 

@@ -316,6 +316,18 @@ def test_a_header_is_taken_from_the_environment_or_a_file_and_never_from_the_com
         assert "hunter2" not in done.out + done.err
 
 
+def test_secrets_of_a_config_file_are_not_read_to_list_its_servers(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("")  # reading it would be an error
+    path = tmp_path / "mcp.json"
+    server = {"command": sys.executable, "env": {"KEY": "${file:token}${keyring:a/b}"}}
+    path.write_text(json.dumps({"mcpServers": {"a": server}}))
+    done = run("servers", "--config", str(path), "--json")
+    assert (done.code, done.json["problems"]) == (0, [])
+    assert [one["name"] for one in done.json["servers"]] == ["a"]
+    done = run("tools", "a", "--config", str(path))
+    assert "has not been confirmed" in done.err  # so it is not read either
+
+
 KEYRING = """
 from keyring.backend import KeyringBackend
 

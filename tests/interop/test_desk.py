@@ -20,6 +20,7 @@ from mcp_client import (
     ApprovalQueue,
     CallDenied,
     Deny,
+    DeviceLogin,
     Finding,
     Session,
     ToolCall,
@@ -255,6 +256,28 @@ async def test_calls_come_and_go_without_reloading_also_when_streams_end() -> No
 
     async with at_work(server, Brief) as (site, calls):
         await with_browsers(site, watch)
+
+
+async def test_a_login_comes_and_goes_without_reloading() -> None:
+    async with a_site() as site:
+        queue = site.queue
+        login = DeviceLogin("docs", "https://as.example/activate", "WDJB-MJHT", None, 1e10)
+
+        def look(page: Page) -> None:
+            assert "WDJB-MJHT" not in text_of(page)
+            end = anyio.from_thread.run(queue.show_login, login)
+            told = "Log in at https://as.example/activate with code WDJB-MJHT for server docs"
+            until(lambda: told in text_of(page), "the login is not shown")
+            link = "return document.querySelector('#logins a').rel"
+            assert "noreferrer" in str(page.run(link))
+            page.open(site.base)
+            until(lambda: live(page) == "Live", "it is not live")
+            assert told in text_of(page)
+            end()
+            until(lambda: "WDJB-MJHT" not in text_of(page), "the login is still shown")
+            assert page.complaints == []
+
+        await with_browsers(site, look)
 
 
 async def test_two_people_at_once_decide_each_call_once() -> None:
