@@ -71,7 +71,7 @@ def read_call(raw: RawCall, arguments: dict[str, Any], problem: str | None) -> M
     if problem is None:
         problem = _Asked.problem_of(arguments)
     later = _LATER if problem is None else None
-    return ModelCall(raw.id, READ, arguments, problem, later, READ, reads=True)
+    return ModelCall(raw.id, READ, arguments, problem, later, READ, is_own=True)
 
 
 @dataclass(frozen=True, slots=True)

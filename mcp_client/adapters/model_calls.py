@@ -58,8 +58,8 @@ class ModelCall:
     """What the model wrote as the name."""
     asked: dict[str, Any] = field(default_factory=dict, repr=False)
     """The arguments it gave for a tool that is not found; otherwise empty."""
-    reads: bool = field(default=False, repr=False)
-    """Whether it is one of ``read_result``, which is no call of a tool."""
+    is_own: bool = field(default=False, repr=False)
+    """Whether the toolset itself answers it, as a search: it is no call of a server's tool."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", ModelArguments(self.arguments))

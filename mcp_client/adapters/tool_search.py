@@ -134,7 +134,7 @@ class ToolSearch:
                 answer = self._describe(names)
             else:
                 problem = f"Give the argument 'names': a list of names that {SEARCH} gave."
-        return ModelCall(raw.id, raw.name, arguments, problem, answer, raw.name)
+        return ModelCall(raw.id, raw.name, arguments, problem, answer, raw.name, is_own=True)
 
     def _search(self, query: str) -> str:
         found = self._index.search(query, _MAX_FOUND)

@@ -21,7 +21,7 @@ from ..runtime.limits import Limits
 from .answers import Answer, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
-from .kept_results import KEPT_BYTES, KeptResults
+from .kept_results import KEPT_BYTES, READ, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
 from .options import ToolsetOptions, check_number, check_toolset_options
 from .parts import MediaTypes, Part, ServerContent, encodable, shortened
@@ -229,7 +229,7 @@ class Toolset:
         made, context = zip(calls, outcomes, strict=True), options.get("context")
         for answer in self._answers(made, max_chars, context):
             answers.append(answer)
-            if answer.call.reads:  # each may search megabytes
+            if answer.call.is_own:  # which may have searched megabytes
                 await checkpoint()
         if any(isinstance(outcome, CallPending) for outcome in outcomes):
             from .paused import pause
@@ -325,7 +325,7 @@ class Toolset:
         record = getattr(target, "_record_not_made", None)
         known = self._shown.tools
         for call in calls if record is not None else ():
-            if call.problem is not None and not call.reads:
+            if call.problem is not None and not call.is_own:
                 broken = call.name in known
                 given = NotAnObject() if broken else call.asked
                 error = (InvalidArguments if broken else UnknownTool)(call.problem)
@@ -381,7 +381,7 @@ class Toolset:
         if isinstance(outcome, McpError):
             others = [name for name, full in self.names.items() if full != call.name]
             text = explain(outcome, unknown_tool(call.shown_name or call.name, others))
-        elif self._kept is not None and call.reads and call.problem is None:
+        elif self._kept is not None and call.name == READ and call.is_own and not call.problem:
             text, is_read = self._kept.read(call.arguments, max_chars, context)
             return Answer(call, (text,), not is_read)
         elif call.problem is not None or call.answer is not None:

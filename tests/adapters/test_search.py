@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Awaitable
 from pathlib import Path
@@ -193,6 +194,25 @@ def test_a_single_name_or_a_list_as_text_will_do(names: str) -> None:
 def test_a_text_that_is_no_list_is_a_name(names: str) -> None:
     kit = CHAT.toolset(TOOLS, search=True)
     assert f"Unknown tool '{names[:50]}" in said_to(kit, "describe_tools", {"names": names})
+
+
+async def test_a_search_is_in_no_audit_whatever_its_arguments(tmp_path: Path) -> None:
+    audit = tmp_path / "calls.jsonl"
+    async with opened(lambda message: NotImplemented, audit=audit) as session:
+        kit = CHAT.toolset(TOOLS, search=True)
+        asked: list[Wanted] = [
+            (f"{number}", name, arguments)
+            for number, (name, arguments) in enumerate(
+                itertools.product(
+                    ("search_tools", "describe_tools"),
+                    ({"query": "mail", "names": "mail__send"}, {}, "{"),
+                )
+            )
+        ]
+        assert len(await kit.run(session, CHAT.response(asked))) == len(asked)
+        assert not audit.exists()
+        await kit.run(session, CHAT.response([("1", "call_tool", {})]))
+        assert '"call_tool"' in audit.read_text()
 
 
 def test_what_a_search_does_not_show_a_description_does() -> None:
