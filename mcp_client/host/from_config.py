@@ -97,7 +97,13 @@ def host_from_config(
         return _Starting(start, gate, timeouts, audit, policy=policy, sandbox=sandbox).ask
 
     host._source = ConfigSource(
-        str(config.path), read, asking, lambda start: start.first.config(timeouts), starts, watch
+        str(config.path),
+        read,
+        asking,
+        lambda start: start.first.config(timeouts),
+        starts,
+        dict(host._servers),
+        watch,
     )
     for name, start in starts.items():
         host._servers[name].gate = asking(name, start)

@@ -96,7 +96,7 @@ class Host(LibraryOfHost):
         self.problems: tuple[ConfigProblem, ...] = ()
         """What is wrong in the config file of ``from_config``; its other servers are here."""
         for name, server in servers.items():
-            self._register(name, server)
+            self._servers[name] = self._made(name, server)
         self._required = self._checked_required(required)
 
     def __repr__(self) -> str:
@@ -204,7 +204,7 @@ class Host(LibraryOfHost):
                 server.start()
             await self._tools.settled(started, self._required)
             for name in self._required:
-                server = self._servers[name]
+                server = self._server(name)
                 if server.session is None:
                     raise server.refusal(final=True)
             await self._tools.take_lists()
@@ -222,15 +222,11 @@ class Host(LibraryOfHost):
             opening = "while it was being opened" if self._opened else "before it was opened"
             raise ConnectError(f"the host was closed {opening}; make another one")
 
-    def _register(self, name: object, given: AnyServer | ServerConfig) -> HostedServer:
+    def _made(self, name: object, given: AnyServer | ServerConfig) -> HostedServer:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"the name of a server is {name!r}: give a text that is not empty")
-        if name in self._servers:
-            raise ConfigError(f"there is a server {safe_text(name, 60)!r} already", server=name)
         config = given if isinstance(given, ServerConfig) else ServerConfig(given)
-        server = HostedServer(name, config, self._options, self._events)
-        self._servers[name] = server
-        return server
+        return HostedServer(name, config, self._options, self._events)
 
     def _checked_required(self, required: Iterable[str]) -> frozenset[str]:
         if isinstance(required, str | bytes) or not isinstance(required, Iterable):
@@ -303,32 +299,40 @@ class Host(LibraryOfHost):
         use or an option is wrong.
         """
         self._check_open()
-        added = self._register(name, server)
-        await self._begin([added])
+        added = self._made(name, server)
+        if name in self._servers:
+            raise ConfigError(f"there is a server {safe_text(name, 60)!r} already", server=name)
+        await self._replace([], [added])
         return added.status()
-
-    async def _begin(self, added: list[HostedServer]) -> None:
-        """Open servers that are new, and wait for those that are not lazy, as when entering."""
-        for server in added:
-            server.open(self._backend)
-            self._events.publish(server.status())
-            if self._tools.is_watched:
-                server.listing.watch(True)
-        started = [server for server in added if not server.config.lazy]
-        for server in started:
-            server.start()
-        if started:
-            await self._tools.settled(started)
-            await self._tools.take_lists()
 
     async def remove(self, name: str) -> None:
         """End a server and forget its tools. Their names go to no other tool."""
         self._check_open()
-        server = self._server(name)
-        del self._servers[name]
-        self._tools.directory.forget(server)
+        await self._replace([self._server(name)], [])
+
+    async def _replace(self, ended: list[HostedServer], added: list[HostedServer]) -> None:
+        """End servers and forget their tools; then open others, and wait for those that are not
+        lazy, as when entering."""
+        for server in ended:
+            del self._servers[server.name]
+            self._tools.directory.forget(server)
+        for server in added:
+            self._servers[server.name] = server
+            server.open(self._backend)
         self._events.changed()
-        await self._close_all([server])
+        started = [server for server in added if not server.config.lazy]
+        try:
+            if ended:
+                await self._close_all(ended)
+        finally:  # the old ones are gone, even where the caller is cancelled
+            for server in added:
+                self._events.publish(server.status())
+                server.listing.watch(self._tools.is_watched)
+            for server in started:
+                server.start()
+        if started:
+            await self._tools.settled(started)
+            await self._tools.take_lists()
 
     async def reconnect(self, name: str) -> Session:
         """Connect a server again at once: after a login, or one that has failed. Calls that are

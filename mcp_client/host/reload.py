@@ -54,11 +54,11 @@ class HostOfFile(Protocol):
     _required: frozenset[str]
     _servers: dict[str, HostedServer]
 
-    async def remove(self, name: str) -> None: ...
+    def _check_open(self) -> None: ...
 
-    def _register(self, name: object, given: ServerConfig) -> HostedServer: ...
+    def _made(self, name: object, given: ServerConfig) -> HostedServer: ...
 
-    async def _begin(self, added: list[HostedServer]) -> None: ...
+    async def _replace(self, ended: list[HostedServer], added: list[HostedServer]) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -73,47 +73,50 @@ class ConfigSource:
     config: Callable[[Start], ServerConfig]
     starts: dict[str, Start]
     """What is running, as the file said it."""
+    servers: dict[str, HostedServer]
+    """Those of the host that are from the file."""
     watch: bool = False
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def reload(self, host: HostOfFile) -> Reloaded:
         async with self.lock:
             config = await anyio.to_thread.run_sync(self.read)
+            new, old = config._starts, self.starts
+            changed = await anyio.to_thread.run_sync(_changed, old, new)
+            host._check_open()
+            # From here on nothing is waited for, until the host has the new servers.
             host.problems = config.problems
-            if not config.servers and config.problems:
+            gone = [name for name in old if name not in new]
+            kept = [name for name in gone if _is_broken(old[name], config)]
+            if not new and kept == gone and any(one.left_out for one in config.problems):
                 raise ConfigError(
                     f"all servers stay as they were: {'; '.join(map(str, config.problems[:3]))}"
                 )
-            new, old = config._starts, self.starts
-            gone = [name for name in old if name not in new]
-            kept = [name for name in gone if _is_broken(old[name], config)]
             added = [name for name in new if name not in old]
-            self._check_free(host, added)
             removed = [name for name in gone if name not in kept]
-            changed = await anyio.to_thread.run_sync(_changed, old, new)
-            for name in [*removed, *changed]:
+            started = [*changed, *added]
+            made = [self._made(host, name, new[name]) for name in started]
+            for name in (*removed, *changed):
                 del old[name]
-                if name in host._servers:
-                    await host.remove(name)
-            started = {name: new[name] for name in [*changed, *added]}
+            old.update((name, new[name]) for name in started)
+            ended = [self.servers.pop(name) for name in (*removed, *changed)]
+            self.servers.update(zip(started, made, strict=True))
+            await host._replace([one for one in ended if host._servers.get(one.name) is one], made)
             same = [*(name for name in new if name not in started), *kept]
-            old.update(started)
-            await host._begin([self._registered(host, *one) for one in started.items()])
             return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
 
-    def _registered(self, host: HostOfFile, name: str, start: Start) -> HostedServer:
-        server = host._register(name, self.config(start))
+    def _made(self, host: HostOfFile, name: str, start: Start) -> HostedServer:
+        """Raises ``ConfigError`` where it cannot be one of the host's."""
+        own = self.servers.get(name)
+        if host._servers.get(name, own) is not own:
+            raise ConfigError(
+                f"all servers stay as they were: {self.path} now has a server {name!r}, and so has "
+                "the host, from elsewhere: rename one",
+                server=name,
+            )
+        server = host._made(name, self.config(start))
         server.gate = self.gate(name, start)
         return server
-
-    def _check_free(self, host: HostOfFile, added: list[str]) -> None:
-        for name in added:
-            if name in host._servers:
-                raise ConfigError(
-                    f"all servers stay as they were: {self.path} now has a server {name!r}, and "
-                    "so has the host, from elsewhere: rename one",
-                    server=name,
-                )
 
     def watched(self, reload: Callable[[], Awaitable[Reloaded]], backend: Backend) -> FileWatch:
         return FileWatch(self, reload, backend)

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..approval.start_request import CONFINED, CONNECTS, STARTS, StartRequest
 from ..errors import ConfigError
@@ -75,13 +75,12 @@ class Start:
 
         The files that are put in are compared as far as somebody has looked at them.
         """
-        first, new = self.first, later.first
-        if (first.written, first.path, first.secrets) != (new.written, new.path, new.secrets):
+        if _said(self.first) != _said(later.first):
             return True
         with self._lock:
-            seen = None if first.env_file is None else self._request
+            seen = self._launch
         try:
-            return seen is not None and seen.fingerprint != later.request().fingerprint
+            return seen is not None and _said(seen) != _said(later._whole())
         except ConfigError:
             return True
 
@@ -150,6 +149,15 @@ class Looked(Mapping[str, V]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} servers: {', '.join(map(repr, self))}>"
+
+
+def _said(launch: Launch) -> tuple[Any, ...]:
+    """What the file says of a server, wherever in it, and the files that it puts in; without what
+    variables bring."""
+    given = launch.sandbox
+    sandbox = (given.network, given.engine) if isinstance(given, GivenSandbox) else given
+    parts = (launch.written, launch.path, _shown(launch.places), _inputs(launch))
+    return *parts, launch.secrets, sandbox, launch.env_of_file
 
 
 def start_request(launch: Launch, sandbox: Sandbox | None = None) -> StartRequest:
@@ -223,9 +231,6 @@ def _program(launch: Launch) -> str | None:
 
 def _digest(launch: Launch, program: str | None, sandbox: Sandbox | None) -> str:
     reading = launch.reading
-    texts = [launch.command, *launch.args, launch.url, launch.cwd]
-    used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
-    inputs = reading.inputs
     env_file = launch.env_file
     covered = {
         "version": _VERSION,
@@ -233,15 +238,22 @@ def _digest(launch: Launch, program: str | None, sandbox: Sandbox | None) -> str
         "scope": reading.scope,
         "server": launch.name,
         "written": launch.written,
-        "shown": [each and each.shown for each in texts],
+        "shown": dict(_shown(launch.places)),
         "env_file": env_file and [env_file.shown, dict(launch.env_of_file)],
         "program": program,
         "sandbox": sandbox and [repr(sandbox), sandbox.places],
         "secrets": sorted(launch.secrets),
-        "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
+        "inputs": _inputs(launch),
     }
     text = json.dumps(covered, sort_keys=True, default=str, ensure_ascii=True)
     return f"sha256:{sha256(text)}"
+
+
+def _inputs(launch: Launch) -> dict[str, Any]:
+    """What the file says of the inputs that the server uses."""
+    used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
+    inputs = launch.reading.inputs
+    return {name: inputs[name] for name in sorted(used) if name in inputs}
 
 
 def _variables(launch: Launch) -> dict[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,9 +23,11 @@ from mcp_client import (
     McpError,
     MemoryServer,
     NotSent,
+    Sandbox,
     StartRequest,
     Timeouts,
     allow_all,
+    deny_all,
 )
 from mcp_client import sync as blocking
 from mcp_client.host import reload as reloading
@@ -228,6 +231,15 @@ async def test_a_file_that_is_put_in_counts(file: File) -> None:
         assert "variables.env cannot be read" in host.problems[0].message
 
 
+async def test_a_file_that_is_put_in_counts_in_a_sandbox_too(file: File) -> None:
+    variables = file.folder / "variables.env"
+    variables.write_text("KIND=first\n")
+    file.write(a={**file.server(), "envFile": "variables.env"})
+    async with file.entered(confirm=deny_all, sandbox=Sandbox()) as host:
+        variables.write_text("KIND=second\n")
+        assert (await host.reload()).changed == ("a",)
+
+
 async def test_only_is_of_the_servers_that_are_wanted(file: File) -> None:
     async with file.entered(only=["a"]) as host:
         file.write(c=file.server(), b=file.server(NEW="1"))
@@ -268,6 +280,143 @@ async def test_what_the_host_added_or_removed_itself_is_its_own(file: File) -> N
         assert states(host).keys() == {"a", "own"}
         file.write(own=None)
         assert (await host.reload()).removed == ("b",)
+
+
+async def test_a_server_of_the_hosts_own_is_not_taken_for_one_of_the_file(file: File) -> None:
+    async with file.entered() as host:
+        await host.remove("a")
+        await host.add("a", MemoryServer(lambda message: {"tools": []}))
+        own = host._servers["a"]
+        file.write(a=file.server(NEW="1"))
+        with pytest.raises(ConfigError, match=r"'a'.*rename one"):
+            await host.reload()
+        file.write(a=None)
+        assert (await host.reload()).removed == ("a",)
+        assert host._servers["a"] is own
+
+
+async def test_nobody_takes_a_name_while_what_is_gone_ends(file: File) -> None:
+    async with file.entered() as host:
+        close_all = host._close_all
+
+        async def close(servers: Any) -> None:
+            host._close_all = close_all  # type: ignore[method-assign]
+            with pytest.raises(ConfigError, match="there is a server 'd' already"):
+                await host.add("d", MemoryServer(lambda message: {"tools": []}))
+            await close_all(servers)
+
+        host._close_all = close  # type: ignore[method-assign]
+        file.write(a=None, c=file.server(), d=file.server())
+        done = await host.reload()
+        assert done == Reloaded(added=("c", "d"), removed=("a",), unchanged=("b",))
+        assert states(host) == dict.fromkeys("bcd", "connected")
+
+
+@pytest.mark.parametrize("changes", [{"c": True}, {"a": True}, {"a": None, "c": True}])
+async def test_a_host_that_is_closed_meanwhile_starts_nothing(
+    file: File, changes: dict[str, Any]
+) -> None:
+    async with file.entered() as host:
+        read, reading, closed = host._source.read, threading.Event(), threading.Event()  # type: ignore[union-attr]
+
+        def slow() -> Any:
+            reading.set()
+            assert closed.wait(20)
+            return read()
+
+        host._source.read = slow  # type: ignore[union-attr]
+        file.write(**{name: one and file.server(NEW="1") for name, one in changes.items()})
+
+        async def reload() -> None:
+            with pytest.raises(ConnectError, match="closed"):
+                await host.reload()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(reload)
+            await anyio.to_thread.run_sync(reading.wait)
+            await host.aclose()
+            closed.set()
+        assert file.asked == []
+        assert set(states(host).values()) == {"closed"}
+
+
+async def test_a_reload_that_is_cancelled_is_done_all_the_same_or_not_at_all(file: File) -> None:
+    async with file.entered() as host:
+        ending, close_all = anyio.Event(), host._close_all
+
+        async def slow(servers: Any) -> None:
+            ending.set()
+            await close_all(servers)
+
+        host._close_all = slow  # type: ignore[method-assign]
+        file.write(a=file.server(NEW="1"), b=None, c=file.server())
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.reload)
+            await ending.wait()
+            group.cancel_scope.cancel()
+        await until(host, lambda: states(host) == {"a": "connected", "c": "connected"})
+        assert await host.reload() == Reloaded(unchanged=("a", "c"))
+
+
+async def test_servers_that_end_slowly_are_waited_for_side_by_side(file: File) -> None:
+    async with file.entered() as host:
+        ending, both = [], anyio.Event()
+        for server in host._servers.values():
+
+            async def slow(name: str = server.name, close: Any = server.aclose) -> None:
+                ending.append(name)
+                if len(ending) == 2:
+                    both.set()
+                await both.wait()
+                await close()
+
+            server.aclose = slow  # type: ignore[method-assign]
+        file.write(a=None, b=None)
+        longest, began = host._servers["a"].closes_within, anyio.current_time()
+        assert (await host.reload()).removed == ("a", "b")
+        assert anyio.current_time() - began < longest
+        assert states(host) == {}
+
+
+async def test_a_required_server_that_is_removed_while_the_host_is_entered_is_missed(
+    file: File,
+) -> None:
+    with anyio.fail_after(60):
+        host = file.host(required=["a"])
+
+        async def enter() -> None:
+            with pytest.raises(ConfigError, match="unknown server 'a'"):
+                await host
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(enter)
+            while not host._opened:
+                await anyio.lowlevel.checkpoint()
+            file.write(a=None)
+            assert (await host.reload()).removed == ("a",)
+
+
+def vscode(file: File, **whole: Any) -> None:
+    """A file of VS Code with one server, that uses an input."""
+    file.path = file.folder / ".vscode" / "mcp.json"
+    file.path.parent.mkdir(exist_ok=True)
+    server = {"type": "stdio", **file.server(MODE="${input:mode}"), "sandboxEnabled": True}
+    file.put(json.dumps({"servers": {"a": server}, **whole}))
+
+
+def inputs(default: str) -> list[Any]:
+    return [{"id": "mode", "type": "promptString", "default": default}]
+
+
+async def test_what_the_file_says_elsewhere_of_a_server_counts(file: File) -> None:
+    vscode(file, inputs=inputs("1"))
+    async with file.entered(confirm=deny_all) as host:
+        vscode(file, inputs=inputs("2"))
+        assert (await host.reload()).changed == ("a",)
+        vscode(file, inputs=[*inputs("2"), {"id": "other", "type": "promptString"}])
+        assert (await host.reload()).changed == ()
+        vscode(file, inputs=inputs("2"), sandbox={"filesystem": {"allowRead": ["/etc"]}})
+        assert (await host.reload()).changed == ("a",)
 
 
 # ------------------------------------------------------------------- what cannot be used

@@ -226,6 +226,24 @@ def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path
     assert not any("runs code" in str(each) for each in given.findings)
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"command": "server", "env": {"NODE_OPTIONS": "${input:mode}"}},
+        {"command": "server", "args": ["${input:mode}"]},
+        {"url": "https://docs.example/", "headers": {"X-Mode": "${input:mode}"}},
+    ],
+)
+def test_a_yes_does_not_hold_for_another_default(project: Path, member: dict[str, Any]) -> None:
+    path, seen = project / ".vscode" / "mcp.json", set()
+    path.parent.mkdir()
+    for default in ("a", "b", "a"):
+        inputs = [{"type": "promptString", "id": "mode", "default": default}]
+        path.write_text(json.dumps({"inputs": inputs, "servers": {"server": member}}))
+        seen.add(load_config(path).requests["server"].fingerprint)
+    assert len(seen) == 2
+
+
 def test_a_default_of_a_variable_is_shown_and_judged_as_it_runs(project: Path) -> None:
     server = {"command": "${UNSET_PROGRAM:-sh}", "args": ["${UNSET_ARGS:--c}", "evil"]}
     request = request_of(project, server)
