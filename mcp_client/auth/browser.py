@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import sys
 import threading
@@ -69,7 +70,7 @@ class Browser:
     on_device: OnDevice | None = None
     """Called with the code for a login on another device, instead of showing it at the terminal."""
     _page: RedirectPage | None = field(default=None, init=False)
-    _waited: float = field(default=0.0, init=False)
+    _until: float = field(default=math.inf, init=False)
     _end_of_code: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -127,6 +128,13 @@ class Browser:
         """Show a person where to log in. Raises ``AuthError`` if that is not possible."""
         await self.aclose()  # no redirect will come
         _log.info("%s: a login is needed at %s", login.server, shown_host(login.url))
+        self._until = anyio.current_time() + self.seconds
+        with anyio.move_on_after(self.seconds) as scope:
+            await self._show(login)
+        if scope.cancelled_caught:
+            raise _not_finished(login.url, self.seconds, login.server)
+
+    async def _show(self, login: DeviceLogin) -> None:
         if self.on_device is not None:
             self._end_of_code = await _call_host(self.on_device, login, "on_device", login.server)
             return
@@ -140,10 +148,9 @@ class Browser:
             print(_code_to_type(login), file=sys.stderr, flush=True)
 
     async def wait(self, login: DeviceLogin, seconds: float) -> None:
-        """Wait for the person who was shown ``login``. Raises ``AuthError`` where all such waits
-        take longer than a login may."""
-        self._waited += seconds
-        if self._waited > self.seconds:
+        """Wait for the person who was shown ``login``. Raises ``AuthError`` where a login may not
+        take that long."""
+        if anyio.current_time() + seconds > self._until:
             raise _not_finished(login.url, self.seconds, login.server)
         await anyio.sleep(seconds)
 

@@ -11,6 +11,7 @@ should see where they log in, so that an address with the code in it is not show
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -102,13 +103,14 @@ def _polled(
                 raise AuthError(text, oauth_error=code) from None
             if code == "expired_token":
                 break
-            if code == "slow_down":
-                interval += _SLOWER_SECONDS
-            elif code != "authorization_pending":
-                failures += 1
-                if not error.retryable or failures > _MAX_FAILURES:
-                    raise
-                interval *= 2
+            if code in ("authorization_pending", "slow_down"):
+                failures = 0
+                interval += _SLOWER_SECONDS if code == "slow_down" else 0
+                continue
+            failures += 1
+            if not error.retryable or failures > _MAX_FAILURES:
+                raise
+            interval *= 2
     raise AuthError(
         f"the login at {where} was not finished before its code expired",
         oauth_error="expired_token",
@@ -139,9 +141,10 @@ def _read(
 
 
 def _seconds(value: Any, default: float) -> float:
-    if type(value) is str:
-        try:
-            value = float(value)
-        except ValueError:
-            return default
-    return float(value) if type(value) in (int, float) and value > 0 else default
+    try:
+        seconds = default if type(value) is bool else float(value)
+    except (TypeError, ValueError):
+        return default
+    except OverflowError:
+        return math.inf
+    return seconds if seconds > 0 else default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from mcp_client import AuthError, ConfigError, DeviceLogin, OAuth
@@ -146,7 +147,17 @@ def test_it_asks_more_slowly_when_it_is_told_to_and_never_faster_than_said() -> 
 
 @pytest.mark.parametrize(
     ("interval", "waits"),
-    [(None, 5), ("3", 3), (0, 5), (-1, 5), (1e9, 60), (0.01, 1), ("x", 5), (True, 5)],
+    [
+        (None, 5),
+        ("3", 3),
+        (0, 5),
+        (-1, 5),
+        (1e9, 60),
+        (0.01, 1),
+        ("x", 5),
+        (True, 5),
+        (10**400, 60),
+    ],
 )
 def test_an_interval_that_makes_no_sense_is_not_followed(interval: Any, waits: float) -> None:
     world = offering(GRANTED, code={**CODE, "interval": interval})
@@ -165,7 +176,15 @@ def test_a_server_that_does_not_answer_is_asked_again_less_and_less_often(proble
     assert world.waits == [5, 10, 20, 40, 60, 60]
 
 
-@pytest.mark.parametrize(("seconds", "asks"), [(12, 3), ("12", 3), (None, 120), (1e12, 720)])
+def test_failures_count_only_in_a_row() -> None:
+    world = offering(*[503, PENDING] * 8, GRANTED, code={**CODE, "expires_in": 3600})
+    logged_in(world)
+    assert len(world.waits) == 17
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asks"), [(12, 3), ("12", 3), (None, 120), (1e12, 720), (1 << 2000, 720)]
+)
 def test_it_ends_when_the_code_expires(seconds: Any, asks: int) -> None:
     world = offering(PENDING, code={**CODE, "expires_in": seconds})
     with pytest.raises(AuthError, match="not finished before its code expired") as caught:
@@ -386,9 +405,17 @@ async def test_where_nobody_can_see_the_code_the_error_names_the_option(
 
 
 async def test_all_waits_together_are_as_long_as_a_login_may_take() -> None:
-    person = browser.Browser(seconds=0.05)
-    for _ in range(5):
-        await person.wait(LOGIN, 0.01)
-    with pytest.raises(AuthError, match=r"was not finished within 0\.05 s") as caught:
-        await person.wait(LOGIN, 0.01)
+    person = browser.Browser(seconds=30, on_device=lambda login: None)
+    await person.show_code(LOGIN)
+    await person.wait(LOGIN, 0.01)
+    with pytest.raises(AuthError, match=r"was not finished within 30 s") as caught:
+        await person.wait(LOGIN, 30)
     assert caught.value.retryable
+
+
+async def test_a_function_of_the_host_that_hangs_takes_no_longer_than_a_login_may() -> None:
+    async def hang(login: DeviceLogin) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(20), pytest.raises(AuthError, match=r"not finished within 0\.01 s"):
+        await browser.Browser(seconds=0.01, on_device=hang).show_code(LOGIN)
