@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from ..errors import AuthError, ConfigError, McpError
-from ..runtime.console import open_console, why_no_terminal
+from ..runtime.console import open_console, tell, why_no_terminal
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .redirect import RedirectPage, listens_at, read_redirect
@@ -144,8 +144,7 @@ class Browser:
                 "give OAuth(on_device=...), a function that shows it to a person",
                 server=login.server,
             )
-        async with open_console():
-            print(_code_to_type(login), file=sys.stderr, flush=True)
+        await tell(_code_to_type(login))
 
     async def wait(self, login: DeviceLogin, seconds: float) -> None:
         """Wait for the person who was shown ``login``. Raises ``AuthError`` where a login may not

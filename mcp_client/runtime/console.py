@@ -38,7 +38,7 @@ if sys.platform != "win32":
 else:
     termios: Any = None
 
-__all__ = ["TRIES", "Console", "ask_at", "open_console", "terminal", "why_no_terminal"]
+__all__ = ["TRIES", "Console", "ask_at", "open_console", "tell", "terminal", "why_no_terminal"]
 
 TRIES = 3
 """How often a person is asked for one of several words."""
@@ -93,6 +93,12 @@ async def open_console() -> AsyncIterator[Console]:
             console = Console(fd, waited)
             with console.listening():
                 yield console
+
+
+async def tell(text: str) -> None:
+    """Show a text between dialogues. Nothing is asked, and the interrupt key does what it did."""
+    async with _lock.turn():
+        Console(None)._write(text + "\n")
 
 
 class Console:
