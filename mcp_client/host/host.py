@@ -130,7 +130,8 @@ class Host(LibraryOfHost):
         values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.
         With ``watch`` the host does ``reload`` by itself, some seconds after the file was written;
         where it cannot be read, a warning is logged, and ``problems`` says why.
-        ``options`` are those of ``Host``; the ``policy`` is always that of this machine. What is
+        Servers that the file requires, as Codex's may, are ``required``. ``options`` are those
+        of ``Host``; the ``policy`` is always that of this machine. What is
         wrong in the file is in ``problems``. Raises ``ConfigError`` where the file or the policy
         cannot be read, or no server can be used. See ``mcp_client.host.config`` and
         ``.from_config``.
