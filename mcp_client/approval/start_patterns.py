@@ -30,7 +30,9 @@ import os
 import posixpath
 import re
 import shlex
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import IPv6Address
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -84,6 +86,8 @@ class _Url(NamedTuple):
         path = pattern.partition("://")[2][len(place) :] or "*"
         if not scheme or not place:
             raise ConfigError(f"{pattern!r} is not a pattern of URLs: write https://HOST/PATH")
+        if place.startswith("[") and ":" in place.partition("]")[0]:
+            place = f"[[]{place[1:]}"  # an IPv6 address, and no set of characters
         return cls(glob(scheme), glob(place), glob(path))
 
     def matches(self, scheme: str, place: str, path: str) -> bool:
@@ -183,15 +187,28 @@ def _url_in(word: str) -> str | None:
 def _places(url: str) -> tuple[str, ...]:
     """Host and port as a pattern has them, then in other spellings."""
     parts = urlsplit(url)
-    host, port = (parts.hostname or "").lower(), parts.port
-    hosts = [host, host.rstrip(".")]
+    hosts, port = [(parts.hostname or "").lower()], parts.port
+    hosts.append(unquote(hosts[0]).rstrip("."))
     try:
-        hosts.append(host.encode("idna").decode().rstrip("."))
+        hosts.append(hosts[1].encode("idna").decode().rstrip("."))
     except UnicodeError:
         pass
+    hosts += _address(hosts[-1])
     shown = [f"[{each}]" if ":" in each else each for each in hosts]
     own = port is None or port == _PORTS.get(parts.scheme)
     return tuple(dict.fromkeys([*(shown if own else [f"{each}:{port}" for each in shown]), *shown]))
+
+
+def _address(host: str) -> list[str]:
+    """An IP address as it is mostly written: ``127.0.0.1`` for ``2130706433`` and ``127.1``."""
+    try:
+        if ":" not in host:
+            return [socket.inet_ntoa(socket.inet_aton(host))]
+        address = IPv6Address(host.partition("%")[0])
+    except (OSError, ValueError):
+        return []
+    mapped = address.ipv4_mapped
+    return [str(address), *([] if mapped is None else [str(mapped)])]
 
 
 def _paths(path: str) -> set[str]:

@@ -217,8 +217,39 @@ def test_a_denied_url_is_seen_in_any_spelling_and_within_a_command() -> None:
             patterns.denies_command(["bridge", given], shutil.which)
         with pytest.raises(StartDenied, match="a URL that cannot be read"):
             ManagedPolicy(deny=["https://evil.example"]).check_url(given)
+    for given in ("https://evil%2eexample/", "https://evil%E3%80%82example/mcp"):
+        assert patterns.denies_url(given) == "https://evil.example"
+        assert patterns.denies_command(["bridge", given], shutil.which) == "https://evil.example"
     plain = "https://xn--e1afmkfd.example"
     assert ServerPatterns([plain]).denies_url("https://пример.example/") == plain
+
+
+@pytest.mark.parametrize(
+    ("pattern", "urls"),
+    [
+        (
+            "http://127.0.0.1",
+            "2130706433 0x7f.1 127.1 0177.0.0.1 [::ffff:127.0.0.1] [::ffff:7f00:1]",
+        ),
+        ("http://[::1]", "[::1] [0:0:0:0:0:0:0:1] [::0.0.0.1] [::1%25lo]"),
+        ("http://[::1]:80*/*", "[::1]:8080"),
+        ("http://10.*", "10.1.2.3 167838211"),
+    ],
+)
+def test_a_denied_address_is_seen_in_any_spelling(pattern: str, urls: str) -> None:
+    patterns = ServerPatterns([pattern])
+    for host in urls.split():
+        assert patterns.denies_url(f"http://{host}/mcp") == pattern, host
+    for host in ("127.0.0.2", "[::2]", "1", ":", "localhost", "999.0.0.1", "127.0.0.1.example"):
+        assert patterns.denies_url(f"http://{host}/mcp") is None, host
+        assert not patterns.allows_url(f"http://{host}/mcp"), host
+
+
+def test_an_address_of_ipv6_is_allowed_as_it_is_written() -> None:
+    patterns = ServerPatterns(["http://[::1]:8080/mcp"])
+    assert patterns.allows_url("http://[::1]:8080/mcp")
+    assert not patterns.allows_url("http://[::1]:8081/mcp")
+    assert not patterns.allows_url("http://[0::1]:8080/mcp")
 
 
 @pytest.mark.parametrize("pattern", ["", "  ", 5, None, "://x", "https://", "https:///path"])
