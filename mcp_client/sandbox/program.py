@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..runtime.executables import find_executable
-from .program_caches import PrivateFiles, npm_files, uv_files
+from .program_caches import PrivateFiles, default_registry, npm_files, uv_files
 from .visible_paths import inside
 
 __all__ = ["Program", "home_folders", "program_of"]
@@ -118,7 +118,7 @@ class _Search:
         else:
             self._program(path, real, depth)
             if name == "npx":
-                self._npm_cache(args)
+                self._npm_cache(real, args)
             elif name in ("uvx", "uv"):
                 self.found.append(os.path.join(os.path.dirname(real), "uv"))
                 self._uv_cache()
@@ -239,7 +239,7 @@ class _Search:
         """Of what runs other programs: npx, and runners of TypeScript."""
         name = os.path.basename(path)
         if name in ("npx", "npx-cli.js"):
-            self._npm_cache([*rest])
+            self._npm_cache(os.path.realpath(path), [*rest])
         elif name in _NODE or os.path.basename(os.path.realpath(path)) in ("cli.mjs", "tsx"):
             self._script("node", [*rest])
 
@@ -289,12 +289,12 @@ class _Search:
 
     # ------------------------------------------------------------------- caches
 
-    def _npm_cache(self, words: Sequence[str]) -> None:
+    def _npm_cache(self, npx: str, words: Sequence[str]) -> None:
         cache = self._env.get("npm_config_cache") or os.path.expanduser("~/.npm")
         settings = os.path.expanduser("~/.npmrc")
         registry = self._env.get("npm_config_registry") or _setting(settings, "registry")
         self.found += [os.path.join(cache, "_npx"), os.path.join(cache, "_cacache", "content-v2")]
-        self.private = npm_files(cache, words, registry)
+        self.private = npm_files(cache, words, registry or default_registry(npx))
         self.added |= {"npm_config_update_notifier": "false"}
         self.added |= {
             "npm_config_offline" if self._offline else "npm_config_prefer_offline": "true"

@@ -13,11 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["PrivateFiles", "fill", "npm_files", "uv_files"]
+__all__ = ["PrivateFiles", "default_registry", "fill", "npm_files", "uv_files"]
 
 _MAX_ENTRIES = 1000
 _MAX_INDEX_BYTES = 8 * 1024 * 1024
-_REGISTRY = "https://registry.npmjs.org/"
+_DEFINITIONS = "node_modules/@npmcli/config/lib/definitions/definitions.js"
+"""Of npm, in its own package: its options, with their defaults."""
+_DEFAULT = re.compile(rb"""new Definition\('registry', \{\s*default: ['"`](https?://[^'"`\s]+)""")
 _PACKAGE = re.compile(r"(?:--package=)?((?:@[\w.-]+/)?[\w.-]+)(?:@[^@]*)?\Z")
 _OF_UV = re.compile(r"(?:archive|environments|flat-index|simple|wheels)-v\d+\Z")
 """What uv reads of its cache. What it finds out about interpreters it writes anew."""
@@ -41,15 +43,23 @@ def npm_files(cache: str, words: Sequence[str], registry: str | None) -> Private
         for name in ("node_modules", "package.json", "package-lock.json"):
             links[f"{mine}/_npx/{run}/{name}"] = os.path.join(cache, "_npx", run, name)
     files = {}
-    for package in filter(None, map(_PACKAGE.match, words)):
+    for package in filter(None, map(_PACKAGE.match, words if registry else ())):
         name = package[1].replace("/", "%2f")
-        key = f"make-fetch-happen:request-cache:{(registry or _REGISTRY).rstrip('/')}/{name}"
+        key = f"make-fetch-happen:request-cache:{(registry or '').rstrip('/')}/{name}"
         digest = hashlib.sha256(key.encode()).hexdigest()
         place = f"_cacache/index-v5/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
         known = _content(os.path.join(cache, place))
         if known is not None:
             files[f"{mine}/{place}"] = known
     return PrivateFiles(_existing(links), files, {"npm_config_cache": mine})
+
+
+def default_registry(npx: str) -> str | None:
+    """Where the npm that has this ``npx`` looks, unless it is told another place."""
+    found = _DEFAULT.search(
+        _content(os.path.join(os.path.dirname(os.path.dirname(npx)), _DEFINITIONS)) or b""
+    )
+    return None if found is None else found[1].decode(errors="replace")
 
 
 def uv_files(cache: str, data: str) -> PrivateFiles:

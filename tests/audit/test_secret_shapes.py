@@ -130,7 +130,7 @@ LOOKS: dict[str, tuple[st.SearchStrategy[str], Callable[[str], str]]] = {
         around(st.text(st.sampled_from("abcABC123_-"), min_size=20, max_size=30)),
         lambda s: f"https://api.telegram.org/bot123456789:{s}/sendMessage",
     ),
-    ".npmrc": (around(words), lambda s: f"//registry.npmjs.org/:_authToken={s}"),
+    ".npmrc": (around(words), lambda s: f"//packages.example/:_authToken={s}"),
     ".netrc": (around(punctuated), lambda s: f"machine x.com login ana password {s}"),
     "docker login": (around(words), lambda s: f"docker login -u ana -p {s} registry.example.com"),
     "mysql": (around(words), lambda s: f"mysql -h db -u root -p{s} shop"),

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from mcp_client.sandbox.program import program_of
-from mcp_client.sandbox.program_caches import fill
+from mcp_client.sandbox.program_caches import _DEFINITIONS, fill
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="there is no sandbox on Windows"),
     pytest.mark.one_backend,
 ]
+
+REGISTRY = "https://packages.example"
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def npx(tmp_path: Path) -> str:
 
 
 def index_of(name: str) -> str:
-    key = f"make-fetch-happen:request-cache:https://registry.npmjs.org/{name}"
+    key = f"make-fetch-happen:request-cache:{REGISTRY}/{name}"
     digest = hashlib.sha256(key.encode()).hexdigest()
     return f"_cacache/index-v5/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
 
@@ -50,7 +52,7 @@ def test_npx_has_a_cache_that_it_can_write_with_links_to_what_is_installed(
     for name in ("@scope%2fserver", "other"):
         (cache / index_of(name)).parent.mkdir(parents=True)
         (cache / index_of(name)).write_text(name)
-    env = {"npm_config_cache": str(cache), "npm_config_registry": "https://registry.npmjs.org"}
+    env = {"npm_config_cache": str(cache), "npm_config_registry": REGISTRY}
     program = program_of([npx, "-y", "@scope/server@1.2.0"], env, "/", offline=True)
     assert program.env["npm_config_offline"] == "true"
     assert program.private is not None
@@ -64,6 +66,30 @@ def test_npx_has_a_cache_that_it_can_write_with_links_to_what_is_installed(
     assert (mine / "_npx" / "a1" / "node_modules" / "x" / "index.js").exists()
     assert {str(cache / "_npx"), str(cache / "_cacache" / "content-v2")} <= set(program.made_of)
     assert str(cache) not in program.made_of
+
+
+def test_the_registry_is_the_default_of_the_npm_at_hand(
+    cache: Path, npx: str, tmp_path: Path
+) -> None:
+    (cache / index_of("server")).parent.mkdir(parents=True)
+    (cache / index_of("server")).write_text("of the default")
+    mine = f".npm/{index_of('server')}"
+    npm = tmp_path / "npm"
+    (npm / "bin").mkdir(parents=True)
+    (npm / "bin" / "npx-cli.js").write_text("#!/usr/bin/env node")
+    (npm / "bin" / "npx-cli.js").chmod(0o755)
+    Path(npx).unlink()
+    Path(npx).symlink_to(npm / "bin" / "npx-cli.js")
+    env = {"npm_config_cache": str(cache)}
+    private = program_of([npx, "server"], env, "/").private
+    assert private is not None
+    assert mine not in private.files  # no npm is known, and so no registry
+    defined = npm / _DEFINITIONS
+    defined.parent.mkdir(parents=True)
+    defined.write_text(f"new Definition('registry', {{\n  default: '{REGISTRY}/',\n}})")
+    private = program_of([npx, "server"], env, "/").private
+    assert private is not None
+    assert private.files[mine] == b"of the default"
 
 
 def test_a_variable_that_names_a_cache_gives_nothing_that_is_none(
