@@ -110,6 +110,7 @@ _HOME = {
     "ProtocolViolation": "errors",
     "Redaction": "audit",
     "Rejected": "catalog.listed",
+    "Reloaded": "host.reload",
     "Remember": "approval.decision",
     "ReplayServer": "transports.replay",
     "Resource": "protocol.resources",

@@ -236,13 +236,13 @@ def find_configs(folder: str | os.PathLike[str] = ".") -> list[ConfigFile]:
         ConfigFile(path, program.public_name, "project")
         for program in PROGRAMS.values()
         if program.in_project
-        and (path := base / program.in_project).is_file()
+        and os.path.isfile(path := base / program.in_project)
         and os.path.realpath(path) not in mine
     ]
     return found + [
         ConfigFile(path, PROGRAMS[name].public_name, "user")
         for path, name in places
-        if path.is_file()
+        if os.path.isfile(path)
     ]
 
 

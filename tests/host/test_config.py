@@ -442,6 +442,13 @@ def test_configs_of_a_project_and_of_the_user_are_found(
         assert (config.program, config.scope) == (each.program, each.scope)
 
 
+def test_a_place_that_cannot_be_looked_at_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    unusable = f"/{'x' * 300}"
+    monkeypatch.setenv("HOME", unusable)
+    monkeypatch.setenv("XDG_CONFIG_HOME", unusable)
+    assert find_configs(unusable) == []
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "file"),
     [

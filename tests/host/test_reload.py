@@ -23,6 +23,7 @@ from mcp_client import (
     McpError,
     MemoryServer,
     NotSent,
+    Reloaded,
     Sandbox,
     StartRequest,
     Timeouts,
@@ -31,7 +32,6 @@ from mcp_client import (
 )
 from mcp_client import sync as blocking
 from mcp_client.host import reload as reloading
-from mcp_client.host.reload import Reloaded
 
 SCRIPTED = Path(__file__).parents[1] / "server" / "scripted.py"
 
