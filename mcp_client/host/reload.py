@@ -175,7 +175,7 @@ class FileWatch:
     async def _read_again(self) -> None:
         try:
             done = await self._reload()
-        except ConfigError as error:
+        except (ConfigError, OSError, RuntimeError) as error:  # no thread, no descriptor: for now
             _log.warning("%s was changed and is not used: %s", self._source.path, error)
             return
         _log.info("%s was changed: %s", self._source.path, done)

@@ -578,6 +578,28 @@ async def test_a_file_that_is_written_in_two_steps_is_read_when_it_is_whole(
 
 
 @pytest.mark.usefixtures("looks")
+async def test_a_file_is_watched_on_where_it_could_not_be_read_for_a_moment(
+    file: File, reloads: list[Any]
+) -> None:
+    async with file.entered(watch=True) as host:
+        source, failing = host._source, anyio.Event()
+        assert source is not None
+        read = source.read
+
+        def fail() -> Any:
+            anyio.from_thread.run_sync(failing.set)
+            raise RuntimeError("can't start new thread")
+
+        source.read = fail
+        file.write(a=None)
+        await failing.wait()
+        source.read = read
+        file.write(c=file.server())
+        done = await count(reloads, 1)
+        assert (done.added, done.removed) == (("c",), ("a",))
+
+
+@pytest.mark.usefixtures("looks")
 async def test_a_host_that_is_closed_watches_no_more(file: File, reloads: list[Any]) -> None:
     async with file.entered(watch=True) as host:
         watch = host._file_watch
