@@ -20,7 +20,8 @@ from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from ..runtime.watch import Notifier
 from ..session.session import Session
-from .status import StatusEvents, wait_for_most, why_unavailable
+from .availability import why_unavailable
+from .status import StatusEvents, wait_for_most
 
 if TYPE_CHECKING:
     from ..catalog.library import PromptResult, ResourceResult

@@ -33,9 +33,9 @@ from ..runtime.backoff import Backoff
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.connect import Connecting
 from ..session.session import Session
+from .listing import ServerListing
 from .options import ServerConfig, SharedOptions, StartGate, ToolFilter
 from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
-from .tools import ServerListing
 
 __all__ = ["HostedServer"]
 

@@ -1,19 +1,15 @@
-"""The tools of the servers of a host: each list kept up to date, all of them listed side by side,
-and followed as they change."""
+"""The tools of all servers of a host: listed side by side, and followed as they change."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..catalog.tool import ToolList, not_a_name
 from ..catalog.watch import ToolChanges, tools_compared
-from ..errors import McpError, UnknownTool
-from ..runtime.backoff import doubled
-from ..runtime.event_loop import LoopEvent, current
+from ..errors import UnknownTool
+from ..runtime.event_loop import current
 from ..runtime.watch import Watch
-from ..session.session import Session
 from .directory import Directory, Entry
 from .naming import Names
 from .status import StatusEvents, wait_for_most
@@ -21,114 +17,7 @@ from .status import StatusEvents, wait_for_most
 if TYPE_CHECKING:
     from .server import HostedServer
 
-__all__ = ["HostToolWatch", "HostTools", "ServerListing"]
-
-_log = logging.getLogger("mcp_client")
-_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 5.0
-
-
-class ServerListing:
-    def __init__(self, server: HostedServer, events: StatusEvents) -> None:
-        self.tools: ToolList | None = None
-        """As listed last, by the session."""
-        self.error: McpError | None = None
-        """Why the last attempt to list them failed."""
-        self.fetching: LoopEvent | None = None
-        """Set when the list that is being fetched is there, or failed."""
-        self._server = server
-        self._events = events
-        self._watched = False
-        self._subscribed: Session | None = None
-        self._unchanged = 0
-        self._not_before = 0.0
-
-    @property
-    def count(self) -> int | None:
-        return None if self.tools is None else len(self.tools)
-
-    def fetch(self, *, refresh: bool = False) -> None:
-        """List them, in the background, unless that is being done already."""
-        if self.fetching is None:
-            self._server.job(lambda: self._fetch(refresh), self._fetching_is)
-
-    def _fetching_is(self, over: LoopEvent | None) -> None:
-        self.fetching = over
-
-    async def _fetch(self, refresh: bool) -> None:
-        session = self._server.session
-        if session is None:
-            return
-        try:
-            if self._watched:
-                await session._subscriptions.tools.settled()
-            tools = await session.list_tools(refresh=refresh)
-        except McpError as error:
-            self.error = error
-            self._server.note(error)
-            self._events.changed()
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs this server only
-            name = self._server.name
-            _log.warning("%s: listing its tools failed", name, exc_info=True)
-            self.error = McpError(f"listing failed: {type(error).__name__}", server=name)
-            self._events.changed()
-        else:
-            self.error = None
-            self.take(tools)
-
-    def take(self, tools: ToolList) -> None:
-        """``tools`` is the list now."""
-        before = self.tools
-        if tools is before or self._server.closed:
-            return
-        self.tools = tools
-        if before is None or len(before) != len(tools):
-            self._events.publish(self._server.status())
-
-    # ------------------------------------------------------------------- changes
-
-    @property
-    def due_in(self) -> float | None:
-        """Seconds after which they are to be fetched, for the server says that they changed; None
-        where it does not. It waits the longer, the more often nothing had changed."""
-        server = self._server
-        session = server.session
-        if session is None or not server.is_connected or not session._catalog.outdated:
-            return None
-        return max(0.0, self._not_before - server.now())
-
-    def fetched(self, changed: bool) -> None:
-        """They were fetched because the server said that they changed: whether they had."""
-        self._unchanged = 0 if changed else self._unchanged + 1
-        pause = 0.0
-        if self._unchanged > 1:
-            pause = doubled(_PAUSE_SECONDS, self._unchanged, _MAX_PAUSE_SECONDS)
-        self._not_before = self._server.now() + pause
-
-    def watch(self, wanted: bool) -> None:
-        """Whether changes are waited for: then the server is asked to tell of them."""
-        self._watched = wanted
-        self._subscribe(self._server.session)
-
-    def has_session(self, session: Session) -> None:
-        session._subscriptions.tools.add_listener(self._may_have_changed)
-        self._subscribe(session)
-
-    def close(self) -> None:
-        self._watched = False
-        self._subscribe(None)
-
-    def _subscribe(self, session: Session | None) -> None:
-        wanted = session if self._watched else None
-        if wanted is self._subscribed:
-            return
-        if self._subscribed is not None:
-            self._subscribed._subscriptions.tools.unwatch()
-        self._subscribed = wanted
-        if wanted is not None:
-            wanted._subscriptions.tools.watch()
-
-    def _may_have_changed(self, certain: bool) -> None:
-        self._events.notifier.notify()
+__all__ = ["HostToolWatch", "HostTools"]
 
 
 class HostTools:

@@ -1,0 +1,143 @@
+"""The list of one server's tools, kept up to date."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from ..catalog.tool import ToolList
+from ..errors import McpError
+from ..runtime.backoff import doubled
+from ..runtime.event_loop import LoopEvent
+from ..session.session import Session
+from .status import ServerStatus, StatusEvents
+
+__all__ = ["ListedServer", "ServerListing"]
+
+_log = logging.getLogger("mcp_client")
+_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 5.0
+
+
+class ListedServer(Protocol):
+    """A server of a host, as far as listing its tools needs it."""
+
+    name: str
+    session: Session | None
+    closed: bool
+    now: Callable[[], float]
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    def status(self) -> ServerStatus: ...
+
+    def note(self, error: McpError) -> None: ...
+
+    def job(
+        self, work: Callable[[], Awaitable[None]], keep: Callable[[LoopEvent | None], None]
+    ) -> Any: ...
+
+
+class ServerListing:
+    def __init__(self, server: ListedServer, events: StatusEvents) -> None:
+        self.tools: ToolList | None = None
+        """As listed last, by the session."""
+        self.error: McpError | None = None
+        """Why the last attempt to list them failed."""
+        self.fetching: LoopEvent | None = None
+        """Set when the list that is being fetched is there, or failed."""
+        self._server = server
+        self._events = events
+        self._watched = False
+        self._subscribed: Session | None = None
+        self._unchanged = 0
+        self._not_before = 0.0
+
+    @property
+    def count(self) -> int | None:
+        return None if self.tools is None else len(self.tools)
+
+    def fetch(self, *, refresh: bool = False) -> None:
+        """List them, in the background, unless that is being done already."""
+        if self.fetching is None:
+            self._server.job(lambda: self._fetch(refresh), self._fetching_is)
+
+    def _fetching_is(self, over: LoopEvent | None) -> None:
+        self.fetching = over
+
+    async def _fetch(self, refresh: bool) -> None:
+        session = self._server.session
+        if session is None:
+            return
+        try:
+            if self._watched:
+                await session._subscriptions.tools.settled()
+            tools = await session.list_tools(refresh=refresh)
+        except McpError as error:
+            self.error = error
+            self._server.note(error)
+            self._events.changed()
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs this server only
+            name = self._server.name
+            _log.warning("%s: listing its tools failed", name, exc_info=True)
+            self.error = McpError(f"listing failed: {type(error).__name__}", server=name)
+            self._events.changed()
+        else:
+            self.error = None
+            self.take(tools)
+
+    def take(self, tools: ToolList) -> None:
+        """``tools`` is the list now."""
+        before = self.tools
+        if tools is before or self._server.closed:
+            return
+        self.tools = tools
+        if before is None or len(before) != len(tools):
+            self._events.publish(self._server.status())
+
+    # ------------------------------------------------------------------- changes
+
+    @property
+    def due_in(self) -> float | None:
+        """Seconds after which they are to be fetched, for the server says that they changed; None
+        where it does not. It waits the longer, the more often nothing had changed."""
+        server = self._server
+        session = server.session
+        if session is None or not server.is_connected or not session._catalog.outdated:
+            return None
+        return max(0.0, self._not_before - server.now())
+
+    def fetched(self, changed: bool) -> None:
+        """They were fetched because the server said that they changed: whether they had."""
+        self._unchanged = 0 if changed else self._unchanged + 1
+        pause = 0.0
+        if self._unchanged > 1:
+            pause = doubled(_PAUSE_SECONDS, self._unchanged, _MAX_PAUSE_SECONDS)
+        self._not_before = self._server.now() + pause
+
+    def watch(self, wanted: bool) -> None:
+        """Whether changes are waited for: then the server is asked to tell of them."""
+        self._watched = wanted
+        self._subscribe(self._server.session)
+
+    def has_session(self, session: Session) -> None:
+        session._subscriptions.tools.add_listener(self._may_have_changed)
+        self._subscribe(session)
+
+    def close(self) -> None:
+        self._watched = False
+        self._subscribe(None)
+
+    def _subscribe(self, session: Session | None) -> None:
+        wanted = session if self._watched else None
+        if wanted is self._subscribed:
+            return
+        if self._subscribed is not None:
+            self._subscribed._subscriptions.tools.unwatch()
+        self._subscribed = wanted
+        if wanted is not None:
+            wanted._subscriptions.tools.watch()
+
+    def _may_have_changed(self, certain: bool) -> None:
+        self._events.notifier.notify()
