@@ -22,7 +22,7 @@ whose place ``MAX_CHARS`` counts where it raises or gives no number."""
 
 
 def char_limits(max_chars: MaxChars) -> Callable[[str], int]:
-    """A function of a qualified name. Raises ``ConfigError`` for what is no ``MaxChars``."""
+    """A function of a qualified name. Raises ``ConfigError`` unless it is a ``MaxChars``."""
     given: Any = max_chars
     if _is_limit(given):
         return lambda name: given

@@ -6,12 +6,12 @@ the state of the session or host; without one beside the tickets of its ``Approv
 processes share for the same reason; else in this process.
 
 ``CallPending.paused`` is a random text and nothing else. The record is found by a digest of it, so
-who reads the state cannot resume, and who has the text knows nothing without the state. The context
+reading the state is not enough to resume, nor is the text without the state. The context
 stands in the record as a digest that takes the text to make.
 
 A call in a record waits, was sent, or has its answer. One caller at a time has the turn to make
 those that wait. It is written down that a call was sent before it is, and its answer before the
-turn ends. So where a turn ends without the answer, as by ``kill -9``, nobody knows whether the call
+turn ends. So if a turn ends without an answer, as after ``kill -9``, it is not known if the call
 ran, and it is made again only where that does no harm. A turn is at an end when its process is, or
 when it has not been renewed for a minute: then what it has not sent yet is not sent by it any more.
 """
@@ -113,8 +113,8 @@ class Resumption:
         *,
         lost: Callable[[ModelCall], Answer | None],
     ) -> None:
-        """``lost`` gives the answer to a call whose end nobody knows, or None where it may be made
-        again. Raises ``ConfigError`` where ``paused`` is no text."""
+        """``lost`` gives the answer to a call whose outcome is unknown; None if it may be repeated.
+        Raises ``ConfigError`` unless ``paused`` is a text."""
         if not isinstance(paused, str):
             kind = type(paused).__name__
             raise ConfigError(f"resume() was given a {kind}: give the text of CallPending.paused")

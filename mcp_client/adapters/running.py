@@ -1,4 +1,4 @@
-"""Making the calls of a response on a session or a host, each with an outcome of its own."""
+"""Makes the calls of a response on a session or a host, and keeps the outcome of each."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outc
 async def side_by_side(
     make: Callable[[N], Coroutine[Any, Any, None]], numbers: Sequence[N]
 ) -> None:
-    """``make`` for each of ``numbers``, in a task of its own."""
+    """Run ``make`` for each of ``numbers``, each in its own task."""
     try:
         async with anyio.create_task_group() as group:
             for number in numbers:

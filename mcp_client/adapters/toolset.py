@@ -273,8 +273,8 @@ class Toolset:
         the same ``decisions``; without either, only this process. A caller that comes while another
         one is at it waits for that one's answers; one that comes later gets them, for a day.
 
-        A call that was sent by a process that ended meanwhile is not sent again: its answer is that
-        nobody knows whether it ran. A trusted server's word that the tool only reads or is
+        A call that was sent by a process that has ended is not sent again: its answer is that
+        it is not known whether it ran. A trusted server's word that the tool only reads or is
         idempotent, or ``retry=Retry(safe=True)``, permits to make it again.
 
         The options are those of ``run``, with an equal ``context``; ``meta`` is kept. Raises
@@ -302,7 +302,7 @@ class Toolset:
             return self._answer(call, made, limits(call.name), context)
 
         def lost(call: ModelCall) -> Answer | None:
-            """The answer to a call whose end nobody knows; None where it may be made again."""
+            """The answer to a call whose outcome is unknown; None where it may be made again."""
             tool = self._shown.tools.get(call.name)
             retry = options.get("retry") or getattr(target, "_retry", None)
             repeatable = tool is not None and (tool.hints.read_only or tool.hints.idempotent)

@@ -25,7 +25,7 @@ its hook or a remembered answer may.
 The file is root's own: with every folder that it is in, it belongs to root, nobody else may write
 it, and none of them is a link. Its place is fixed. On Windows that is the folder of all users' data
 as the system tells it; whose it is follows from how that folder is set up, and is not looked at. A
-policy binds those who use this program. It is no wall against one who runs programs of their own:
+policy binds users of this program. It does not stop a user who runs other programs:
 they can start a server without it, or give a process another view of the file system.
 """
 

@@ -288,7 +288,7 @@ class ApprovalQueue:
         """``OAuth(on_device=queue.show_login)``: the login stands in ``logins``, and on the page,
         until it has ended or its code has expired. What this returns ends it.
 
-        Whoever makes the login gives the host their account: see ``ApprovalPage(visible=...)``.
+        The host acts with the account of the person who logs in: see ``ApprovalPage(visible=...)``.
         Raises ``ConfigError`` where too many are shown.
         """
         return self._logins.show(login)

@@ -95,7 +95,7 @@ class _Url(NamedTuple):
 
 
 class ServerPatterns:
-    """Raises ``ConfigError`` for what is no pattern."""
+    """Raises ``ConfigError`` for an invalid pattern."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         patterns = tuple(patterns)

@@ -154,7 +154,7 @@ class Browser:
         await anyio.sleep(seconds)
 
     def hide_code(self) -> None:
-        """Tell whoever shows the code that the login has ended."""
+        """Tell what shows the code that the login has ended."""
         end, self._end_of_code = self._end_of_code, None
         if not callable(end):
             return

@@ -86,7 +86,7 @@ class AuthorizationRequest:
     options: LoginOptions
     prover: Prover | None = field(default=None, repr=False)
     added: frozenset[str] = frozenset()
-    """Those of the scopes that nobody asked for."""
+    """Those of the scopes that only the login added."""
     refused: frozenset[str] = frozenset()
     """Scopes that were added before and that the server refused."""
     device: bool = False
@@ -95,11 +95,11 @@ class AuthorizationRequest:
     verifier: str = field(default_factory=_new_secret, init=False, repr=False)
 
     def again(self, identity: ClientIdentity) -> AuthorizationRequest:
-        """This request made by ``identity``, with a state and a verifier of its own."""
+        """This request made by ``identity``, with a new state and a new verifier."""
         return replace(self, identity=identity)
 
     def without_added(self) -> AuthorizationRequest:
-        """This request without the scopes that nobody asked for, for a server that refuses them."""
+        """This request without the scopes that only the login added, which the server refuses."""
         scopes = self.scopes - self.added
         return replace(self, scopes=scopes, added=frozenset(), refused=self.added)
 

@@ -1,7 +1,7 @@
 """The device flow: a person logs in with a browser on another device, and types a code there.
 
 RFC 8628, for programs where no browser can be opened: over SSH, in a container, on a server. The
-code and the address are shown; meanwhile the token endpoint is asked for the token, never more
+code and the address are shown, and the token endpoint is polled for the token, never more
 often than it says.
 
 *What a person is shown* comes from a server that may be hostile: the address is https, or http to

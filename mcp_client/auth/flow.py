@@ -9,7 +9,7 @@ Where there is no browser, the device flow takes the place of request and redire
 
 *What is tried again.* A client that an earlier login registered may be unknown to the server by
 now, or may have been registered with other scopes; then another client is registered, once. A
-scope that nobody but this flow asked for may be one that the client must not request: then it goes
+scope that only this flow added may be one that the client must not request: then the login goes
 on without it, once, and later logins leave it out. Nothing else is tried again.
 
 *What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has

@@ -10,8 +10,8 @@ browser, by the host's own login, and is asked each time; ``visible(person, requ
 they may see and decide an ``ApprovalRequest``, or see a ``DeviceLogin`` of
 ``OAuth(on_device=queue.show_login)``. Both may be async; an exception is a no.
 
-**Whose login it is.** The host acts with the account of whoever logs in with a code that stands
-here. Where people have accounts of their own, ``visible`` has to show a login to its person alone.
+**Whose login it is.** The host acts with the account of the person who uses a code that stands
+here. Where people have separate accounts, ``visible`` has to show a login to its person alone.
 
 **What a page of somebody else can do.** Nothing: it cannot frame this one, read it or start a
 script in it (Content-Security-Policy), and a form that it sends has neither the token nor the

@@ -233,7 +233,7 @@ def launcher_in_reach(sandbox: Sandbox) -> str | None:
 
 @functools.cache
 def _lacking_network() -> str | None:
-    """Whether the kernel gives an ordinary process a network of its own is found out by trying."""
+    """Whether the kernel gives an ordinary process a network namespace is found out by trying."""
     plan = plan_file({"confine": True, "argv": [], "own_network": True, "done": 3})
     said = trial(launcher_command(plan), plan, launcher_environment())
     if said is None:

@@ -1,12 +1,12 @@
 """Confines itself by the kernel's own means and becomes a server (Linux).
 
-A program of its own, run as ``python -I -S launcher.py FD`` and never imported: what it does cannot
+A separate program, run as ``python -I -S launcher.py FD`` and never imported: what it does cannot
 be undone, so it must not happen in the host's process, and not between its fork and exec either,
 where other threads may hold locks. It reads its plan from a descriptor (``landlock`` writes it; the
 server's environment is in it, so that no LD_PRELOAD of a server's reaches this program), and then,
 in this order:
 
-1. gets a network of its own, where it is to have only a loopback;
+1. enters a new network namespace, if it may have only a loopback;
 2. gives up all capabilities and every way to new ones;
 3. enters a first domain of Landlock, from which no signal leaves, and leaves a watcher there;
 4. enters a second one, with the rules about files, sockets and signals, and the filter of calls;
@@ -97,7 +97,7 @@ def _enter_own_network() -> None:
 
     user, group = os.getuid(), os.getgid()
     if _libc.unshare(_NEW_NETWORK):
-        # An ordinary user may do so in a namespace of users of its own.
+        # An ordinary user may do so in a new user namespace.
         _check("get a network of its own", _libc.unshare(_NEW_USER | _NEW_NETWORK))
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")

@@ -10,7 +10,7 @@
 
 No other argument grants anything, nor does a variable, but for those that name files of
 certificates. A home folder, and what it is in, is never among what is found. Nor is what a symbolic
-link leads to that lies in a project: whoever wrote the project would choose what is granted.
+link leads to that lies in a project: its author would choose what is granted.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _DEFINITIONS = "node_modules/@npmcli/config/lib/definitions/definitions.js"
 _DEFAULT = re.compile(rb"""new Definition\('registry', \{\s*default: ['"`](https?://[^'"`\s]+)""")
 _PACKAGE = re.compile(r"(?:--package=)?((?:@[\w.-]+/)?[\w.-]+)(?:@[^@]*)?\Z")
 _OF_UV = re.compile(r"(?:archive|environments|flat-index|simple|wheels)-v\d+\Z")
-"""What uv reads of its cache. What it finds out about interpreters it writes anew."""
+"""What uv reads of its cache. What it finds out about interpreters is written again."""
 
 
 class PrivateFiles(NamedTuple):

@@ -12,7 +12,7 @@ A call that is made again because it waited for approval (``CallPending``) calls
 approved is its value, so give the same for the same context.
 
 What is set is out of ``Tool.input_schema`` (``Tool.bound`` names it) and put into the call before
-it is frozen: rules, approver and audit see the call as it is sent. Nobody else sets it:
+it is frozen: rules, approver and audit see the call as it is sent. Only the host sets it:
 
 - A call that gives one of these arguments raises ``InvalidArguments``, and nothing is sent, even
   where the tool does not declare it.
