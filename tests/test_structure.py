@@ -29,6 +29,7 @@ LAYERS = [
     {"extensions"},
     {"session"},
     {"host"},
+    {"code"},
     {"adapters", "desk", "sync"},
     {"stubs"},
     {"cli"},
