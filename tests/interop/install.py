@@ -6,7 +6,8 @@ git-ignored ``.interop/`` at the root of the repository; what is there already i
 Chromium with its driver, and GNOME Keyring with D-Bus, are Debian's. Where they are not installed
 they are unpacked beside the other peers, with the libraries that the system lacks, which takes no
 rights and changes nothing else; that needs ``apt-get`` and ``dpkg``. Bubblewrap, which sandboxes
-are made with, is looked for in the system alone: root gets Debian's installed there.
+are made with, and PostgreSQL, which runs as another user than root, are looked for in the system
+alone: root gets Debian's installed there.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = [
     "PEERS",
     "PROVIDERS",
     "PYRIGHT",
+    "RESTATE",
     "SDKS",
     "SERVER_SDK",
     "SUITE",
@@ -41,6 +43,7 @@ __all__ = [
     "browser_env",
     "keyring",
     "keyring_env",
+    "postgres",
     "shells",
     "shells_env",
 ]
@@ -68,6 +71,11 @@ PROVIDERS = (
 """The packages of LLM providers, and what agents are made with, in one environment."""
 FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
 """FastMCP with the extension for tasks of 2026-07-28, in one environment."""
+DURABLE = (
+    *("dbos==3.4.0", "restate-sdk==1.3.0", "hypercorn==0.18.0"),
+    *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21", "psycopg[binary,pool]>=3.2"),
+)
+"""Durable engines, and what we need ourselves, in one environment."""
 UV = ("uv==0.13.9",)
 """It runs servers by ``uvx``."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
@@ -93,6 +101,9 @@ _LOGIN_PACKAGES = {OIDC_PROVIDER: "9.13.3"}
 _SERVER_PACKAGES = {FILESYSTEM: "2026.8.31", MEMORY: "2026.8.31"}
 _EXTENSION_PACKAGES = {SERVER_SDK: "2.4.0", EXT_APPS: "2.0.4", "zod": "4.6.7"}
 _GO_MACHINE = {"x64": "amd64"}.get(_MACHINE, _MACHINE)
+RESTATE = f"@restatedev/restate-server-{sys.platform}-{_MACHINE}"
+"""Restate's server: one file, in a package for each machine."""
+_RESTATE_PACKAGES = {RESTATE: "1.7.12"}
 _NATIVE_PACKAGES = {f"{NATIVE}-{sys.platform}-{_GO_MACHINE}": "0.0.67"}
 _TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
@@ -139,6 +150,16 @@ def shells_env() -> dict[str, str]:
     return _libraries(_SHELLS)
 
 
+def postgres() -> Path | None:
+    """The folder with the programs of PostgreSQL's server, of the newest one; None without it."""
+    system = shutil.which("postgres")
+    if system is not None:
+        return Path(system).parent
+    found = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    newest = max(found, key=lambda path: int(path.parts[-3]), default=None)
+    return None if newest is None else newest.parent
+
+
 def _programs(home: Path, **places: str) -> tuple[Path, Path] | None:
     """Two programs by name, each the system's or the one below ``home``."""
     found = [
@@ -163,15 +184,17 @@ def main() -> int:
             several.submit(_install_packages, "npm-servers", _SERVER_PACKAGES),
             several.submit(_install_packages, "npm-extensions", _EXTENSION_PACKAGES),
             several.submit(_install_packages, "npm-native", _NATIVE_PACKAGES),
+            several.submit(_install_packages, "npm-restate", _RESTATE_PACKAGES),
         ]
         jobs.append(several.submit(_unpack_programs))
-        jobs.append(several.submit(_install_bubblewrap))
+        jobs.append(several.submit(_install_system_packages))
         jobs.append(several.submit(_fill_caches))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
         pythons["servers"] = SERVERS
         pythons["fastmcp-tasks"] = FASTMCP_TASKS
         pythons["providers"] = PROVIDERS
+        pythons["durable"] = DURABLE
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:
@@ -223,14 +246,22 @@ def _unpack_programs() -> None:
                 raise RuntimeError(f"there is no {home.name} in the packages {packages}")
 
 
-def _install_bubblewrap() -> None:
-    if sys.platform != "linux" or any(Path(folder, "bwrap").exists() for folder in _SYSTEM):
+def _install_system_packages() -> None:
+    if sys.platform != "linux":
+        return
+    missing = []
+    if not any(Path(folder, "bwrap").exists() for folder in _SYSTEM):
+        missing.append("bubblewrap")
+    if postgres() is None:
+        missing.append("postgresql")
+    if not missing:
         return
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
-        raise RuntimeError("bubblewrap is not installed; the Debian package is called bubblewrap")
+        packages = " and ".join(missing)
+        raise RuntimeError(f"not installed; the Debian packages are called {packages}")
     _fetch([apt, "-qq", "update"])
-    _fetch([apt, "-qq", "install", "--yes", "--no-install-recommends", "bubblewrap"])
+    _fetch([apt, "-qq", "install", "--yes", "--no-install-recommends", *missing])
 
 
 def _fill_caches() -> None:

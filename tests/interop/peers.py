@@ -22,6 +22,7 @@ from tests.interop.install import (
     OIDC_PROVIDER,
     PEERS,
     PYRIGHT,
+    RESTATE,
     SERVER_SDK,
     SERVERS,
     SUITE,
@@ -29,6 +30,7 @@ from tests.interop.install import (
     browser_env,
     keyring,
     keyring_env,
+    postgres,
     shells,
     shells_env,
 )
@@ -42,6 +44,7 @@ __all__ = [
     "chromium",
     "conformance",
     "core_tasks",
+    "durable",
     "everything",
     "fastmcp",
     "filesystem",
@@ -56,8 +59,10 @@ __all__ = [
     "npx",
     "official",
     "oidc_provider",
+    "postgresql",
     "providers",
     "pyright",
+    "restate_server",
     "skills",
     "skills_fastmcp",
     "tasks",
@@ -240,6 +245,22 @@ def git(repository: Path) -> StdioServer:
 def providers() -> Path:
     """The Python that has the packages of LLM providers."""
     return _found(PEERS / "providers" / "bin" / "python", "the packages of LLM providers")
+
+
+def postgresql() -> Path:
+    """The folder with the programs of PostgreSQL's server, which root cannot run."""
+    return postgres() or _missing("PostgreSQL")
+
+
+def durable() -> Path:
+    """The Python that has durable engines: DBOS, and Restate's package."""
+    return _found(PEERS / "durable" / "bin" / "python", "the packages of durable engines")
+
+
+def restate_server() -> Path:
+    """Restate's server, which keeps what its services do."""
+    modules = PEERS / "npm-restate" / "node_modules"
+    return _found(modules / RESTATE / "bin" / "restate-server", RESTATE)
 
 
 def _server(package: str) -> Path:
