@@ -8,6 +8,7 @@ One folder a subject; imports go down this list only::
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
     sync.py      the same for programs without an event loop, and for threads
+    code/        scripts of a model that call tools, each call through the gate
     host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
     extensions/  what goes beyond the core: each declared, each in files of its own

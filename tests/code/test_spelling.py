@@ -1,0 +1,65 @@
+"""How servers and tools are called in a script."""
+
+from __future__ import annotations
+
+import keyword
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client.code.spelling import Bindings, arguments_of, spell, spell_server
+from tests.adapters.schemas import tool_of
+from tests.properties import examples
+
+NAMES = st.one_of(st.text(max_size=80), st.from_regex(r"[a-z_\-]{1,6}(_[0-9a-f]{10})?"))
+
+
+@given(NAMES, NAMES)
+@examples(300)
+def test_two_names_are_never_spelled_alike_and_each_is_an_identifier(one: str, other: str) -> None:
+    for spelling in (spell, spell_server):
+        for name in (one, other):
+            said = spelling(name)
+            assert said.isascii()
+            assert said.isidentifier()
+            assert not keyword.iskeyword(said)
+            assert not said.startswith("_")
+            assert len(said) <= 64
+        assert (spelling(one) == spelling(other)) is (one == other)
+
+
+@pytest.mark.parametrize("name", ["get_weather", "a", "createIssue", "with__two"])
+def test_a_name_that_python_takes_is_spelled_as_it_is(name: str) -> None:
+    assert spell(name) == spell_server(name) == name
+
+
+@pytest.mark.parametrize("name", ["print", "json", "CallDenied", "PermissionError", "time"])
+def test_a_server_shadows_nothing_of_the_language(name: str) -> None:
+    assert spell_server(name) != name
+    assert spell(name) == name
+
+
+def test_a_spelling_of_ours_that_a_server_chose_as_a_name_is_another_one() -> None:
+    ours = spell("get-weather")
+    assert ours.startswith("get_weather_")
+    assert spell(ours) not in (ours, "get-weather")
+
+
+def test_a_tool_is_found_as_it_is_spelled_and_by_its_own_server_alone() -> None:
+    odd, plain = tool_of({"type": "object"}, "get-weather"), tool_of({"type": "object"}, "look")
+    bindings = Bindings([odd, plain])
+    (server,) = bindings.servers
+    assert bindings.find(server, spell("get-weather")) is odd
+    assert bindings.find(server, "look") is plain
+    assert bindings.find(server, "get-weather") is None
+    assert bindings.find("other", "look") is None
+    assert bindings.by_spelling[f"{server}.look"] is plain
+
+
+def test_arguments_that_are_no_identifiers_are_given_as_they_are_spelled() -> None:
+    schema = {"type": "object", "properties": {"if-match": {}, "title": {}}}
+    tool = tool_of(schema, "save")
+    given = {spell("if-match"): 1, "title": 2, "more": 3}
+    assert arguments_of(tool, given) == {"if-match": 1, "title": 2, "more": 3}
+    assert arguments_of(tool_of({"type": "object", "properties": 5}, "x"), {"a": 1}) == {"a": 1}
