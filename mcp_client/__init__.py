@@ -14,7 +14,7 @@ One folder a subject; imports go down this list only::
     extensions/  what goes beyond the core: each declared, each in files of its own
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
     approval/    the gate every call passes: rules, remembered answers, the approval hook
-    state.py     where decisions, pins, tokens and the audit are kept: in memory, in a folder
+    state/       where decisions, pins, tokens and the audit are kept: memory, folder, database
     audit/       the record of every call, opened before it is decided, and how to verify it
     catalog/     what a server offers: tools, resources, prompts, their changes, trust, pins
     connection/  the live connection: establish it, one request and its response, deadlines
@@ -135,6 +135,7 @@ _HOME = {
     "StartDenied": "errors",
     "StartRequest": "approval.start_request",
     "State": "state",
+    "StateError": "errors",
     "StdioServer": "transports.stdio",
     "Strictness": "connection.call_options",
     "Task": "extensions.tasks",

@@ -78,6 +78,7 @@ from .errors import ProtocolViolation as ProtocolViolation
 from .errors import ServerError as ServerError
 from .errors import SkillError as SkillError
 from .errors import StartDenied as StartDenied
+from .errors import StateError as StateError
 from .errors import ToolChanged as ToolChanged
 from .errors import ToolFailed as ToolFailed
 from .errors import Unanswered as Unanswered

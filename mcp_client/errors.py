@@ -11,6 +11,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── CallDenied           .reason .source .told .by .rule: the approval hook did not say yes
 │   ├── CallPending          .ticket .tickets .paused: it waits for approval
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
+│   ├── StateError           .busy: the database with the state is busy, or cannot be reached
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       │                    .no_such_command
 │       ├── NegotiationError no revision in common
@@ -68,6 +69,7 @@ __all__ = [
     "ServerError",
     "SkillError",
     "StartDenied",
+    "StateError",
     "ToolChanged",
     "ToolFailed",
     "Unanswered",
@@ -193,6 +195,16 @@ class CallWithdrawn(NotSent):
 
     reason: str = ""
     """What the caller gave as reason."""
+
+
+class StateError(NotSent):
+    """The database in which the state is kept cannot be used now, so nothing was sent. The next
+    attempt connects again by itself. It names no secret of the connection."""
+
+    retryable = True
+    busy: bool = False
+    """True where the database answers and has too much to do: waiting for others took too long, or
+    it has no connection left. False where it cannot be reached, or does not answer."""
 
 
 class ConnectError(NotSent):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mcp_client
-from mcp_client import BrokenPromise, errors
+from mcp_client import BrokenPromise, StateError, errors
 from mcp_client.errors import (
     CallDenied,
     CallTimeout,
@@ -201,3 +201,10 @@ def test_the_fields_of_an_error_have_defaults(cls: type[McpError]) -> None:
     error = cls("what happened")
     for field in (name for each in cls.__mro__ for name in vars(each).get("__annotations__", ())):
         getattr(error, field)
+
+
+def test_a_state_that_cannot_be_used_now_sent_nothing_and_says_whether_it_is_busy() -> None:
+    down, busy = StateError("down"), StateError("busy", busy=True)
+    assert isinstance(down, NotSent)
+    assert down.retryable
+    assert (down.busy, busy.busy) == (False, True)

@@ -60,6 +60,33 @@ class Storage(ABC):
         """A value that is another one after an object of this kind was changed. Cheap: it is asked
         for before every tool call."""
 
+    def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        """The objects with these keys, of those that are there. A storage may get them faster than
+        one by one."""
+        found = {key: self.get(kind, key) for key in keys}
+        return {key: each for key, each in found.items() if each is not None}
+
+    def due(
+        self, kind: str, low: float, high: float, limit: int | None = None
+    ) -> dict[str, Object]:
+        """The objects whose member ``"due"`` is a number from ``low`` to below ``high``, the lowest
+        first, and at most ``limit`` of them. A storage may find them without reading the others."""
+        found = [
+            (each["due"], key, each)
+            for key, each in self.list(kind).items()
+            if type(each.get("due")) in (int, float) and low <= each["due"] < high
+        ]
+        return {key: each for _, key, each in sorted(found, key=lambda one: one[:2])[:limit]}
+
+    def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call ``notify``, from any thread, after objects of this kind were changed, also by other
+        processes; until the function is called that this returns.
+
+        A notification may be lost, and a storage that cannot know of changes gives none: whoever
+        waits looks again from time to time.
+        """
+        return lambda: None
+
     def remove(self, kind: str, keys: Iterable[str]) -> None:
         """Let there be no objects with these keys. A storage may do that faster than one by one."""
         for key in keys:

@@ -160,6 +160,29 @@ class StateContract:
         assert state.list(self.kind) == {"b": {"n": 1}}
         assert state.stamp(self.kind) != before
 
+    def test_several_are_found_at_once_and_those_that_are_not_there_are_left_out(
+        self, state: Storage
+    ) -> None:
+        for n, key in enumerate(ODD_KEYS):
+            state.change(self.kind, key, lambda found, n=n: {"n": n})  # type: ignore[misc]
+        wanted = [*ODD_KEYS[2:6], "none", ODD_KEYS[2]]
+        found = state.several(self.kind, iter(wanted))
+        assert found == {key: {"n": ODD_KEYS.index(key)} for key in ODD_KEYS[2:6]}
+        assert state.several(self.kind, []) == state.several("others", wanted) == {}
+
+    def test_what_is_due_is_found_the_lowest_first(self, state: Storage) -> None:
+        odd = [None, True, "5", [5]]
+        for n, due in enumerate([7, 5, 5.5, -1, 0, 1e9, *odd]):
+            state.change(self.kind, str(n), lambda found, due=due: {"due": due})  # type: ignore[misc]
+        state.change(self.kind, "without", lambda found: {"n": 5})
+        assert state.due(self.kind, 5, 6) == {"1": {"due": 5}, "2": {"due": 5.5}}
+        assert list(state.due(self.kind, 0, 2e9)) == ["4", "1", "2", "0", "5"]
+        assert list(state.due(self.kind, 0, 7, 2)) == ["4", "1"]
+        assert state.due("others", 0, 10) == {}
+        state.change(self.kind, "1", lambda found: {"due": 8})
+        state.change(self.kind, "2", lambda found: {"n": 1})
+        assert list(state.due(self.kind, 1, 10)) == ["0", "1"]
+
     # ------------------------------------------------------------------------ stamps
 
     def test_a_stamp_is_the_same_until_something_was_changed_and_never_again(
@@ -174,6 +197,15 @@ class StateContract:
             assert state.stamp(self.kind) == seen[-1]
             state.change(self.kind, "a", lambda found, n=n: {"n": n % 2})  # type: ignore[misc]
         assert len(set(seen)) == len(seen)
+
+    def test_a_watch_that_has_ended_is_not_told_of_changes(self, state: Storage) -> None:
+        told: list[str] = []
+        for _ in range(2):
+            end = state.watch(self.kind, lambda: told.append("too late"))
+            end()
+            end()
+        state.change(self.kind, "a", lambda found: {"n": 1})
+        assert told == []
 
     # ----------------------------------------------------------------------- secrets
 

@@ -1,14 +1,4 @@
-"""Where what outlasts a session is kept: in memory, in a folder, in whatever database a host has.
-
-```python
-state = FileState("state/")
-connect(server, state=state)                     # decisions, pins, tokens and the audit
-ApprovalQueue(decisions=state.decisions)         # one of them alone
-```
-
-To keep it elsewhere, derive a class from ``State`` with the four methods of ``FileState`` that read
-and change objects, and hold it to ``tests/state/contract.py``.
-"""
+"""The protocol of a state, and the states that need no database."""
 
 from __future__ import annotations
 
@@ -18,15 +8,15 @@ from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .errors import ConfigError
-from .runtime.storage import Change, MemoryStorage, Object, Storage
+from ..errors import ConfigError
+from ..runtime.storage import Change, MemoryStorage, Object, Storage
 
 if TYPE_CHECKING:
-    from .approval.decisions import Decisions
-    from .audit.log_file import AuditLog
-    from .auth.store import TokenStore
-    from .catalog.pins import Pins
-    from .runtime.json_file import JsonFile
+    from ..approval.decisions import Decisions
+    from ..audit.log_file import AuditLog
+    from ..auth.store import TokenStore
+    from ..catalog.pins import Pins
+    from ..runtime.json_file import JsonFile
 
 __all__ = ["FileState", "MemoryState", "State", "state_of"]
 
@@ -47,21 +37,21 @@ class State(Storage):
     @cached_property
     def decisions(self) -> Decisions:
         """Remembered answers, confirmed starts and tickets, for ``connect(decisions=...)``."""
-        from .approval.decisions import Decisions
+        from ..approval.decisions import Decisions
 
         return Decisions(self)
 
     @cached_property
     def pins(self) -> Pins:
         """Tool definitions as they were reviewed, for ``connect(pins=...)``."""
-        from .catalog.pins import Pins
+        from ..catalog.pins import Pins
 
         return Pins(self)
 
     @cached_property
     def tokens(self) -> TokenStore:
         """Tokens and clients of logins, for ``OAuth(store=...)``."""
-        from .auth.store import TokenStore
+        from ..auth.store import TokenStore
 
         return TokenStore(self)
 
@@ -88,7 +78,7 @@ class FileState(State):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         from pathlib import Path
 
-        from .runtime.folder import given_path
+        from ..runtime.folder import given_path
 
         self.path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
         self._files: dict[str, JsonFile] = {}
@@ -117,8 +107,8 @@ class FileState(State):
     @cached_property
     def audit(self) -> AuditLog:
         """The record of every call, for ``connect(audit=...)``: ``audit.jsonl`` in the folder."""
-        from .audit.log_file import AuditLog
-        from .runtime.atomic_file import own_folder
+        from ..audit.log_file import AuditLog
+        from ..runtime.atomic_file import own_folder
 
         own_folder(self.path)  # a log does not make its folder
         return AuditLog(self.path / "audit.jsonl")
@@ -128,7 +118,7 @@ class FileState(State):
         if file is None:
             if not _KIND.fullmatch(kind):
                 raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
-            from .runtime.json_file import JsonFile
+            from ..runtime.json_file import JsonFile
 
             path, what = self.path / f"{kind}.json", f"state: {kind}"
             file = JsonFile(path, what, [kind], _REMEDY, own_folder=True)
