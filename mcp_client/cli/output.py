@@ -68,7 +68,7 @@ def print_text(text: str, *, whole: bool = False) -> None:
     A pipe gets it as it is.
     """
     if sys.stdout.isatty():
-        text = safe_text(text, 1_000_000 if whole else 100_000, lines=True)
+        text = safe_text(text.replace("\r\n", "\n"), 1_000_000 if whole else 100_000, lines=True)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding))
 
@@ -122,56 +122,76 @@ def _is_utf8() -> bool:
 
 
 def print_result(result: ToolResult, options: argparse.Namespace) -> None:
-    """A result for people: its text, what else there is in words, and what was saved."""
-    print_content(result.content, options)
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
-    structured = result.structured_content
-    if structured is not None and not any(_is_json(text, structured) for text in texts):
-        print_text(json.dumps(structured, ensure_ascii=False, indent=2), whole=True)
+    """A result for people: its text, what else there is in words, and what was saved.
+
+    The structured content is printed where there is no text.
+    """
+    has_text = print_content(result.content, options)
+    if not has_text and result.structured_content is not None:
+        print_text(json.dumps(result.structured_content, ensure_ascii=False, indent=2), whole=True)
 
 
-def print_content(content: Iterable[Any], options: argparse.Namespace) -> None:
-    """Blocks of content for people: texts as they are, the rest in words, drawn or saved."""
+def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
+    """Blocks of content for people: texts as they are, the rest in words, drawn or saved. Whether
+    there was a text."""
+    texts = _Texts(options)
     for number, block in enumerate(content, 1):
         match block:
             case TextContent():
-                print_text(block.text)
+                texts.print(block.text)
             case ImageContent() | AudioContent():
                 _show_media(block.mime_type, block.data, number, options)
-            case EmbeddedResource():
-                _show_embedded(block, number, options)
+            case EmbeddedResource(text=str() as text):
+                texts.print(text)
+            case EmbeddedResource(blob=str() as blob):
+                kind = block.mime_type or "application/octet-stream"
+                _show_media(kind, blob, number, options)
             case ResourceLink():
-                print_text(f"[link {block.uri}] {block.title or block.name or ''}".rstrip())
+                texts.print_link(block)
             case _:
                 note(f"(content of an unknown kind, {safe_text(block.type, 60)}; --json shows it)")
+    return texts.any
 
 
-def _is_json(text: str, value: Any) -> bool:
-    try:
-        return bool(json.loads(text) == value)
-    except (ValueError, RecursionError):
-        return False
+class _Texts:
+    """Texts of one result. A pipe gets their bytes as they are, a line feed between two where there
+    is none, and nothing after the last, unless other commands follow in ``shell``."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.any = False
+        is_alone = getattr(options, "session", None) is None and options.command != "prompt"
+        self._exact = is_alone and not sys.stdout.isatty()
+        self._open = False
+
+    def print(self, text: str) -> None:
+        self.any = self.any or bool(text)
+        if not self._exact:
+            print_text(text.removesuffix("\n"))
+            return
+        sys.stdout.flush()
+        text = f"\n{text}" if self._open else text
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        self._open = not text.endswith("\n")
+
+    def print_link(self, link: ResourceLink) -> None:
+        print_text(
+            "\n" * self._open + f"[link {link.uri}] {link.title or link.name or ''}".rstrip()
+        )
+        self._open = False
 
 
 def print_contents(contents: Iterable[Any], options: argparse.Namespace) -> None:
     """The contents of a resource. Bytes go to a pipe as they are, where there is one content."""
-    contents = list(contents)
+    contents, texts = list(contents), _Texts(options)
     for number, part in enumerate(contents, 1):
         if part.text is not None:
-            print_text(part.text)
+            texts.print(part.text)
         elif options.save is None and len(contents) == 1 and not sys.stdout.isatty():
             sys.stdout.flush()
             sys.stdout.buffer.write(part.bytes)
         else:
             kind = part.mime_type or "application/octet-stream"
             _show_media(kind, part.bytes, number, options)
-
-
-def _show_embedded(block: EmbeddedResource, number: int, options: argparse.Namespace) -> None:
-    if block.text is not None:
-        print_text(block.text)
-    elif block.blob is not None:
-        _show_media(block.mime_type or "application/octet-stream", block.blob, number, options)
 
 
 def _show_media(kind: str, data: bytes | str, number: int, options: argparse.Namespace) -> None:

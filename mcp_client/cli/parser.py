@@ -17,8 +17,9 @@ __all__ = ["commands", "parsed", "session_options"]
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
 _OR = "or file:PATH, or keyring:SERVICE/USER"
 _OUTPUT = """\
-Output is plain in a pipe, with NO_COLOR set, and without the extra 'cli' (styles, tables, pictures,
-and history and completion in 'shell').
+A pipe or a file gets the text of a result byte for byte, in UTF-8. Structured content is printed
+where a result has no text, and with --json. Output is plain in a pipe, with NO_COLOR set, and
+without the extra 'cli' (styles, tables, pictures, and history and completion in 'shell').
 """
 
 
@@ -134,7 +135,10 @@ def _add_server_commands(commands: Any) -> None:
         "call",
         "call a tool, if that is approved",
         ("tool", "its name"),
-        ("arguments...", "key=value, key:=JSON, @file.json, or - for JSON on standard input"),
+        (
+            "arguments...",
+            "key=value, key:=JSON, '{...}', @file.json, or - for JSON on standard input",
+        ),
     )
     found = add("search", "find tools by words", ("query...", "what the tool should do"))
     found.add_argument("--limit", type=_count, default=8, metavar="N", help="at most so many")

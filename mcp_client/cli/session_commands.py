@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..errors import NotFound, ServerError, UnknownTool
+from ..errors import InvalidArguments, NotFound, ServerError, UnknownTool
+from ..protocol.prompts import Prompt
 from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
 from .completion import keep_names, known_of
@@ -25,7 +26,13 @@ from .output import (
     progress_to,
 )
 from .session import open_session
-from .tool_arguments import arguments_of, check_names, signature_parts, type_text
+from .tool_arguments import (
+    arguments_of,
+    check_names,
+    missing_names,
+    signature_parts,
+    type_text,
+)
 
 __all__ = [
     "call",
@@ -39,6 +46,7 @@ __all__ = [
     "tools",
 ]
 
+_MAX_MISSING = 20
 _MAX_STDIN_BYTES = 64 * 1024 * 1024
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
@@ -103,6 +111,10 @@ async def call(options: argparse.Namespace) -> int:
         tool = await _tool(session, options.tool)
         arguments = arguments_of(options.arguments, tool.input_schema, _stdin)
         slip = check_names(arguments, tool.input_schema)
+        missing = missing_names(arguments, tool.input_schema)
+        if missing:
+            shown = "".join(text for text, _ in signature_parts(tool))
+            raise _incomplete(missing, f"the tool is {shown}", tool.server, tool.name)
         if slip is not None:
             note(slip)
         progress = progress_to(options)
@@ -116,6 +128,13 @@ async def call(options: argparse.Namespace) -> int:
         else:
             print_result(result, options)
     return TOOL_FAILED if result.is_error else DONE
+
+
+def _incomplete(missing: list[str], shown: str, server: str, tool: str | None) -> InvalidArguments:
+    names = ", ".join(safe_text(name, 60) for name in missing[:_MAX_MISSING])
+    more = f" and {len(missing) - _MAX_MISSING} more" if len(missing) > _MAX_MISSING else ""
+    text = f"missing: {names}{more}; nothing was sent; {shown}"
+    return InvalidArguments(text, server=server, tool=tool)
 
 
 async def _tool(session: Session, name: str) -> Tool:
@@ -226,18 +245,28 @@ async def prompts(options: argparse.Namespace) -> int:
             print_json({"prompts": [one.raw for one in listed]})
             return DONE
         for one in listed:
-            names = [f"{each.name}{'' if each.required else '?'}" for each in one.arguments]
-            print_parts((safe_text(one.name, 200), "bold cyan"), (f"({', '.join(names)})", ""))
+            name, arguments = _prompt_parts(one)
+            print_parts((name, "bold cyan"), (arguments, ""))
             if one.description:
                 print_parts((f"    {safe_text(one.description, 400)}", "dim"))
     return DONE
+
+
+def _prompt_parts(one: Prompt) -> tuple[str, str]:
+    """A prompt's name, and the names of its arguments."""
+    names = [f"{safe_text(each.name, 60)}{'' if each.required else '?'}" for each in one.arguments]
+    return safe_text(one.name, 200), f"({', '.join(names)})"
 
 
 async def prompt(options: argparse.Namespace) -> int:
     """Print the messages of a prompt, filled in with the arguments that the words give."""
     given = dict(_pair(word) for word in options.arguments)
     async with open_session(options) as session:
-        await _check_prompt(session, options.prompt)
+        one = await _check_prompt(session, options.prompt)
+        missing = [each.name for each in one.arguments if each.required and each.name not in given]
+        if missing:
+            shown = f"the prompt is {''.join(_prompt_parts(one))}"
+            raise _incomplete(missing, shown, session.name, None)
         found = await session.get_prompt(options.prompt, given)
         if options.json:
             print_json(found.raw)

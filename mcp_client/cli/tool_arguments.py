@@ -5,8 +5,8 @@ Words become arguments by the types of the tool's schema:
 - ``key=value``: text, or what the schema wants: a number, ``true``, a JSON array or object. Text
   stays text wherever the schema allows text. An array takes JSON, or the key repeated.
 - ``key:=json``: exactly this JSON.
-- ``@file`` and ``-``: a JSON object of a file or of standard input, whose members later words
-  replace. ``key=@file`` is the text ``@file``: nothing is read.
+- ``{...}``, ``@file`` and ``-``: a JSON object as it stands here, of a file or of standard input,
+  whose members later words replace. ``key=@file`` is the text ``@file``: nothing is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..runtime.safe_text import close_names, near, safe_text
 from ..runtime.strict_json import read_json
 from .exits import UsageError
 
-__all__ = ["arguments_of", "check_names", "signature_parts", "type_text"]
+__all__ = ["arguments_of", "check_names", "missing_names", "signature_parts", "type_text"]
 
 _MAX_FILE_BYTES = 64 * 1024 * 1024
 _MAX_JSON_DEPTH = 128
@@ -51,12 +51,8 @@ def arguments_of(
     arguments: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
     for word in words:
-        if word == "-":
-            arguments.update(_object(read_stdin(), "standard input"))
-            repeated.clear()
-            continue
-        if word.startswith("@"):
-            arguments.update(_object(_text_of(word[1:]), word[1:]))
+        if word == "-" or word.startswith(("@", "{")):
+            arguments.update(_whole(word, read_stdin))
             repeated.clear()
             continue
         key, sign, value = _parts(word)
@@ -75,6 +71,21 @@ def arguments_of(
     return arguments
 
 
+def _whole(word: str, read_stdin: Callable[[], str]) -> dict[str, Any]:
+    if word == "-":
+        return _object(read_stdin(), "standard input")
+    if word.startswith("{"):
+        return _object(word, word)
+    return _object(_text_of(word[1:]), word[1:])
+
+
+def missing_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """The required arguments that are not there."""
+    required = schema.get("required")
+    names = map(str, required if isinstance(required, list) else ())
+    return [name for name in names if name not in arguments]
+
+
 def check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """What looks like a slip in the names of arguments; None where nothing does.
 
@@ -83,8 +94,7 @@ def check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str 
     """
     properties = schema.get("properties")
     names = list(properties) if isinstance(properties, Mapping) else []
-    required = schema.get("required")
-    missing = set(map(str, required if isinstance(required, list) else ())) - set(arguments)
+    missing = missing_names(arguments, schema)
     patterns = bool(schema.get("patternProperties"))
     for name in arguments:
         if name in names or patterns:
@@ -102,7 +112,8 @@ def _parts(word: str) -> tuple[str, str, str]:
     match = re.match(r"([^=:]*(?::(?!=)[^=:]*)*)(:=|=)", word, re.DOTALL)
     if match is None or not match[1]:
         raise UsageError(
-            f"{safe_text(word, 80)!r} is not an argument: write key=value, key:=JSON, @file or -"
+            f"{safe_text(word, 80)!r} is not an argument: write key=value, key:=JSON, @file, - or "
+            "a JSON object in quotes"
         )
     return match[1], match[2], word[match.end() :]
 

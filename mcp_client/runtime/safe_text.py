@@ -43,8 +43,8 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
 
     Those are control, format, private and unassigned characters, and those drawn as nothing; also
     combining marks without a letter, or too many on one. At most ``limit`` characters of the
-    text, and then how many were left out. ``lines=True`` keeps line feeds; otherwise they are shown
-    like any other control character.
+    text, and then how many were left out. ``lines=True`` keeps line feeds and tabs; otherwise they
+    are shown like any other control character.
     """
     text = str(text)
     shown = text[:limit]
@@ -59,7 +59,7 @@ def _spelled(text: str, lines: bool) -> Iterator[str]:
     for char in text:
         category = unicodedata.category(char)
         marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
-        if lines and char == "\n":
+        if lines and char in "\n\t":
             marks = _MAX_MARKS
             yield char
         elif _seen(char, category) and marks <= _MAX_MARKS:

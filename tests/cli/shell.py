@@ -28,8 +28,10 @@ __all__ = [
     "at_terminal",
     "example",
     "loaded_once",
+    "offering",
     "refusing",
     "run",
+    "sending",
     "server",
     "without_extra",
 ]
@@ -60,6 +62,37 @@ def server(name: str, *options: str) -> str:
     """A server of ``tests/server`` as TARGET."""
     path = ROOT / "tests" / "server" / f"{name}.py"
     return shlex.join([sys.executable, "-IS", str(path), *options])
+
+
+def sending(*content: dict[str, Any], **more: Any) -> list[str]:
+    """The words of a call whose result has this content, and ``more``."""
+    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content, **more}}
+    line = json.dumps(message).replace("ID", "I\\u0044").replace('"@"', "ID")
+    words = ["call", server("scripted"), "raw", f"lines:={json.dumps([line])}"]
+    return [*words, "--allow", "raw"]
+
+
+def offering(folder: Path, result: dict[str, Any], **schemas: Any) -> str:
+    """A server with one tool of these schemas, which always answers so."""
+    tool = {"name": "count", "inputSchema": {"type": "object"}, **schemas}
+    program = folder / "counting.py"
+    program.write_text(f"""
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["method"]:
+        case "server/discover":
+            found = {{"supportedVersions": ["2026-07-28"], "capabilities": {{"tools": {{}}}},
+                      "serverInfo": {{"name": "counting", "version": "1"}},
+                      "ttlMs": 0, "cacheScope": "private"}}
+        case "tools/list":
+            found = {{"tools": [{tool!r}], "ttlMs": 0, "cacheScope": "private"}}
+        case _:
+            found = {result!r}
+    found["resultType"] = "complete"
+    print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": found}}), flush=True)
+""")
+    return shlex.join([sys.executable, "-IS", str(program)])
 
 
 def environment(home: Path | None, **more: str) -> dict[str, str]:

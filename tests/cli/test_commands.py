@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import ROOT, environment, example, run, server
+from tests.cli.shell import ROOT, environment, example, run, sending, server
 
 WEATHER = example("weather")
 
@@ -41,13 +41,6 @@ def test_describe_shows_arguments_result_and_fingerprint() -> None:
     assert "  location  str   required" in done.out
     assert "Fingerprint: sha256:" in done.out
     assert run("describe", WEATHER, "set_alarm", "--json").json["title"] == "Storm alarm"
-
-
-def test_call_prints_the_text_and_what_the_text_does_not_say() -> None:
-    done = run("call", WEATHER, "get_weather", "location=Oslo", "--allow", "get_*")
-    assert done.code == 0
-    assert done.out.startswith("Oslo: 22.5 °C, partly cloudy\n")
-    assert '"temperature": 22.5' in done.out
 
 
 def test_options_may_stand_between_the_arguments() -> None:
@@ -154,7 +147,7 @@ def test_resources_prompts_and_completion(era: str) -> None:
     listed = run("resources", library, "--json").json
     assert [one["uri"] for one in listed["resources"]] == ["book:emma", "book:ulysses"]
     assert [one["uriTemplate"] for one in listed["resourceTemplates"]] == ["book:{title}"]
-    assert run("read", library, "book:emma").out == "Emma Woodhouse\n"
+    assert run("read", library, "book:emma").out == "Emma Woodhouse"
     assert run("prompts", library).out.splitlines()[0] == "summary(title)"
     assert "Sum up emma" in run("prompt", library, "summary", "title=emma").out
     assert "emma" in run("complete", library, "summary", "title=e").out.splitlines()
@@ -224,14 +217,6 @@ def test_tools_that_a_config_file_leaves_out_are_left_out_of_a_recorded_session(
 PICTURE = b"\x89PNG \x00\xff picture"
 
 
-def sending(*content: dict[str, str], **more: Any) -> list[str]:
-    """The words of a call whose result has this content, and ``more``."""
-    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content, **more}}
-    line = json.dumps(message).replace('"@"', "ID")
-    words = ["call", server("scripted"), "raw", f"lines:={json.dumps([line])}"]
-    return [*words, "--allow", "raw"]
-
-
 def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path: Path) -> None:
     data = base64.b64encode(PICTURE).decode()
     words = sending(
@@ -240,7 +225,7 @@ def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path
         {"type": "image", "mimeType": "../../evil", "data": data},
     )
     done = run(*words)
-    assert (done.code, done.out) == (0, "two pictures\n")
+    assert (done.code, done.out) == (0, "two pictures")
     assert "--save DIR keeps it" in done.err
     folder = tmp_path / "pictures"
     for count in (2, 4):  # nothing that is there is replaced
@@ -277,14 +262,14 @@ def test_text_that_no_encoding_can_write_is_json_all_the_same() -> None:
     done = run(*words, "--json")
     assert done.code == 0
     assert done.json["content"][0]["text"] == "half \ud800"
-    assert run(*words).out == "half ?\n"
+    assert run(*words).out == "half ?"
 
 
 def test_a_text_that_is_nested_too_deep_to_be_read_as_json_is_printed() -> None:
     text = "[" * 60_000
     done = run(*sending({"type": "text", "text": text}, structuredContent={"a": 1}))
     assert (done.code, done.err) == (0, "")
-    assert done.out == f'{text}\n{{\n  "a": 1\n}}\n'
+    assert done.out == text
 
 
 # -------------------------------------------------------------------------- secrets

@@ -3,14 +3,11 @@ that wants a login."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.shell import Done, example, refusing, run, server
+from tests.cli.shell import Done, example, offering, refusing, run, server
 
 
 def first_lines(done: Done) -> str:
@@ -86,29 +83,6 @@ def test_a_lying_server(options: list[str], cause: str) -> None:
 
 
 WHOLE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-
-
-def offering(folder: Path, result: dict[str, Any], **schemas: Any) -> str:
-    """A server with one tool of these schemas, which always answers so."""
-    tool = {"name": "count", "inputSchema": {"type": "object"}, **schemas}
-    program = folder / "counting.py"
-    program.write_text(f"""
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    match asked["method"]:
-        case "server/discover":
-            found = {{"supportedVersions": ["2026-07-28"], "capabilities": {{"tools": {{}}}},
-                      "serverInfo": {{"name": "counting", "version": "1"}},
-                      "ttlMs": 0, "cacheScope": "private"}}
-        case "tools/list":
-            found = {{"tools": [{tool!r}], "ttlMs": 0, "cacheScope": "private"}}
-        case _:
-            found = {result!r}
-    found["resultType"] = "complete"
-    print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": found}}), flush=True)
-""")
-    return shlex.join([sys.executable, "-IS", str(program)])
 
 
 def test_a_schema_that_cannot_be_used_is_told(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -19,7 +18,7 @@ from rich.console import Console
 
 from mcp_client import safe_text
 from mcp_client.cli.screen import Screen
-from tests.cli.shell import at_terminal, example, server, without_extra
+from tests.cli.shell import at_terminal, example, sending, without_extra
 from tests.properties import examples
 
 WEATHER = example("weather")
@@ -31,14 +30,6 @@ def shown(*words: str, **more: Any) -> str:
     child.expect(pexpect.EOF)
     child.close()
     return str(child.before)
-
-
-def raw_result(*content: dict[str, str]) -> list[str]:
-    """The words of a call whose result has this content."""
-    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content}}
-    line = json.dumps(message).replace("ID", "I\\u0044").replace('"@"', "ID")
-    words = ["call", server("scripted"), "raw", f"lines:={json.dumps([line])}"]
-    return [*words, "--allow", "raw"]
 
 
 def test_a_terminal_shows_styles_and_the_words_are_the_same_without(tmp_path: Path) -> None:
@@ -158,7 +149,7 @@ def drawn_in(mark: str, words: list[str], answers: dict[str, str]) -> str:
 
 
 def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
-    words = raw_result(picture())
+    words = sending(picture())
     plain = {ATTRIBUTES: "\x1b[?62c", CELL_SIZE: "\x1b[6;20;10t"}
     assert "▀" in drawn(words, plain)  # half blocks, as it cannot do better
     mark = r"\x1b_Gi=\d+,m=0,f=100,q=2;"
@@ -181,7 +172,7 @@ def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
     ],
 )
 def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
-    text = shown(*raw_result(image(data)))
+    text = shown(*sending(image(data)))
     assert "--save DIR keeps it" in text
     assert "\x1b[c" not in text
     assert "Traceback" not in text
@@ -189,13 +180,13 @@ def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
 
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]) -> None:
-    text = shown(*raw_result(picture()), **more)
+    text = shown(*sending(picture()), **more)
     assert "\x1b" not in text
     assert "--save DIR keeps it" in text
 
 
 def test_a_picture_is_not_drawn_without_the_extra_nor_in_a_pipe(tmp_path: Path) -> None:
-    words = raw_result(picture("JPEG"))
+    words = sending(picture("JPEG"))
     assert "\x1b" not in shown(*words, **without_extra(tmp_path / "without"))
     from shlex import join
 
