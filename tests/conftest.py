@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -34,6 +34,9 @@ from tests.properties import EXAMPLES
 from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
 from tests.sandbox.engines import ENGINES
 from tests.stdio_ways import CONFINED_WAYS, WAYS, use_way
+
+if TYPE_CHECKING:
+    from tests.postgres import PostgresServer
 
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
@@ -204,6 +207,39 @@ def folder_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if way == "by path":
         monkeypatch.setattr(os, "supports_dir_fd", set())
     return way
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Path]:
+    from tests.postgres import new_cluster  # needs the extra postgres, as few tests do
+
+    folder = new_cluster()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_cluster: Path) -> Iterator[PostgresServer]:
+    """A server that all tests share, each with databases of its own."""
+    from tests.postgres import PostgresServer
+
+    with PostgresServer(postgres_cluster) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    """The URL of a new, empty database of PostgreSQL."""
+    return postgres.new_database()
+
+
+@pytest.fixture
+def own_postgres(postgres_cluster: Path) -> Iterator[PostgresServer]:
+    """A server of PostgreSQL that the test may stop, kill and suspend."""
+    from tests.postgres import PostgresServer
+
+    with PostgresServer(postgres_cluster) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
