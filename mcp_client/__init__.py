@@ -124,6 +124,7 @@ _HOME = {
     "Rules": "approval.rules",
     "SamplingRequest": "approval.sampling_request",
     "SamplingResult": "handlers.handlers",
+    "Script": "approval.script",
     "ServerConfig": "host.options",
     "ServerError": "errors",
     "ServerStatus": "host.status",

@@ -18,6 +18,7 @@ from .approval.request import Fact as Fact
 from .approval.rules import Rule as Rule
 from .approval.rules import Rules as Rules
 from .approval.sampling_request import SamplingRequest as SamplingRequest
+from .approval.script import Script as Script
 from .approval.skill_request import SkillRequest as SkillRequest
 from .approval.start_request import StartRequest as StartRequest
 from .approval.terminal import ask_on_terminal as ask_on_terminal

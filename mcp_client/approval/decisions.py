@@ -80,7 +80,7 @@ class Decision:
     """The name the host gave the server."""
     subject: str
     """The tool's name, the skill's URI; of a start the program, or where the URL leads."""
-    scope: Literal["once", "session", "always"]
+    scope: Literal["once", "script", "session", "always"]
     """"once" for a ticket that was decided and whose request has not been made again yet."""
     allowed: bool = True
     """False for a ticket that was refused."""
@@ -92,6 +92,8 @@ class Decision:
     """Whose requests it is for: those of an equal context."""
     origin: CallOrigin = "host"
     """Where these requests come from, as in ``ToolCall.origin``."""
+    script: str | None = None
+    """The run whose calls it is for; None for all."""
     by: str | None = None
     """Who decided, where that was said."""
     decided_at: float
@@ -160,7 +162,7 @@ class Decision:
         for at in (found.decided_at, found.expires_at):
             if at is not None and not 0 <= at < _MAX_TIME_SECONDS:
                 raise ValueError("a decision has a time that is none")
-        if found.kind not in KINDS or found.scope not in ("once", "session", "always"):
+        if found.kind not in KINDS or found.scope not in ("once", "script", "session", "always"):
             raise ValueError("a decision has a kind or a scope that is not known")
         return found
 
@@ -180,6 +182,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "identity": _TEXT,
     "topic": _TEXT,
     "origin": _TEXT,
+    "script": _MAYBE_TEXT,
 }
 
 
@@ -220,6 +223,7 @@ class _Index:
 def _covers(one: Decision, request: ApprovalRequest, same: tuple[Hashable, ...]) -> bool:
     return (
         (one.identity, one.fingerprint, one.trusted, one.origin) == same
+        and (one.script is None or one.script == _run_of(request))
         and same_context(one.context, request.context)
         and all(finding.known_as in one.findings for finding in request.findings)
         and not one.has_expired
@@ -228,6 +232,10 @@ def _covers(one: Decision, request: ApprovalRequest, same: tuple[Hashable, ...])
             or one._constraints.hold(getattr(request, "arguments", None)) is True
         )
     )
+
+
+def _run_of(request: ApprovalRequest) -> str | None:
+    return None if request.script is None else request.script.id
 
 
 class Decisions:
@@ -346,7 +354,8 @@ class Decisions:
         made = Decision.about(
             request,
             id="",
-            scope="always" if remember.scope == "always" else "session",
+            scope="session" if remember.scope == "call" else remember.scope,
+            script=_run_of(request) if remember.scope == "script" else None,
             where=remember.where,
             exact=keyed(request._exactly, key) if remember.exact and request._exactly else None,
             by=None if by is None else safe_text(by, 200),
@@ -357,6 +366,7 @@ class Decisions:
             topic=kept.topic,
         )
         question = [made.kind, made.server, made.identity, made.topic, made.exact, made.origin]
+        question += [] if made.script is None else [made.script]
         where = None if made.where is None else plain(made.where)
         whose = context_text(made.context)
         id = digest_with(key, json.dumps([*question, where, whose], sort_keys=True))[:32]

@@ -391,7 +391,7 @@ class Gate:
             _log.warning("%s: the answer is not remembered: %s", _name_of(request), why)
             return
         try:
-            if self.memory.waits and remember.scope == "always":
+            if self.memory.waits and remember.scope != "session":
                 what = f"{_name_of(request)}: the answer"
                 await write_down(what, self.memory.keep, request, remember, answer.by)
             else:

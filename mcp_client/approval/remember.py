@@ -1,19 +1,20 @@
-"""How far a yes goes: once, until the session ends, for an hour, always."""
+"""How far a yes goes: once, for one script, until the session ends, for an hour, always."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
 
 __all__ = ["CHOICES", "Choice", "HowFar", "Remember", "Scope"]
 
-Choice: TypeAlias = Literal["once", "session", "hour", "always", "exact"]
+Choice: TypeAlias = Literal["once", "script", "session", "hour", "always", "exact"]
 """How far a yes goes: see ``CHOICES``."""
-Scope: TypeAlias = Literal["call", "session", "always"]
-_SCOPES = ("call", "session", "always")
+Scope: TypeAlias = Literal["call", "script", "session", "always"]
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
+_GIVE = "give 'call', 'script', 'session' or 'always'"
 _MAX_SECONDS = 1e10
 
 
@@ -24,10 +25,14 @@ class Remember:
     - "call": this one call, also where it has to be made again because the server refused it
       before running it: its session had ended, or it missed a header. Without it, that is asked
       about again.
-    - "session": calls of this tool until the session ends.
+    - "script": calls of this tool that the same run of a script makes (code mode), also where it
+      is paused and goes on in another process: then for at most a day after this yes. Nothing of
+      a call that no script makes is remembered so.
+    - "session": calls of this tool until the session ends. Given to a script's call, it is for
+      those of scripts only.
     - "always": the same, and kept in ``connect(decisions=...)`` or ``state=``.
 
-    "session" and "always" cover any arguments, unless ``where`` narrows them: see ``constraints``
+    The last three cover any arguments, unless ``where`` narrows them: see ``constraints``
     (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the
     arguments and ``_meta`` of this call, which are kept as a digest only. They hold for the same
     server, the same definition of the tool, the same trust, an equal context and the same origin,
@@ -40,23 +45,21 @@ class Remember:
     """
 
     scope: Scope
-    """"call", "session" or "always"."""
+    """"call", "script", "session" or "always"."""
     where: Mapping[str, Any] | None = None
     exact: bool = False
     seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.scope, str) or self.scope not in _SCOPES:
-            raise ConfigError(f"remember={self.scope!r}: give 'call', 'session' or 'always'")
+            raise ConfigError(f"remember={self.scope!r}: {_GIVE}")
         from .constraints import Constraints  # most answers set none
 
         where = Constraints(self.where).wanted or None
         if where and self.scope == "call":
             raise ConfigError("Remember('call', where=...): one call has its arguments already")
         if type(self.exact) is not bool or (self.exact and (where or self.scope == "call")):
-            raise ConfigError(
-                "Remember(exact=True) is for 'session' and 'always', and takes no where="
-            )
+            raise ConfigError("Remember(exact=True) is not for 'call', and takes no where=")
         seconds = self.seconds
         if seconds is not None and (
             type(seconds) not in (int, float)
@@ -64,7 +67,7 @@ class Remember:
             or self.scope == "call"
         ):
             raise ConfigError(
-                f"Remember(seconds={seconds!r}): give seconds above 0, for 'session' or 'always'"
+                f"Remember(seconds={seconds!r}): give seconds above 0, and not for 'call'"
             )
         object.__setattr__(self, "where", where)
 
@@ -89,6 +92,7 @@ class HowFar:
 
 CHOICES: Mapping[str, HowFar] = {
     "once": HowFar("This once", Remember("call")),
+    "script": HowFar("Until this script ends", Remember("script")),
     "session": HowFar("Until the session ends", Remember("session")),
     "hour": HowFar("For one hour", Remember("session", seconds=3_600)),
     "always": HowFar("Always", Remember("always")),

@@ -83,6 +83,10 @@ class ApprovalMemory:
                 self._warn_once(request, missing)
                 remember = replace(remember, scope="session")
         always = self.store if remember.scope == "always" else None
+        if remember.scope == "script" and self._missing_for_always(request, identity) is None:
+            always = self.store
+            if remember.seconds is None:
+                remember = replace(remember, seconds=_SCRIPT_SECONDS)
         (always or self.session).add(request, remember, identity or "", by)
 
     def _identity(self, request: ApprovalRequest) -> str | None:
@@ -108,6 +112,8 @@ class ApprovalMemory:
             )
 
 
+_SCRIPT_SECONDS = 86_400.0
+"""A run that is paused goes on within that time, or its calls are asked about again."""
 _WHAT = {"call": "tool", "skill": "skill", "start": "server", "sampling": "use of the model"}
 
 

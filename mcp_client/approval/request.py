@@ -25,6 +25,7 @@ from .remember import Choice
 
 if TYPE_CHECKING:
     from .remember import Remember
+    from .script import Script
 
 __all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "KeptAs", "RequestKind"]
 
@@ -94,7 +95,8 @@ class ApprovalRequest:
     - ``findings``: What a person should know before answering. What is not a call has at least one,
       so that a hook that allows what has no findings does not allow it.
     - ``context``: The host's own word on whose request it is, ``call_tool(context=...)``.
-    - ``origin``: "host", or "app" for what a tool's view asks for.
+    - ``origin``: "host", "app" for what a tool's view asks for, or "code" for a script's call.
+    - ``script``: The script of a model that makes the call, a ``Script``; None for anything else.
     - ``fingerprint``: What a yes is bound to; None where nothing can be, so that none is kept.
 
     A hook that looks at these alone answers all four kinds. What only calls have, such as ``tool``
@@ -134,6 +136,8 @@ class ApprovalRequest:
         @property
         def origin(self) -> CallOrigin: ...
         @property
+        def script(self) -> Script | None: ...
+        @property
         def arguments_json(self) -> str: ...
         @property
         def edited(self) -> bool: ...
@@ -142,6 +146,7 @@ class ApprovalRequest:
         context = None
         edited = False
         origin = "host"
+        script = None
 
         def __getattr__(self, name: str) -> Any:
             kind = type(self).__name__

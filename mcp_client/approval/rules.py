@@ -29,8 +29,9 @@ matches when everything it says holds:
   on the caller's ``_meta``.
 - ``context`` is equal to the request's, the host's word on whose it is.
 - ``origin`` is the request's: "host" for what the host asks for, "app" for what a tool's view does,
-  which is code of the server's; "any" for both. A rule that allows and names none is for those of
-  the host, as remembered answers are; any other rule that names none is for both.
+  which is code of the server's, "code" for what a script of a model does; "any" for all of them. A
+  rule that allows and names none is for those of the host, as remembered answers are; any other
+  rule that names none is for all.
 - ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. A rule that allows matches
   no request with a finding of another kind, so none with any finding where it names none. A rule
   that asks or denies and names kinds matches requests with a finding of one of them. That a request
@@ -114,7 +115,7 @@ class Rule:
     context: Hashable = None
     """None for calls of any context; lists in a file of rules are tuples."""
     origin: Origin | None = None
-    """None: where the rule allows, calls of the host; otherwise those that a view makes, too."""
+    """None: where the rule allows, calls of the host; otherwise those of views and scripts, too."""
     findings: Sequence[str] = ()
     """Kinds of ``Finding``: what a rule that allows puts up with, what any other is about."""
     reason: str | None = None
@@ -158,8 +159,8 @@ class Rule:
         constraints = _constraints("arguments", self.arguments)
         meta = _constraints("meta", self.meta)
         check_context(self.context)
-        if self.origin not in (None, "host", "app", "any"):
-            raise ConfigError(f"origin {self.origin!r}: give 'host', 'app' or 'any'")
+        if self.origin not in (None, *get_args(CallOrigin), "any"):
+            raise ConfigError(f"origin {self.origin!r}: give 'host', 'app', 'code' or 'any'")
         said = {name for name, _ in self._says()} - {"kind"}
         if self.origin == "any":
             said -= {"origin"}

@@ -32,6 +32,7 @@ _MAX_VIEW_LINES = 2_000
 _KEYS: dict[str, Choice] = {
     "y": "once",
     "s": "session",
+    "r": "script",
     "h": "hour",
     "a": "always",
     "x": "exact",
@@ -51,9 +52,9 @@ async def ask_on_terminal(request: ApprovalRequest) -> Answer:
     Enter:
 
     - ``y`` yes, this once; ``n`` or nothing: no.
-    - ``s`` yes until the session ends, ``h`` for one hour, ``a`` always, ``x`` always for exactly
-      these arguments: those that the request has among its ``choices``. What such a yes covers is
-      said beside them.
+    - ``r`` yes until the script ends that makes the call, ``s`` until the session ends, ``h`` for
+      one hour, ``a`` always, ``x`` always for exactly these arguments: those that the request has
+      among its ``choices``. What such a yes covers is said beside them.
     - ``e`` opens the arguments of a call in $VISUAL or $EDITOR; what comes back is asked about
       again.
     - ``v`` shows all of it and asks again; above 2,000 lines, each ``v`` shows a part.
@@ -185,6 +186,7 @@ _ROOM = {
     "description": _Room(600, 6),
     "finding": _Room(600, 8, 12),
     "changes": _Room(4_000, 20),
+    "script": _Room(8_000, 16),
     "file": _Room(200, 3, 12),
     "tools": _Room(400, 4),
     "system_prompt": _Room(4_000, 12),
@@ -193,7 +195,8 @@ _ROOM = {
 _ELSE = _Room(400, 4)
 _ON_REQUEST = ("fingerprint", "request")
 """What the other facts say already, or a person has no use for in a hurry."""
-_OURS = ("origin", "read_only", "destructive", "idempotent", "open_world", "scope", "max_tokens")
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+_OURS = (*_HINTS, "origin", "script_calls", "scope", "max_tokens")
 """Facts whose whole text is ours."""
 _LAST = ("title", "description")
 """Of a request in full, so that no description can put off what matters."""

@@ -26,6 +26,7 @@ from .request import (
     text,
     texts,
 )
+from .script import Script
 
 if TYPE_CHECKING:
     from ..catalog.drift import Drift
@@ -44,8 +45,12 @@ SOURCES = {
     "assumed": "assumed, not stated by a trusted server",
     "contradiction": "assumed, the server contradicts itself",
 }
-ORIGINS = {"app": "the server's own view (MCP App), not the host"}
+ORIGINS = {
+    "app": "the server's own view (MCP App), not the host",
+    "code": "a script that a model wrote, not the host",
+}
 """Where a call comes from, where that is not the host."""
+_MADE_BY = {"host": "", "app": ", made by its view", "code": ", made by scripts"}
 _MAX_COMPARED_LINES = 4_000
 """Lines of two definitions that are compared, from the first that differs: the time may grow with
 their square."""
@@ -61,7 +66,8 @@ class ToolCall(ApprovalRequest):
 
     An approval is good for this value, once. ``digest`` covers everything that decides what
     happens: server (its name, and what is run or where it is), connection, the tool's definition,
-    the arguments and the caller's ``_meta``, and whether the host makes the call or a view.
+    the arguments and the caller's ``_meta``, and who makes the call: the host, a view, or a script
+    at this place of its run.
     """
 
     kind = "call"
@@ -93,7 +99,9 @@ class ToolCall(ApprovalRequest):
     origin: CallOrigin = "host"
     """Where the call comes from: "host" for ``call_tool`` of sessions and hosts, be it for a model,
     a person or a program; "app" for the view of a tool (``session.app``), which is code of the
-    server's own."""
+    server's own; "code" for a script that a model wrote (``toolset(code=True)``)."""
+    script: Script | None = None
+    """That script, at the place where it makes the call."""
     drift: Drift | None = field(default=None, repr=False, compare=False)
     """How the tool differs from the ``pins``, which is among the findings, too."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
@@ -141,6 +149,7 @@ class ToolCall(ApprovalRequest):
             ("Tool", tool.name, "subject"),
             ("Which is", self.address, "address"),
             ("Called by", ORIGINS.get(self.origin), "origin"),
+            *self._script_rows(),
             ("Its title", tool.title or None, "title"),
             ("It says", tool.description or None, "description"),
         )
@@ -161,16 +170,34 @@ class ToolCall(ApprovalRequest):
         return tuple(facts)
 
     def choices(self) -> tuple[Choice, ...]:
-        return ("once",) if self.edited else ("once", "session", "hour", "always", "exact")
+        if self.edited:
+            return ("once",)
+        further: tuple[Choice, ...] = ("session", "hour", "always", "exact")
+        return ("once", *further) if self.script is None else ("once", "script", *further)
+
+    def _script_rows(self) -> tuple[tuple[str, str | None, str], ...]:
+        script = self.script
+        if script is None:
+            return ()
+        nth = f"{script.calls + 1:,}"
+        return (
+            ("Calls", f"this is call {nth} of the script", "script_calls"),
+            ("Calling line", script.calling_line, "script_line"),
+            ("Script", script.listing(), "script"),
+        )
 
     @property
     def _weight(self) -> int:
-        return len(self.arguments_json)
+        return len(self.arguments_json) + (0 if self.script is None else len(self.script.code))
 
     def _covers(self, remember: Remember, until: str) -> str:
         what = "exactly these arguments" if remember.exact else "any arguments"
         whose = "" if self.context is None else " of the same context"
-        whose += "" if self.origin == "host" else ", made by its view"
+        whose += _MADE_BY[self.origin]
+        if remember.scope == "script":
+            whose, until = f"{whose}, in this run", "until it ends"
+            if remember.seconds is not None:
+                until = f"for {remember.seconds / 60:g} minutes, at most {until}"
         found = "something more is found" if self.findings else "something is found"
         return (
             f"Calls with {what} of {self.tool.name} on {self.server}{whose}, {until}. "
@@ -178,7 +205,11 @@ class ToolCall(ApprovalRequest):
         )
 
     def _asked_for(self) -> Any:
-        return [self.fingerprint, self.arguments_json, self.meta_json]
+        asked = [self.fingerprint, self.arguments_json, self.meta_json]
+        script = self.script
+        if script is None:
+            return asked
+        return [*asked, [script.id, script.digest, script.calls, script.line]]
 
     def _own_members(self) -> dict[str, Any]:
         drift = self.drift
@@ -191,6 +222,7 @@ class ToolCall(ApprovalRequest):
             "meta": None if self.meta_json is None else json.loads(self.meta_json),
             "edited": self.edited,
             "generation": self.generation,
+            "script": None if self.script is None else self.script.to_json(),
             "drift": None if drift is None else {"kind": drift.kind, "pinned": drift.pinned},
         }
 
@@ -216,12 +248,15 @@ class ToolCall(ApprovalRequest):
             hints=tool.hints,
             generation=value["generation"],
             edited=value["edited"] is True,
-            origin="app" if value["origin"] == "app" else "host",
+            origin=value["origin"] if value["origin"] in ORIGINS else "host",
+            script=None if value["script"] is None else Script.from_json(value["script"]),
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
             _address=lambda: address,
         )
 
     def why_not_kept(self, remember: Remember) -> str | None:
+        if remember.scope == "script" and self.script is None:
+            return "no script makes this call"
         return "its arguments were edited" if self.edited else None
 
     def refusal(self, message: str, **fields: Any) -> McpError:
@@ -255,13 +290,15 @@ class ToolCall(ApprovalRequest):
         findings: Sequence[Finding | str] = (),
         context: Hashable = None,
         origin: CallOrigin = "host",
+        script: Script | None = None,
     ) -> ToolCall:
         """A call for testing hooks and policies: ``Rules.explain(ToolCall.example(...))``.
 
         ``tool`` is a name, a definition as servers list it, or a ``Tool``, which has its server and
         trust already. The hints are what the server says of the tool; as they count only where it
         is trusted, giving one makes it so, unless ``trusted=False``. ``findings``, or their kinds,
-        are added to those of the definition. Raises ``ConfigError`` for what is not JSON.
+        are added to those of the definition. ``script`` is the one that makes the call. Raises
+        ``ConfigError`` for what is not JSON.
         """
         said = {
             "readOnlyHint": read_only,
@@ -286,7 +323,8 @@ class ToolCall(ApprovalRequest):
                 findings=(*map(_example_finding, findings), *tool.findings),
                 generation=1,
                 context=context,
-                origin=origin,
+                origin=origin if script is None else "code",
+                script=script,
             )
         except NotJson as error:
             raise ConfigError(f"ToolCall.example(): {error}") from None

@@ -4,6 +4,7 @@
 
     record.py        where the records of a session go
     call_record.py   the two records of one call
+    edit_paths.py    where an approver's arguments differ
     request_record.py  those of a skill, a start, a use of the model, and a read
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded

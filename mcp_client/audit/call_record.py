@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import anyio
 
 from ..approval.request import ApprovalRequest, Fact
+from ..approval.script import Script
 from ..approval.tool_call import ToolCall
 from ..catalog.call_context import CallOrigin, NotAnObject
 from ..catalog.finding import Finding
@@ -32,6 +33,7 @@ from ..errors import (
 from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
+from .edit_paths import differing_paths
 from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Identity, Record, Sink, failure_reason
@@ -47,12 +49,16 @@ _MAX_FACTS = 200
 """Of one kind."""
 _MAX_FACTS_BYTES = 256 * 1024
 """Bytes of all facts of a record, as JSON: a line of a log has a limit, too."""
-_IN_OTHER_MEMBERS = frozenset({"server", "subject", "arguments", "finding", "fingerprint"})
+_IN_OTHER_MEMBERS = frozenset(
+    (
+        *("server", "subject", "arguments", "finding", "fingerprint"),
+        *("script", "script_line", "script_calls"),
+    )
+)
 """Facts that are members of a record already."""
 _WITHOUT_TEXT = InvalidSchema, CallDenied, StartDenied
 """The reason is in the decision, or may quote what is secret."""
 _MAX_FINDINGS = 32
-_MAX_PATHS = 32
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
 
 
@@ -94,6 +100,7 @@ class CallRecord:
         *,
         context: Hashable = None,
         origin: CallOrigin = "host",
+        script: Script | None = None,
         repeats: str | None = None,
     ) -> None:
         self.id = id
@@ -104,6 +111,7 @@ class CallRecord:
         self._given = arguments
         self._context = context
         self._origin = origin
+        self._script = script
         self._repeats = repeats
         self._tool: Tool | None = None
         self._revision: str | None = None
@@ -138,6 +146,7 @@ class CallRecord:
             self._given,
             context=self._context,
             origin=self._origin,
+            script=self._script,
             repeats=self.id,
         )
 
@@ -277,6 +286,8 @@ class CallRecord:
             record["repeats"] = self._repeats
         if self._origin != "host":
             record["origin"] = self._origin
+        if self._script is not None:
+            record |= self._script.recorded()
         text = _text_of(self._given) if call is None else call.arguments_json
         record |= {
             "identity": self._audit.identity,
@@ -374,8 +385,7 @@ class CallRecord:
         """JSON pointers to the arguments that the approver changed."""
         if before is None or len(before) + len(after) > _MAX_ARGUMENTS_CHARS:
             return [""]
-        paths: list[str] = []
-        _collect_differences(json.loads(before), json.loads(after), "", paths)
+        paths = differing_paths(json.loads(before), json.loads(after))
         return [self._safe(path, 200) for path in paths]
 
     def _closing(self, outcome: str, delivery: str, text: str | None) -> Record:
@@ -479,22 +489,3 @@ def _marks_of(tool: Tool | None) -> Any:
 def _marked_schema(tool: Tool) -> Any:
     schema = tool._definition["inputSchema"]
     return schema if marked(schema) else None
-
-
-def _collect_differences(before: Any, after: Any, path: str, paths: list[str]) -> None:
-    if len(paths) >= _MAX_PATHS or (type(before) is type(after) and before == after):
-        return
-    if type(before) is dict and type(after) is dict:
-        for key in dict.fromkeys((*before, *after)):
-            step = key.replace("~", "~0").replace("/", "~1")
-            _collect_differences(
-                before.get(key, _ABSENT), after.get(key, _ABSENT), f"{path}/{step}", paths
-            )
-    elif type(before) is list and type(after) is list and len(before) == len(after):
-        for index, pair in enumerate(zip(before, after, strict=True)):
-            _collect_differences(*pair, f"{path}/{index}", paths)
-    else:
-        paths.append(path)
-
-
-_ABSENT = object()

@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decision
     from ..approval.gate import Gate
     from ..approval.request import ApprovalRequest
+    from ..approval.script import Script
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "CallRecord", "OnAuditFailure"]
 
@@ -172,9 +173,11 @@ class Audit:
         arguments: Any,
         context: Hashable = None,
         origin: CallOrigin = "host",
+        script: Script | None = None,
     ) -> CallRecord:
         """The entry of one call. Nothing is written before ``CallRecord.open`` or its end."""
-        return CallRecord(self, id, name, arguments, context=context, origin=origin)
+        about: Any = {"context": context, "origin": origin, "script": script}
+        return CallRecord(self, id, name, arguments, **about)
 
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
         """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,

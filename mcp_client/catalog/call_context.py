@@ -21,8 +21,8 @@ __all__ = [
     "same_context",
 ]
 
-CallOrigin: TypeAlias = Literal["host", "app"]
-"""Who makes a call: the host, or the view of a tool."""
+CallOrigin: TypeAlias = Literal["host", "app", "code"]
+"""Who makes a call: the host, the view of a tool, or a script of a model."""
 
 _MAX_INTEGER_BITS = 256
 _MAX_DEPTH = 16

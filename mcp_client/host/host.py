@@ -32,6 +32,7 @@ from .directory import Entry
 from .library import LibraryOfHost
 from .naming import Names, naming_of
 from .options import AnyServer, HostOptions, ServerConfig, SharedOptions
+from .scripts import ScriptsOfHost
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
 from .tools import HostTools, HostToolWatch
@@ -50,7 +51,7 @@ _USE = "use 'async with Host(...) as host', or 'host = await Host(...)'"
 T = TypeVar("T")
 
 
-class Host(LibraryOfHost):
+class Host(LibraryOfHost, ScriptsOfHost):
     """Many servers as one set of tools: ``async with Host({"weather": server, ...}) as host``.
 
     Its methods may be called from any number of tasks at once, and any task may close it.

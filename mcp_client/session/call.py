@@ -59,6 +59,7 @@ from .session_options import Setup
 from .tool_validation import ToolValidation, arguments_finding, log_problem, told_to_caller
 
 if TYPE_CHECKING:
+    from ..approval.script import Script
     from ..extensions.tasks import TaskCalls
     from .started_call import StartedCall
 
@@ -112,11 +113,11 @@ class Caller:
         arguments: Mapping[str, Any] | None,
         options: CallOptions,
         origin: CallOrigin = "host",
+        script: Script | None = None,
     ) -> CallState:
-        """A call with these options, and the session's where they name none. ``run`` makes it.
-        Raises ``ConfigError`` for a wrong one."""
+        """A call with these options, else the session's, for ``run``. Raises ``ConfigError``."""
         validation = self.validation.results
-        call = CallState(name, arguments, origin, self._timeouts, validation, self._retry)
+        call = CallState(name, arguments, origin, script, self._timeouts, validation, self._retry)
         if options:
             call.timeouts = check_call_options(options, self._timeouts)
             for option, value in options.items():
@@ -124,7 +125,7 @@ class Caller:
                     setattr(call, option, value)
         if self._audit is not None:
             call.id = self._new_id()
-            call.entry = self._audit.entry(call.id, name, arguments, call.context, origin)
+            call.entry = self._audit.entry(call.id, name, arguments, call.context, origin, script)
             call.traffic = call.entry.traffic
         return call
 
@@ -262,6 +263,7 @@ class Caller:
             generation=now.rpc.generation,
             context=call.context,
             origin=call.origin,
+            script=call.script,
             _address=self._address,
             drift=drift,
             _identity=self._identity,

@@ -31,6 +31,7 @@ from ..runtime.limits import Timeouts
 from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
+    from ..approval.script import Script
     from ..audit import CallRecord
     from ..extensions.task_run import TaskRun
     from .started_call import StartedCall
@@ -45,7 +46,8 @@ class CallState:
     name: str
     arguments: Mapping[str, Any] | None
     origin: CallOrigin
-    """Who makes it; this alone is not given to ``call_tool``."""
+    """Who makes it; this and ``script`` alone are not given to ``call_tool``."""
+    script: Script | None
     timeouts: Timeouts
     validation: Strictness
     retry: Retry | None

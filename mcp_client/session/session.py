@@ -36,6 +36,7 @@ from .server_messages import ServerMessages
 from .session_options import Setup
 
 if TYPE_CHECKING:
+    from ..approval.script import Script
     from ..audit.request_record import ReadRecord
     from ..catalog.library import Library
     from ..catalog.tool_index import ToolSearch
@@ -278,6 +279,12 @@ class Session(LibraryOfSession):
     ) -> Coroutine[Any, Any, ToolResult]:
         """A call that a view makes."""
         return self._caller.run(self._caller.begin(name, arguments, options, "app"))
+
+    def _call_as_code(
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """A call that a script of a model makes."""
+        return self._caller.run(self._caller.begin(name, arguments, options, "code", script))
 
     # ------------------------------------------------------------------- tasks
 

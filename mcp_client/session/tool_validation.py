@@ -67,7 +67,8 @@ class ToolPlan:
         self.tool = tool
         self.hints = tool.hints
         self.findings = tool.findings
-        self.callers = {"host": tool.is_for_models, "app": tool.is_for_apps}
+        for_models = tool.is_for_models
+        self.callers = {"host": for_models, "code": for_models, "app": tool.is_for_apps}
         """Who may call it, of the host, which speaks for a model too, and views."""
         self.task_support = tool.task_support
         self.input = input

@@ -296,6 +296,7 @@ ROW = keep(Decisions(), call_of()).to_json()
         {"kind": "tool"},
         {"findings": [1]},
         {"origin": 1},
+        {"script": 1},
         {"where": {"n": {"equals": 1}}},
         {"context": {"a": 1}},
         {"more": 1},

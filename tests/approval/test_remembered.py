@@ -210,7 +210,9 @@ async def test_a_malformed_remember_means_no_and_says_so(wrong: Any) -> None:
     server = Server()
     server.remember = wrong
     async with server.connect() as session:
-        with pytest.raises(CallDenied, match="give 'call', 'session' or 'always'") as caught:
+        with pytest.raises(
+            CallDenied, match="give 'call', 'script', 'session' or 'always'"
+        ) as caught:
             await session.call_tool("a")
         assert session.decisions.list() == ()
     assert caught.value.source == "gate"

@@ -775,7 +775,7 @@ def test_what_is_allowed_without_an_origin_is_not_allowed_to_views() -> None:
         Rule("allow", origin="any")
 
 
-@pytest.mark.parametrize("origin", ["host", "app"])
+@pytest.mark.parametrize("origin", ["host", "app", "code"])
 def test_what_a_trusted_server_says_is_read_only_is_allowed_to_its_views_too(origin: Any) -> None:
     rules = Rules.read_only_without_asking()
     reads = ToolCall.example("t", read_only=True, origin=origin)
@@ -790,7 +790,9 @@ def test_an_origin_that_is_unknown_is_refused(tmp_path: Path) -> None:
     file.write_text('[[rules]]\noutcome = "allow"\norigin = "app"\n')
     assert Rules.from_file(file).rules == (Rule("allow", origin="app"),)
     file.write_text('[[rules]]\noutcome = "allow"\norigin = "model"\n')
-    with pytest.raises(ConfigError, match="rule 1: origin 'model': give 'host', 'app' or 'any'"):
+    with pytest.raises(
+        ConfigError, match="rule 1: origin 'model': give 'host', 'app', 'code' or 'any'"
+    ):
         Rules.from_file(file)
 
 

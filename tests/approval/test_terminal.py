@@ -18,7 +18,7 @@ import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import Allow, Deny, SkillRequest, ask_on_terminal
+from mcp_client import Allow, Deny, Script, SkillRequest, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.gate import Gate, Remember
 from mcp_client.approval.tool_call import ToolCall
@@ -164,6 +164,29 @@ async def test_a_call_that_a_view_makes_is_asked_about_as_one(
 ) -> None:
     await asked(desk, replace(call_of(), origin="app"), *answers)
     assert "Called by      the server's own view (MCP App), not the host" in await desk.screen()
+
+
+@pytest.mark.parametrize("answers", [["r"], ["v", "r"]])
+async def test_a_call_of_a_script_is_asked_about_with_the_script(
+    desk: Desk, answers: list[str]
+) -> None:
+    script = Script("r1", "for n in range(3):\n    await files.rm(n=n)\x1b[2J", calls=2, line=2)
+    answer = await asked(desk, replace(call_of(), origin="code", script=script), *answers)
+    assert answer == Allow(remember=Remember("script"), source="person")
+    screen = await desk.screen()
+    for shown in (
+        "Called by      a script that a model wrote, not the host",
+        "Calls          this is call 3 of the script",
+        "Calling line | await files.rm(n=n)\\u{1b}[2J",
+        "Script       |   1  for n in range(3):",
+        "             | > 2      await files.rm(n=n)\\u{1b}[2J",
+        "  r  Until this script ends",
+    ):
+        assert shown in screen
+
+
+async def test_a_call_of_the_host_cannot_be_allowed_for_a_script(desk: Desk) -> None:
+    assert await asked(desk, call_of(), "r", "n") == NO
 
 
 async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:

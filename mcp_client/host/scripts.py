@@ -1,0 +1,43 @@
+"""The calls that scripts of a model make through a host (code mode)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..catalog.result import ToolResult
+from ..connection.call_options import CallOptions
+from ..errors import McpError, UnknownTool
+from .tools import HostTools
+
+if TYPE_CHECKING:
+    from ..approval.script import Script
+    from ..session.session import Session
+    from .directory import Entry
+
+__all__ = ["ScriptsOfHost"]
+
+
+class ScriptsOfHost(ABC):
+    """The part of ``Host`` that scripts use."""
+
+    _tools: HostTools
+
+    @abstractmethod
+    async def _find_or_record(
+        self, name: str, arguments: Any, options: CallOptions
+    ) -> tuple[Entry, Session]: ...
+
+    async def _call_as_code(
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script
+    ) -> ToolResult:
+        """A call that a script of a model makes, of the tool of that qualified name."""
+        entry, session = await self._find_or_record(name, arguments, options)
+        try:
+            return await session._call_as_code(entry.tool_name, arguments, options, script)
+        except UnknownTool as error:
+            raise await self._tools.gone(name, error) from None
+        except McpError as error:
+            entry.server.note(error)
+            raise
