@@ -28,7 +28,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..connection.cancellation import stop_if_cancelled
-from ..errors import CallPending, ConfigError, InvalidArguments, McpError
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread, invoke_hook, is_async
 from ..runtime.event_loop import being_cancelled, cancel_requests
@@ -315,6 +315,9 @@ class Gate:
 
     def _failed(self, request: ApprovalRequest, who: str, error: BaseException) -> McpError:
         """What to raise for a failure of ``who`` to answer."""
+        if isinstance(error, StateError):
+            error.server = error.server or request.server
+            return error
         reason = self._failure_reason(error)
         self._log_failure(request, who, error)
         if isinstance(error, NotStorable):  # a mistake of the host's, which no answer mends

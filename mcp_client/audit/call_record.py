@@ -29,6 +29,7 @@ from ..errors import (
     NotSent,
     OutcomeUnknown,
     StartDenied,
+    StateError,
 )
 from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.safe_text import safe_text
@@ -45,8 +46,7 @@ _MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
 MAX_FACT_CHARS = 10_000
 """Characters of one fact."""
-_MAX_FACTS = 200
-"""Of one kind."""
+_MAX_FACTS = 200  # of one kind
 _MAX_FACTS_BYTES = 256 * 1024
 """Bytes of all facts of a record, as JSON: a line of a log has a limit, too."""
 _IN_OTHER_MEMBERS = frozenset(
@@ -175,7 +175,7 @@ class CallRecord:
             reason = f"the audit record cannot be opened: {failure_reason(sink, failure)}"
             _log.error("%s/%s: %s", *self._name, reason)
             if self._audit.refuses:
-                raise self._refusal(reason)
+                raise failure if isinstance(failure, StateError) else self._refusal(reason)
 
     def _refusal(self, reason: str) -> McpError:
         return CallDenied(f"refused, for {reason} (audit_failure)", reason=reason)

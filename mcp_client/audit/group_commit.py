@@ -12,9 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
+
+from ..errors import StateError
 
 __all__ = ["GroupCommit"]
 
@@ -117,6 +120,9 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - a record of any of them may be to blame
             if len(group) == 1:
                 group[0].error = error
+            elif isinstance(error, StateError):  # no record is to blame
+                for one in group:
+                    one.error = copy(error)
             else:
                 for one in group:
                     self._write_for([one])

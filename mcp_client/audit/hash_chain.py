@@ -28,16 +28,22 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
 from ..runtime.folder import given_path
 from ..runtime.strict_json import read_json_object
 
+if TYPE_CHECKING:
+    from ..runtime.storage import Storage
+    from .database_log import DatabaseLog
+    from .log_file import AuditLog
+
 __all__ = [
     "MAX_LINE_BYTES",
     "NOTHING",
+    "Check",
     "OpenCall",
     "Position",
     "Verified",
@@ -196,20 +202,35 @@ def rotated(path: Path) -> list[tuple[int, Path]]:
 
 
 def verify_audit(
-    path: str | os.PathLike[str], *, key: bytes | None = None, noted: str | None = None
+    log: str | os.PathLike[str] | AuditLog | DatabaseLog | Storage,
+    *,
+    key: bytes | None = None,
+    noted: str | None = None,
 ) -> Verified:
     """Verify an audit log with all files it was rotated into, and find the calls that are open.
 
-    ``key`` is the one the log was written with. ``noted`` is a ``last_hash`` of an earlier
-    verification: that line has to exist still, else the log was cut before it.
+    ``log`` is the path of a file, a log, or a state with the audit it keeps: of a ``PostgresState``
+    all chains are verified (``mcp_client.audit.database_log`` says what that proves).
+
+    ``key`` is the one the log was written with, where that is not the log's own. ``noted`` is a
+    ``last_hash`` of an earlier verification: what it names has to exist still, else the log was cut
+    before it.
 
     Raises ``AuditError`` with ``.path``, ``.line`` (in that file, from 1) and ``.reason`` for the
     first line that was changed, removed, inserted or moved, and for the first at which a host found
-    its own last line gone; ``ConfigError`` for a missing log. It may be called while the log is
-    written, and reads what is there when it begins.
+    its own last line gone; ``ConfigError`` for a missing log, ``StateError`` for a database that
+    cannot be reached. It may be called while the log is written, and reads what is there when it
+    begins.
     """
-    path = given_path(path, f"verify_audit({path!r})")
-    check = _Check(key_of(key), noted)
+    of: Any = getattr(log, "audit", log)
+    if of is None:
+        raise ConfigError(f"verify_audit({log!r}): this state keeps no audit")
+    if hasattr(of, "verify"):
+        found: Verified = of.verify(key, noted)
+        return found
+    key = getattr(of, "key", None) if key is None else key
+    path = given_path(getattr(of, "path", of), f"verify_audit({log!r})")
+    check = Check(key_of(key), noted)
     try:
         with closing(opened_files(Path(path))) as files:
             for file, name, size in files:
@@ -267,8 +288,8 @@ def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]
         newest.close()
 
 
-class _Check:
-    """Verifies the lines of all files, in order."""
+class Check:
+    """Verifies the lines of all files, or of the chains of a database, in order."""
 
     def __init__(self, key: bytes | None, noted: str | None) -> None:
         self._key = key
@@ -279,6 +300,7 @@ class _Check:
         self._files: list[str] = []
         self._lines = self._calls = self._repaired = self._lost = 0
         self._open: dict[tuple[str, str], OpenCall] = {}
+        self._closed: set[tuple[str, str]] = set()
 
     def file(self, path: Path, file: BinaryIO, size: int) -> None:
         self._files.append(str(path))
@@ -304,31 +326,37 @@ class _Check:
                 cut, first = b"", 0
                 self._repaired += 1
             elif record.get("event") == "repaired":
-                raise self._wrong(path, number, "the bytes that it describes are not there")
-            self._follows(path, number, record, position, begun)
+                raise self.wrong(path, number, "the bytes that it describes are not there")
+            self.line(path, number, record, position, begun)
             begun = True
         if cut:
-            raise self._changed(path, first, begun)
+            raise self.changed(path, first, begun)
 
-    def _follows(
-        self, path: Path, number: int, record: dict[str, Any], at: Position, begun: bool
+    def begin(self, place: str) -> None:
+        """The lines that follow are of another chain."""
+        self._files.append(place)
+        self._last = None
+
+    def line(
+        self, path: Path | str, number: int, record: dict[str, Any], at: Position, begun: bool
     ) -> None:
+        """The next line, of which the hash matches. ``begun``: it is not the first of its place."""
         last = self._last
         if not begun and record.get("event") not in ("begun", "repaired"):
-            raise self._wrong(path, number, "the lines before it, where the file began, are gone")
+            raise self.wrong(path, number, "the lines before it, where the file began, are gone")
         if last is None:
             self._earlier = at.line - 1
             if (at.line == 1) != (record.get("previous") == NOTHING):
-                raise self._wrong(
+                raise self.wrong(
                     path, number, "it is not the first line, and says that it is, or the reverse"
                 )
         elif record.get("previous") != last.hash or at.line != last.line + 1:
             gap = at.line - last.line - 1
             what = f"{gap} lines before it are gone" if gap > 0 else "it was inserted or moved"
-            raise self._wrong(path, number, what)
+            raise self.wrong(path, number, what)
         if record.get("event") == "lost":
             gone = record.get("last_line")
-            raise self._wrong(
+            raise self.wrong(
                 path, number, f"the host found here that its last line, {gone}, was gone"
             )
         self._lost += record.get("event") == "begun" and "lost" in record
@@ -337,7 +365,7 @@ class _Check:
         self._found = self._found or at.hash == self._noted
         self._count(path, number, record)
 
-    def _count(self, path: Path, number: int, record: dict[str, Any]) -> None:
+    def _count(self, path: Path | str, number: int, record: dict[str, Any]) -> None:
         process = record.get("process")
         key = str(record.get("opened_by", process)), str(record.get("call"))
         if record.get("event") == "opened":
@@ -352,16 +380,18 @@ class _Check:
                 line=number,
             )
         elif record.get("event") == "closed":
-            self._open.pop(key, None)
+            opened = self._open.pop(key, None)
+            if opened is None and "opened_by" in record:  # in another chain, which may come later
+                self._closed.add(key)
 
-    def done(self, path: Path) -> Verified:
+    def done(self, path: Path | str) -> Verified:
         if not self._found:
-            raise self._wrong(path, None, "the line that was noted is gone: its end was cut off")
+            raise self.wrong(path, None, "the line that was noted is gone: its end was cut off")
         return Verified(
             lines=self._lines,
             files=tuple(self._files),
             calls=self._calls,
-            open_calls=tuple(self._open.values()),
+            open_calls=tuple(call for key, call in self._open.items() if key not in self._closed),
             earlier=self._earlier,
             repaired=self._repaired,
             lost=self._lost,
@@ -369,11 +399,11 @@ class _Check:
             keyed=self._key is not None,
         )
 
-    def _changed(self, path: Path, number: int, begun: bool) -> AuditError:
+    def changed(self, path: Path | str, number: int, begun: bool) -> AuditError:
         hint = "" if begun or self._last else ", or the key is not the one it was written with"
-        return self._wrong(path, number, f"it was changed, or cut off by a crash{hint}")
+        return self.wrong(path, number, f"it was changed, or cut off by a crash{hint}")
 
-    def _wrong(self, path: Path, number: int | None, reason: str) -> AuditError:
+    def wrong(self, path: Path | str, number: int | None, reason: str) -> AuditError:
         return AuditError(
             f"the audit log {path} is not as it was written: "
             + (reason if number is None else f"line {number}: {reason}"),

@@ -10,18 +10,27 @@ import secrets
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import anyio
 from anyio.lowlevel import RunVar
 
-from ..errors import AuditError, ConfigError
+from ..errors import AuditError, ConfigError, StateError
 from ..protocol.canonical_json import sha256
 from ..runtime.event_loop import being_cancelled
 from ..runtime.keyed_digest import keyed
 from .log_file import AuditLog
 
-__all__ = ["AuditSink", "Digested", "Identity", "Record", "Sink", "failure_reason", "sink_of"]
+__all__ = [
+    "AuditSink",
+    "Digested",
+    "Identity",
+    "Record",
+    "Sink",
+    "failure_reason",
+    "in_own_thread",
+    "sink_of",
+]
 
 Record: TypeAlias = dict[str, Any]
 AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
@@ -146,16 +155,7 @@ class _FileSink(Sink):
     async def _append(self, records: list[Record], shield: bool) -> None:
         log = self._log
         if records and (log.fsync or not log.append_now(*records)):
-            # Waits for the thread even when cancelled: what is being written must not be written
-            # again later. Threads of our own: people who are asked may have all the usual ones. So
-            # many, because those that wait are written for together.
-            try:
-                threads = _threads.get()
-            except LookupError:
-                threads = anyio.CapacityLimiter(_MAX_THREADS)
-                _threads.set(threads)
-            with anyio.CancelScope(shield=shield):
-                await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
+            await in_own_thread(log.append, *records, shield=shield)
 
 
 class _FunctionSink(Sink):
@@ -185,12 +185,28 @@ class _FunctionSink(Sink):
                     answer.close()  # where the event loop has ended and cannot run it
 
 
+async def in_own_thread(append: Callable[..., None], *records: Record, shield: bool) -> None:
+    """Waits for the thread even when cancelled: what is being written must not be written again
+    later."""
+    # Threads of our own: people who are asked may have all the usual ones. So many, because those
+    # that wait are written for together.
+    try:
+        threads = _threads.get()
+    except LookupError:
+        threads = anyio.CapacityLimiter(_MAX_THREADS)
+        _threads.set(threads)
+    with anyio.CancelScope(shield=shield):
+        await anyio.to_thread.run_sync(append, *records, limiter=threads)
+
+
 def sink_of(place: Any) -> Sink:
     """Raises ``ConfigError`` for what records cannot go to."""
     if isinstance(place, str | os.PathLike):
         return _FileSink(AuditLog(place))
     if isinstance(place, AuditLog):
         return _FileSink(place)
+    if isinstance(place, _HasSink):
+        return place._as_sink()
     if callable(place):
         return _FunctionSink(place)
     raise ConfigError(
@@ -199,6 +215,15 @@ def sink_of(place: Any) -> Sink:
     )
 
 
+@runtime_checkable
+class _HasSink(Protocol):
+    """A log in a database: its module is loaded only where there is one."""
+
+    def _as_sink(self) -> Sink: ...
+
+
 def failure_reason(sink: Sink, error: Exception) -> str:
     # The class of an error and not its text: one of the host's own may quote what it was given.
+    if isinstance(error, StateError):
+        return error.message
     return error.reason if isinstance(error, AuditError) else f"{sink.name}: {type(error).__name__}"

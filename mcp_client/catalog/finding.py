@@ -89,7 +89,7 @@ class Finding:
     - ``unchecked_arguments``: whether they do could not be told
     - ``broken_result``: the result breaks the tool's output schema
     - ``unchecked_result``: whether it does could not be told
-    - ``not_recorded``: the audit does not have all of it
+    - ``not_recorded``: the audit, or the journal of calls by key, does not have all of it
     - ``left_out``: what a view asks for and does not get
     - ``bind``: an argument that the host sets is one of no tool, or an approver's edit left it out
 

@@ -35,7 +35,7 @@ async def desk(options: argparse.Namespace) -> int:
 
     state = state_of(options)
     async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
-        with _known_to_commands(state.path):
+        with _known_to_commands(getattr(state, "path", options.state)):
             print_answer(options, {"url": page.url}, page.url)
             sys.stdout.flush()
             note("the address lets in once; Ctrl-C ends the page")
@@ -44,13 +44,13 @@ async def desk(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _known_to_commands(path: Path) -> Iterator[None]:
+def _known_to_commands(state: Path | str) -> Iterator[None]:
     """Let commands find the file of this desk, unless another desk runs."""
     file = os.open(state_file("desk.json"), os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o600)
     with open(file, "r+b") as stream:
         if lock(file, 0.0):
             stream.truncate()
-            stream.write(json.dumps({"state": str(path)}).encode())
+            stream.write(json.dumps({"state": str(state)}).encode())
             stream.flush()
         else:
             note("another desk runs: calls of --approve web go there; here with --state FOLDER")

@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..audit.hash_chain import opened_files
 from ..errors import AuditError, ConfigError, NotFound, StartDenied
+from ..runtime.callbacks import in_thread
 from ..runtime.safe_text import near, safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_answer, print_json, print_table, print_text
-from .session import decisions_of, open_session
+from .session import decisions_of, existing_state_of, open_session
 from .target import configs_of
 
 if TYPE_CHECKING:
@@ -53,17 +54,39 @@ async def stubs(options: argparse.Namespace) -> int:
 
 
 async def audit(options: argparse.Namespace) -> int:
-    """Verify an audit log (1 where it was changed), or show its records."""
-    return _verify(options) if options.action == "verify" else _show(options)
+    """Verify an audit log (1 where it was changed), show its records, or export them to files."""
+    exports = options.action == "export"
+    if (options.file is None) != (options.state is not None and not exports):
+        what = "FOLDER and --state" if exports else "FILE or --state"
+        raise UsageError(f"audit {options.action}: give {what}")
+    log = options.file if options.state is None else _audit_of(options)
+    if exports:
+        return await _export(options, log)
+    return _verify(options, log) if options.action == "verify" else _show(options, log)
 
 
-def _verify(options: argparse.Namespace) -> int:
+def _audit_of(options: argparse.Namespace) -> Any:
+    """The path of a folder's log, or the log of a database."""
+    state = existing_state_of(options)
+    return getattr(state.audit, "path", state.audit)
+
+
+async def _export(options: argparse.Namespace, log: Any) -> int:
+    if not hasattr(log, "export"):
+        raise UsageError("audit export: --state names no database, so the audit is in files")
+    files = await in_thread(log.export, options.file)
+    names = [str(file) for file in files]
+    print_answer(options, {"files": names}, "\n".join(names))
+    return DONE
+
+
+def _verify(options: argparse.Namespace, log: Any) -> int:
     from ..audit import verify_audit
     from .target import secret_of
 
     key = None if options.key is None else secret_of(options.key, "--key").encode()
     try:
-        found = verify_audit(options.file, key=key, noted=options.noted)
+        found = verify_audit(log, key=key, noted=options.noted)
     except AuditError as error:
         document = {"intact": False, "path": error.path, "line": error.line, "reason": error.reason}
         print_answer(options, document, f"not intact: {error}")
@@ -96,26 +119,25 @@ def _verify(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _show(options: argparse.Namespace) -> int:
-    """The records of the log and of the files it was rotated into, the oldest first."""
+def _show(options: argparse.Namespace, log: Any) -> int:
+    """The records of the log, the oldest first."""
     records: list[dict[str, Any]] = []
     unreadable = 0
     try:
-        with closing(opened_files(Path(options.file))) as files:
-            for file, path, size in files:
-                with file:
-                    for number, line in enumerate(_lines(file, size), 1):
-                        record = _record(line)
-                        if record is not None:
-                            records.append(record)
-                        elif (unreadable := unreadable + 1) <= _MAX_NOTES:
-                            note(f"{path}, line {number}: no record of an audit")
+        for place, number, line in log.records() if hasattr(log, "records") else _lines(log):
+            record = _record(line)
+            if record is not None:
+                records.append(record)
+            elif (unreadable := unreadable + 1) <= _MAX_NOTES:
+                note(f"{place}, line {number}: no record of an audit")
     except OSError as error:
-        raise UsageError(f"{options.file}: {error.strerror or error}") from None
+        raise UsageError(f"{log}: {error.strerror or error}") from None
     if unreadable and not records:
-        raise UsageError(f"{options.file} is not an audit log")
+        raise UsageError(f"{log} is not an audit log")
     if unreadable:
         note(f"{unreadable} lines are not records: 'audit verify' says more")
+    if options.state is not None:  # the chains of several processes
+        records.sort(key=lambda record: str(record.get("time")))
     code = TOOL_FAILED if unreadable else DONE
     if options.json:
         print_json({"records": records})
@@ -130,10 +152,15 @@ def _show(options: argparse.Namespace) -> int:
     return code
 
 
-def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
-    while size > 0 and (line := file.readline(min(size, _MAX_LINE_BYTES))):
-        size -= len(line)
-        yield line
+def _lines(log: str) -> Iterator[tuple[Path, int, bytes]]:
+    """Those of a file and of the files it was rotated into."""
+    with closing(opened_files(Path(log))) as files:
+        for file, path, size in files:
+            with file:
+                number = 0
+                while size > 0 and (line := file.readline(min(size, _MAX_LINE_BYTES))):
+                    size, number = size - len(line), number + 1
+                    yield path, number, line
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -177,9 +204,7 @@ def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
 
 async def decisions(options: argparse.Namespace) -> int:
     """List what was decided, or revoke some of it or all."""
-    if options.state is not None and not await anyio.Path(options.state).is_dir():
-        raise UsageError(f"--state {options.state}: folder not found")
-    store = decisions_of(options)
+    store = decisions_of(options) if options.state is None else existing_state_of(options).decisions
     if options.action == "revoke":
         return _revoke(store, options)
     if options.id or options.all:

@@ -176,8 +176,11 @@ def _add_file_commands(commands: Any) -> None:
             command.add_argument("action", choices=actions)
         return command
 
-    verify = add("audit", "verify an audit log, or show it", "verify", "show")
-    verify.add_argument("file", metavar="FILE", help="the audit log")
+    verify = add("audit", "verify an audit log, show or export it", "verify", "show", "export")
+    verify.add_argument(
+        "file", nargs="?", metavar="FILE", help="the log, or the folder to export to"
+    )
+    _add_state(verify, "the state whose audit is meant")
     verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
     verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
     kept = add("decisions", "list or revoke what was decided", "list", "revoke")
@@ -203,8 +206,9 @@ def _add_file_commands(commands: Any) -> None:
     _add_state(add("desk", about, module="desk_command"))
 
 
-def _add_state(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--state", metavar="FOLDER", help="where decisions are kept")
+def _add_state(command: argparse.ArgumentParser, about: str = "where decisions are kept") -> None:
+    about = f"{about}: a folder, postgresql://..., env:VAR"
+    command.add_argument("--state", metavar="STATE", help=about)
 
 
 def _add_session(command: argparse.ArgumentParser) -> None:

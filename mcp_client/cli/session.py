@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import AsyncIterator
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from ..catalog.tool import Tool
     from ..host.options import ServerConfig
     from ..sandbox.sandbox import Sandbox
-    from ..state import FileState
+    from ..state import State
     from ..transports.http import HttpServer
 
 __all__ = [
     "approval_queue",
     "chosen_target",
     "decisions_of",
+    "existing_state_of",
     "find_terminal",
     "is_allowed",
     "open_session",
@@ -58,6 +60,8 @@ __all__ = [
 
 _SERVER_SEPARATORS = "/", "__"
 _MAX_DESK_BYTES = 10_000
+_KEPT_ELSEWHERE = "env", "file", "keyring"
+_PASSWORD = re.compile(r"(?i)password\s*=|^[a-z]+://[^/?#@]*:[^/?#]*@")
 _MIN_START_SECONDS = 5.0
 """What a server has to start in any case: ``--timeout`` is about what it is asked then."""
 
@@ -196,7 +200,7 @@ async def approval_queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQ
 
     state = state_of(options) if options.state else _state_of_running_desk()
     if state is not None:
-        note(f"calls are decided at the desk of {state.path}")
+        note(f"calls are decided at the desk of {state!r}")
         yield ApprovalQueue(decisions=state.decisions, keep=Timeouts().approval)
         return
     queue = ApprovalQueue()
@@ -391,17 +395,39 @@ def state_file(name: str) -> Path:
     return folder / name
 
 
-def state_of(options: argparse.Namespace) -> FileState:
+def state_of(options: argparse.Namespace) -> State:
     """That of ``--state``, else the user's state folder."""
-    from ..state import FileState
-
-    return FileState(options.state or _state_folder())
+    return _state_named(options.state or str(_state_folder()))
 
 
-def _state_of_running_desk() -> FileState | None:
+def existing_state_of(options: argparse.Namespace) -> State:
+    """That of ``--state``, which makes no folder."""
+    state = state_of(options)
+    path = getattr(state, "path", None)
+    if path is not None and not path.is_dir():
+        raise UsageError(f"--state {options.state}: folder not found")
+    return state
+
+
+def _state_named(word: str) -> State:
+    """The state of a folder or a database. A password is no word of a command."""
+    from ..state import state_of
+    from .target import secret_of
+
+    if word.partition(":")[0] in _KEPT_ELSEWHERE:
+        word = secret_of(word, "--state")
+    elif _PASSWORD.search(word):
+        raise UsageError(
+            "--state: other users can read a password on the command line; put it into PGPASSWORD "
+            "or ~/.pgpass, or the whole address into a variable and write --state env:NAME"
+        )
+    state = state_of(word)
+    assert state is not None
+    return state
+
+
+def _state_of_running_desk() -> State | None:
     """Where the desk that runs looks for calls; None where there is none."""
-    from ..state import FileState
-
     try:
         file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
     except (OSError, UsageError):  # no desk has run, or the home is read-only
@@ -413,8 +439,8 @@ def _state_of_running_desk() -> FileState | None:
             unlock(file)
             return None
         try:
-            return FileState(json.loads(stream.read(_MAX_DESK_BYTES))["state"])
-        except (OSError, ValueError, KeyError, TypeError, ConfigError):
+            return _state_named(json.loads(stream.read(_MAX_DESK_BYTES))["state"])
+        except (OSError, ValueError, KeyError, TypeError, ConfigError, UsageError):
             return None
 
 

@@ -78,7 +78,7 @@ def offered(home: Path, *words: str) -> list[str]:
         (["describe", "sky", ""], ["get_weather", "set_alarm"]),
         (["pins", "sky", "--accept", "g"], ["get_weather"]),
         (["call", "sky", "--tr"], ["--trust"]),
-        (["audit", ""], ["verify", "show"]),
+        (["audit", ""], ["verify", "show", "export"]),
         (["completion", "f"], ["fish"]),
         (["nosuch", ""], []),
         (["logout", ""], []),
