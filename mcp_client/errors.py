@@ -2,7 +2,7 @@
 
 Each class answers two questions: did anything happen, and may the call be repeated?
 
-McpError                     .message .server .tool .retryable .attempts
+McpError                     .message .server .tool .retryable .attempts .advice
 ├── NotSent                  nothing reached the server
 │   ├── UnknownTool          the server offers no such tool
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
@@ -41,7 +41,7 @@ McpError                     .message .server .tool .retryable .attempts
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "AuditError",
@@ -78,6 +78,18 @@ __all__ = [
 ]
 
 
+class Advice(NamedTuple):
+    """What can be done about an error."""
+
+    text: str
+    """In the words of a program that uses this package."""
+    kind: str = ""
+    """What the shell has words of its own for: "login", "header", "connect_timeout", "revision",
+    "env", "terminal"; "program" where only a program can do it. Empty where the text suits all."""
+    about: str = ""
+    """What those words are about, such as the URL to log in at."""
+
+
 class McpError(Exception):
     """The base class: ``except McpError`` catches whatever this package raises on purpose.
 
@@ -92,6 +104,8 @@ class McpError(Exception):
     """True where doing the same again may succeed and cannot repeat a side effect."""
     attempts: int = 1
     """How often the call was attempted, where ``Retry`` repeated it."""
+    advice: Advice | None = None
+    """What can be done about it, which ``message`` ends with."""
 
     def __init__(self, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -107,6 +121,7 @@ class McpError(Exception):
     def message(self) -> str:
         """What happened, without the server's standard error: this may be shown to a model."""
         message = str(self.args[0]) if self.args else type(self).__name__
+        message += f"; {self.advice.text}" if self.advice and self.advice.text else ""
         return message if self.attempts == 1 else f"{message} ({self.attempts} attempts)"
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from ..errors import AuthError, ConfigError, McpError
+from ..errors import Advice, AuthError, ConfigError, McpError
 from ..runtime.console import open_console, tell, why_no_terminal
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
@@ -140,8 +140,10 @@ class Browser:
             return
         if (reason := why_no_terminal()) is not None:
             raise AuthError(
-                f"a login at {shown_host(login.url)} is needed, and {reason} to show its code at; "
-                "give OAuth(on_device=...), a function that shows it to a person",
+                f"a login at {shown_host(login.url)} is needed, and {reason} to show its code at",
+                advice=Advice(
+                    "give OAuth(on_device=...), a function that shows it to a person", "program"
+                ),
                 server=login.server,
             )
         await tell(_code_to_type(login))
@@ -183,9 +185,12 @@ class Browser:
                 await _ask_at_terminal(attempt, opened=opened)
         if attempt.params is None and not attempt.listens:
             raise AuthError(
-                f"nothing here receives the redirect to {shown(step.redirect_uri)}: give a "
-                "redirect_uri on this machine, or an on_url= that returns the address at which the "
-                "browser ended",
+                f"nothing here receives the redirect to {shown(step.redirect_uri)}",
+                advice=Advice(
+                    "give a redirect_uri on this machine, or an on_url= that returns the address "
+                    "at which the browser ended",
+                    "program",
+                ),
                 server=step.server,
             )
 
@@ -338,7 +343,10 @@ async def _ask_at_terminal(attempt: _Attempt, *, opened: bool) -> None:
     if (reason := why_no_terminal()) is not None:
         raise AuthError(
             f"a login at {shown_host(step.url)} is needed, but a browser cannot be opened, and "
-            f"{reason}; give OAuth(on_url=...), a function that shows the URL to a person",
+            f"{reason}",
+            advice=Advice(
+                "give OAuth(on_url=...), a function that shows the URL to a person", "terminal"
+            ),
             server=step.server,
         )
     async with open_console() as console:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ..errors import AuthError
+from ..errors import Advice, AuthError
 from ..protocol.response_headers import Challenge
 from ..transports.http_client import origin_of, shown
 from .code_request import AuthorizationRequest, LoginOptions, is_forgotten
@@ -212,8 +212,10 @@ def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginO
     if not pkce and not options.allow_missing_pkce:
         raise AuthError(
             f"the authorization server {name} does not say that it supports PKCE with S256, "
-            "without which a stolen authorization code can be used. If you know that it does: "
-            "OAuth(insecure_allow_missing_pkce=True)"
+            "without which a stolen authorization code can be used",
+            advice=Advice(
+                "if you know that it does, give OAuth(insecure_allow_missing_pkce=True)", "program"
+            ),
         )
     elsewhere = origin_of(server.token_endpoint) != origin_of(server.issuer)
     if elsewhere and not server.promises_iss and not options.require_iss:

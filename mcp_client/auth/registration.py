@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import AuthError, ConfigError
+from ..errors import Advice, AuthError, ConfigError
 from ..protocol.response_headers import scopes_of
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
@@ -198,7 +198,7 @@ def _post_registration(
 ) -> Flow[dict[str, Any]]:
     endpoint = server.registration_endpoint
     if endpoint is None:
-        raise AuthError(_cannot_register(server, client))
+        raise _cannot_register(server, client)
     response: Fetched | Unreachable = yield Fetch(
         "POST",
         endpoint,
@@ -289,16 +289,16 @@ def _refusal(
     )
 
 
-def _cannot_register(server: ServerMetadata, client: RegisteredClient) -> str:
-    text = (
+def _cannot_register(server: ServerMetadata, client: RegisteredClient) -> AuthError:
+    how = "register one there by hand, and give OAuth(client_id=..., client_secret=...)"
+    if server.supports_client_documents and client.metadata_url is None:
+        how += ", or OAuth(client_metadata_url=...), which it supports as well"
+    return AuthError(
         f"the authorization server {shown(server.issuer)} "
         f"{server.why_missing('registration_endpoint')}, so a client cannot be registered "
-        "automatically: register one there by hand, and give OAuth(client_id=..., "
-        "client_secret=...)"
+        "automatically",
+        advice=Advice(how, "program"),
     )
-    if server.supports_client_documents and client.metadata_url is None:
-        text += ", or OAuth(client_metadata_url=...), which it supports as well"
-    return text
 
 
 def scope_field(scopes: frozenset[str]) -> dict[str, str]:

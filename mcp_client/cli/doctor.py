@@ -24,7 +24,6 @@ from ..approval.queue import ApprovalQueue
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..errors import (
-    AuthError,
     BrokenPromise,
     ConnectError,
     InvalidSchema,
@@ -43,7 +42,7 @@ from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
 from ..validation.checker import checker_for
 from ..validation.worker_pool import WorkerPool
-from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
+from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code, in_shell
 from .output import print_json, print_parts, print_text
 from .session import (
     approval_queue,
@@ -147,7 +146,7 @@ class _Timeline(Recorder):
                 self._answered(number, f"error {code}: {safe_text(text, 100)}")
 
     def failed(self, number: int, error: McpError) -> None:
-        self._answered(number, f"failed: {safe_text(error.message, 200)}")
+        self._answered(number, f"failed: {safe_text(in_shell(error).message, 200)}")
 
     def unasked(self, message: Request | Notification) -> None:
         if isinstance(message, Request):
@@ -254,12 +253,14 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
 
 
 def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
-    report.promises[feature] = f"broken: {safe_text(error.message, 120)}"
+    report.promises[feature] = f"broken: {safe_text(in_shell(error).message, 120)}"
     if isinstance(error, OutcomeUnknown):
         kind, advice = "slow", "Give it longer with --timeout; look at what the server waits for."
     else:
         kind, advice = "breaks promises", "Tell the server's author; other features may work."
-    report.found(kind, f"it declares {feature}, and {method} fails: {error.message}", advice)
+    report.found(
+        kind, f"it declares {feature}, and {method} fails: {in_shell(error).message}", advice
+    )
     report.code = report.code or exit_code(error)
 
 
@@ -363,7 +364,7 @@ async def _problem(schema: Any, workers: WorkerPool) -> str | None:
     try:
         await checker_for(schema, Limits()).prepare(workers, _ONE_SCHEMA_SECONDS)
     except InvalidSchema as error:
-        return error.message
+        return in_shell(error).message
     return None
 
 
@@ -378,17 +379,19 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
     except BrokenPromise as error:
         report.found(
             "breaks promises",
-            f"the result of {tool.name} is not what it promises: {error.message}",
+            f"the result of {tool.name} is not what it promises: {in_shell(error).message}",
             "The tool ran. Tell the server's author.",
         )
         state = "broken"
     except OutcomeUnknown as error:
         report.found(
-            "slow", f"{tool.name} gave no answer: {error.message}", "Give it longer with --timeout."
+            "slow",
+            f"{tool.name} gave no answer: {in_shell(error).message}",
+            "Give it longer with --timeout.",
         )
         state = "no answer"
     except McpError as error:
-        state = f"failed: {safe_text(error.message, 120)}"
+        state = f"failed: {safe_text(in_shell(error).message, 120)}"
     else:
         state = "the tool reports an error" if result.is_error else "kept"
     report.promises[f"call of {name}"] = state
@@ -399,7 +402,7 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
 
 def _explain(report: Report, error: McpError, options: argparse.Namespace) -> None:
     report.code = exit_code(error)
-    text = error.message
+    text = str(error.args[0])  # what can be done is said below
     tail = getattr(error, "stderr_tail", "")
     if tail:
         text += "; its last words were: " + " / ".join(tail.splitlines()[-3:])
@@ -429,15 +432,16 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
             "Client and server have no revision in common: use a newer version of the server, or "
             "leave out --revision."
         )
-    if isinstance(error, AuthError):
-        return "Log in."
+    told = in_shell(error).advice
+    if told is not None and (error.advice is None or error.advice.kind == "env"):
+        return f"{told.text[:1].upper()}{told.text[1:]}."
     if getattr(error, "exit_code", None) is not None:
         return f"The program ended by itself. Run it by hand and see why: {options.target}"
     if "://" in options.target:
         return "Check the URL, and whether the server runs and can be reached from here."
     if isinstance(error, ConnectError) and error.no_such_command:
         return "Install the program, or give its full path."
-    return "Run it by hand and see what it waits for; give it longer with --timeout."
+    return "Run it by hand and see what it waits for; give it longer with --timeout S."
 
 
 # ------------------------------------------------------------------------- for people

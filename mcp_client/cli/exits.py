@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ..errors import (
+    Advice,
     AuditError,
     AuthError,
     BrokenPromise,
     CallDenied,
     CallPending,
+    CallTimeout,
     CallWithdrawn,
     ConfigError,
     ConnectError,
@@ -42,6 +45,7 @@ __all__ = [
     "UsageError",
     "error_document",
     "exit_code",
+    "in_shell",
 ]
 
 EXIT_CODES = """\
@@ -99,6 +103,32 @@ def exit_code(error: McpError) -> int:
     if getattr(error, "http_status", None) in _UNAUTHORIZED:
         return LOGIN_NEEDED
     return next((code for kind, code in _CODES if isinstance(error, kind)), SERVER_ERROR)
+
+
+_TIMEOUT = "give it longer with --timeout S"
+_ADVICE = {
+    "login": "log in with 'mcp-client login {about}', or, if you have a token already, put "
+    "'Bearer ...' into a variable and give --header Authorization=env:NAME",
+    "header": "give what it accepts with --header Authorization=env:NAME",
+    "connect_timeout": f"{_TIMEOUT}, or {{about}} and see",
+    "revision": "leave out --revision",
+    "env": "{about}: give it with --env NAME, or in the config file",
+    "terminal": "log in at a terminal",
+    "program": "",
+}
+"""What can be done about an error, by the kind of its advice."""
+
+
+def in_shell(error: McpError) -> McpError:
+    """The error, with what can be done about it in the words of the command line."""
+    advice = error.advice
+    if advice is None and isinstance(error, CallTimeout):
+        advice = Advice(_TIMEOUT)
+    elif advice is not None and advice.kind in _ADVICE:
+        advice = Advice(_ADVICE[advice.kind].format(about=advice.about))
+    said = copy.copy(error)
+    said.advice = advice
+    return said
 
 
 def error_document(error: Exception) -> dict[str, Any]:

@@ -41,13 +41,22 @@ def main(words: Sequence[str] | None = None) -> int:
 def _ended(error: Exception | None, as_json: bool) -> int:
     """Say why the command failed, as JSON too where that was asked for."""
     from ..errors import McpError
-    from .exits import INTERRUPTED, SERVER_ERROR, USAGE, Interrupted, error_document, exit_code
+    from .exits import (
+        INTERRUPTED,
+        SERVER_ERROR,
+        USAGE,
+        Interrupted,
+        error_document,
+        exit_code,
+        in_shell,
+    )
     from .output import note, print_json
 
     if error is None:
         error = Interrupted("interrupted")
     code, text = SERVER_ERROR, f"unexpected {type(error).__name__}: {error}"
     if isinstance(error, McpError):
+        error = in_shell(error)
         code = INTERRUPTED if isinstance(error, Interrupted) else exit_code(error)
         text = error.message if code == USAGE else str(error)
     try:

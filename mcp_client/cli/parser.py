@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .._version import __version__
-from ..runtime.safe_text import near, safe_text
+from ..errors import ConfigError
+from ..runtime.safe_text import close_names, near, safe_text
 from .exits import EXIT_CODES, UsageError
 
 __all__ = ["commands", "parsed", "session_options"]
@@ -46,7 +47,10 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     more = getattr(options, "arguments", None)
     for word in rest:
         if word.startswith("-") and word != "-":
-            top.error(f"unknown option {word.partition('=')[0]!r} of {options.command}")
+            name = word.partition("=")[0]
+            close = close_names(name.lstrip("-"), _option_names(commands()[options.command]))
+            meant = f"; did you mean --{close[0]}?" if close else ""
+            top.error(f"unknown option {name!r} of {options.command}{meant}")
         if more is None:
             top.error(
                 f"{options.command} takes no further argument: {word[:60]!r}; quote a "
@@ -68,6 +72,10 @@ def _command_first(words: Sequence[str]) -> Sequence[str]:
     leading.add_argument("rest", nargs=argparse.REMAINDER)
     rest: list[str] = leading.parse_known_args(words)[0].rest
     return [*rest[:1], *words[: len(words) - len(rest)], *rest[1:]]
+
+
+def _option_names(command: argparse.ArgumentParser) -> list[str]:
+    return [name[2:] for name in command._option_string_actions if name.startswith("--")]
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -226,7 +234,8 @@ def _add_session(command: argparse.ArgumentParser) -> None:
     add("--record", metavar="FILE", help="keep the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")
     _add_state(command)
-    add("--revision", default="auto", metavar="R", help="the protocol revision to speak")
+    about = "the protocol revision to speak"
+    add("--revision", default="auto", metavar="R", type=_revision, help=about)
     secret: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=env:VAR"}
     add("--header", help=f"for a URL; {_OR}", **secret)
     add("--env", help=f"for a command; {_OR}", **secret)
@@ -257,6 +266,15 @@ def _finding_kind(word: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{safe_text(word, 60)!r} is no kind of finding{near(word, Finding.KINDS)}"
         )
+    return word
+
+
+def _revision(word: str) -> str:
+    from ..protocol.versions import HANDSHAKE, STATELESS
+
+    known = (*STATELESS, *HANDSHAKE, "auto")
+    if word not in known:
+        raise ConfigError(f"--revision {safe_text(word, 60)!r}: give one of {', '.join(known)}")
     return word
 
 

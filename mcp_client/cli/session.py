@@ -278,23 +278,24 @@ async def started_from(
             sandbox_of(options),
         )
     except StartDenied as error:
-        raise _denied(error, target) from None
+        raise _denied(error, target, _why_unasked(options)) from None
 
 
 def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> ApprovalHook | None:
     """Who says whether a server of a config file is started."""
     from ..approval.terminal import ask_on_terminal
 
-    return queue or (ask_on_terminal if options.terminal else None)
+    return queue or (ask_on_terminal if _why_unasked(options) is None else None)
 
 
-def _denied(error: StartDenied, target: Configured) -> StartDenied:
+def _denied(error: StartDenied, target: Configured, why: str | None) -> StartDenied:
     """The same for people at a shell."""
     if error.source != "gate":
         return error
+    because = f" ({why})" if why else ""
     return StartDenied(
         f"the server was not started: what {target.config.path} runs has not been confirmed "
-        "here; run this command once at a terminal, which asks: 'a' is remembered",
+        f"here{because}; run this command once at a terminal, which asks: 'a' is remembered",
         server=target.name,
         reason=error.reason,
         source=error.source,

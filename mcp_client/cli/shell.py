@@ -30,7 +30,7 @@ from ..runtime.executables import split_words
 from ..session.session import Session
 from . import session_commands
 from .completion import Known, is_plain, keep_names, known_of, offered
-from .exits import DONE, USAGE, UsageError, exit_code
+from .exits import DONE, USAGE, UsageError, exit_code, in_shell
 from .output import note, print_text
 from .parser import parsed, session_options
 from .session import open_session, state_file
@@ -74,8 +74,8 @@ async def shell(options: argparse.Namespace) -> int:
                 note(f"the line cannot be read: {error}")
                 code = USAGE
             except McpError as error:
-                note(error.message if exit_code(error) == USAGE else error)
                 code = exit_code(error)
+                note(in_shell(error).message if code == USAGE else in_shell(error))
             sys.stdout.flush()
     return code
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -71,15 +72,10 @@ def _command(words: str, env: dict[str, str]) -> StdioServer:
         command, *args = split_words(words)
     except ValueError as error:
         raise UsageError(f"the command cannot be read: {error}") from None
-    if len(words.split()) == 1 and not _is_program(command):
-        raise _unknown(words, configs_of(None))
+    if len(words.split()) == 1 and os.path.basename(command) == command:
+        # Not run as a program, even if PATH has one: it may be the name of a server, misspelled.
+        raise _unknown(words, configs_of(None), find_executable(command, None, os.environ))
     return StdioServer(command, args, env=env or None)
-
-
-def _is_program(word: str) -> bool:
-    if os.path.basename(word) != word:
-        return True  # by its path: no name of a server, whether it can be run or not
-    return find_executable(word, None, os.environ) is not None
 
 
 def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
@@ -102,7 +98,7 @@ def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
     return found
 
 
-def _unknown(name: str, configs: list[Config]) -> NotFound | UsageError:
+def _unknown(name: str, configs: list[Config], program: str | None = None) -> NotFound | UsageError:
     """Why no server goes by ``name``."""
     for config in configs:
         for problem in config.problems:
@@ -110,9 +106,10 @@ def _unknown(name: str, configs: list[Config]) -> NotFound | UsageError:
                 return UsageError(f"the server {safe_text(name, 60)!r} cannot be used: {problem}")
     names = [each for config in configs for each in config.servers]
     where = ", ".join(str(config.path) for config in configs) or "a config file (none was found)"
+    path = f"its path ({shlex.quote(program)})" if program else "its path"
     return NotFound(
-        f"unknown server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, "
-        "or a command in quotes"
+        f"unknown server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, or a "
+        f"command: a program and its arguments in quotes, or one program by {path}"
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from ..errors import ConnectError, ConnectionLost, McpError
+from ..errors import Advice, ConnectError, ConnectionLost, McpError
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.era import Era
 from ..protocol.jsonrpc import (
@@ -275,29 +275,34 @@ class ConnectionAttempt:
         why = "it has not read what it was sent" if unread else f"it does not answer {method}"
         junk = self._stats.junk_lines
         try_it = "open it" if self._transport.is_remote else "run it by hand"
-        noise = (
-            f"; it wrote {junk} lines that are not JSON-RPC messages, the last began "
-            f"{self._stats.last_junk!r}: is it an MCP server?"
-            if junk
-            else f"; give it longer with Timeouts(connect=...), or {try_it} and see"
+        advice = Advice(
+            f"give it longer with Timeouts(connect=...), or {try_it} and see",
+            "connect_timeout",
+            try_it,
         )
+        if junk:
+            advice = Advice(
+                f"it wrote {junk} lines that are not JSON-RPC messages, the last began "
+                f"{self._stats.last_junk!r}: is it an MCP server?"
+            )
         return ConnectError(
-            f"no agreement with the server within {seconds:g} s: {why}{noise}", retryable=True
+            f"no agreement with the server within {seconds:g} s: {why}",
+            advice=advice,
+            retryable=True,
         )
 
 
 def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
     """What a lost connection raises before a session is open: nothing was called."""
     if transport.is_remote:
-        advice = transport.exit_advice()
-        return ConnectError(f"{error.why}; {advice}" if advice else error.why)
+        return ConnectError(error.why, advice=transport.exit_advice())
     code = error.exit_code
     how = "closed its output" if code is None else f"exited with code {code}"
     if code is not None and code < 0:
         how = f"was ended by signal {-code}"
     return ConnectError(
-        f"the server {how} before it had introduced itself; "
-        f"{transport.exit_advice() or 'run it by hand to see why'}",
+        f"the server {how} before it had introduced itself",
+        advice=transport.exit_advice() or Advice("run it by hand to see why"),
         exit_code=code,
         stderr_tail=error.stderr_tail,
     )

@@ -19,6 +19,7 @@ from typing import Any
 import anyio
 
 from ..errors import (
+    Advice,
     AuthError,
     ConfigError,
     ConnectError,
@@ -199,7 +200,11 @@ class HostedServer:
         if self.closed:
             raise ConnectError("the host is closed", server=self.name)
         if self.state == "disabled":
-            raise ConnectError("the server is disabled: ServerConfig(enabled=False)", **self._by)
+            raise ConnectError(
+                "the server is disabled",
+                advice=Advice("it has ServerConfig(enabled=False)", "program"),
+                **self._by,
+            )
         if self.gate is not None:
             if self._asking is None and self.error is not None and not ask_again:
                 raise self.refusal()

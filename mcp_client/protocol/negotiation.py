@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..errors import ConnectError, McpError, NegotiationError
+from ..errors import Advice, ConnectError, McpError, NegotiationError
 from .capabilities import MISSING_CAPABILITY, ClientDeclaration, missing_capabilities
 from .era import Era, HandshakeEra, StatelessEra, discover_params, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
@@ -146,8 +146,8 @@ def _negotiate(client: ClientDeclaration, pin: str | None, skip_probe: bool) -> 
         return probed
     if pin is not None:
         raise NegotiationError(
-            f"the server does not speak {pin}, which revision= asks for; drop revision= to let "
-            "older revisions be tried"
+            f"the server does not speak {pin}, the revision that was asked for",
+            advice=Advice("drop revision= to let older revisions be tried", "revision"),
         )
     return (yield from _initialize_after_probe(client, probed))
 
@@ -276,7 +276,7 @@ def _accepted(result: Any, pin: str | None) -> str:
         )
     if pin and revision != pin:
         raise NegotiationError(
-            f"the server answered {revision} although revision={pin!r} was asked for; "
-            "drop revision= to accept it"
+            f"the server answered {revision} although {pin} was asked for",
+            advice=Advice("drop revision= to accept it", "revision"),
         )
     return revision

@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from ..errors import AuthError, ConnectError, McpError
+from ..errors import Advice, AuthError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
 from ..runtime.limits import Limits, Timeouts
@@ -273,9 +273,9 @@ class Transport(ABC):
         """How many bytes we sent that the server has not taken yet; None where unknown."""
         return None
 
-    def exit_advice(self) -> str:
-        """What may be the reason that the server ended, and what to do; empty where unknown."""
-        return ""
+    def exit_advice(self) -> Advice | None:
+        """What may be the reason that the server ended, and what to do; None where unknown."""
+        return None
 
     def maybe_unknown_method(self, error: ConnectError) -> bool:
         """Whether a request failed in a way in which it may be the method that is not known."""

@@ -10,7 +10,7 @@ from typing import Self
 import anyio
 import httpx
 
-from ..errors import ConnectError, McpError
+from ..errors import Advice, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Id
 from ..runtime.background import BackgroundTasks
@@ -76,11 +76,11 @@ class HttpBasedTransport(Transport):
     def extensions(self) -> tuple[str, ...]:
         return getattr(self._server.auth, "extensions", ())
 
-    def exit_advice(self) -> str:
+    def exit_advice(self) -> Advice | None:
         client = self._client
         if client is None or not client.got_no_http or not client.url.startswith("http:"):
-            return ""
-        return "what answers there may not speak HTTP: if it speaks TLS, use https://"
+            return None
+        return Advice("what answers there may not speak HTTP: if it speaks TLS, use https://")
 
     def permit(self, policy: StartPolicy | None) -> None:
         if policy is not None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ..errors import AuthError, ConnectError, ConnectionLost, McpError, ServerError
+from ..errors import Advice, AuthError, ConnectError, ConnectionLost, McpError, ServerError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
 from ..protocol.response_headers import Challenge, parse_challenges, what_is_wanted
 from ..runtime.safe_text import safe_text
@@ -145,8 +145,11 @@ async def http_error(
     server, status, after = endpoint.server, response.status, response.retry_after
     if status in (401, 403):
         headers = [response.mask(one) for one in response.headers.get_list("www-authenticate")]
+        challenges = parse_challenges(headers)
+        wanted = f"; it wants {what_is_wanted(challenges)}" if challenges else ""
         return AuthError(
-            text + _how_to_authorize(endpoint, status, parse_challenges(headers)),
+            text + wanted,
+            advice=_how_to_authorize(endpoint, status, challenges),
             challenge=", ".join(headers)[:4096] if headers else None,
             http_status=status,
             body_excerpt=excerpt,
@@ -175,20 +178,23 @@ async def http_error(
     )
 
 
-def _how_to_authorize(endpoint: Endpoint, status: int, challenges: list[Challenge]) -> str:
-    text = f"; it wants {what_is_wanted(challenges)}" if challenges else ""
-    if endpoint.authorized:
-        if status == 403:
-            return text
-        return f"{text}; what HttpServer(auth=...) or HttpServer(headers=...) gave was not accepted"
-    if status == 403 and not challenges:
-        return text
+def _how_to_authorize(
+    endpoint: Endpoint, status: int, challenges: list[Challenge]
+) -> Advice | None:
+    if endpoint.authorized and status == 401:
+        given = "HttpServer(auth=...) or HttpServer(headers=...)"
+        return Advice(f"what {given} gave was not accepted", "header", endpoint.shown)
+    if endpoint.authorized or (status == 403 and not challenges):
+        return None
     schemes = {challenge.scheme for challenge in challenges}
     if schemes and not schemes & {"bearer", "dpop"}:
-        return f"{text}: give it with HttpServer(url, headers={{'Authorization': '...'}})"
-    return (
-        f"{text}: log in with HttpServer(url, auth=OAuth()), or, if you have a token already, give "
-        "it with HttpServer(url, auth=BearerToken('...')); both are in mcp_endpoint.auth"
+        header = "give it with HttpServer(url, headers={'Authorization': '...'})"
+        return Advice(header, "header", endpoint.shown)
+    return Advice(
+        "log in with HttpServer(url, auth=OAuth()), or, if you have a token already, give it with "
+        "HttpServer(url, auth=BearerToken('...')); both are in mcp_client.auth",
+        "login",
+        endpoint.shown,
     )
 
 

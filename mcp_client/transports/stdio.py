@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
+from ..errors import Advice, ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
@@ -368,7 +368,8 @@ class StdioTransport(Transport):
     def _gone(self) -> ConnectError:
         by_hand = f"run {self._server.shown_command!r} with its arguments by hand to see why"
         return ConnectError(
-            f"{self._how()}; {self.exit_advice() or by_hand}",
+            self._how(),
+            advice=self.exit_advice() or Advice(by_hand),
             exit_code=self._exit_code(),
             stderr_tail=self._tail(),
             server=self._context.server,
@@ -391,7 +392,7 @@ class StdioTransport(Transport):
             else (f"the server exited with code {code}")
         )
 
-    def exit_advice(self) -> str:
+    def exit_advice(self) -> Advice | None:
         """Names variables that the server's standard error speaks of and that it was not given,
         although they are set here: by hand the same command would work."""
         given = {*inherited(), *(self._server.env or {})}
@@ -404,13 +405,11 @@ class StdioTransport(Transport):
             and ("_" in name or re.search(_MISSING, tail))
         ][:3]
         if not names:
-            return ""
+            return None
         pairs = ", ".join(f"{name!r}: os.environ[{name!r}]" for name in names)
         are = "is set here and was" if len(names) == 1 else "are set here and were"
-        return (
-            f"its standard error names {', '.join(names)}, which {are} not passed on: give it with "
-            f"StdioServer(..., env={{{pairs}}})"
-        )
+        found = f"its standard error names {', '.join(names)}, which {are} not passed on"
+        return Advice(f"{found}: give it with StdioServer(..., env={{{pairs}}})", "env", found)
 
     def _tail(self) -> str:
         return self._secrets.text(self._stderr_tail.tail())[-4000:]

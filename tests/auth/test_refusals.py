@@ -178,7 +178,7 @@ async def test_without_auth_a_401_says_what_the_server_wants_and_how_to_give_it(
             async with connect(HttpServer(world.url)):
                 pass
     said = str(caught.value)
-    assert "it wants Bearer with scope 'read': log in with HttpServer(url, auth=OAuth())" in said
+    assert "it wants Bearer with scope 'read'; log in with HttpServer(url, auth=OAuth())" in said
 
 
 async def test_no_secret_is_in_a_log_or_a_repr(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +145,64 @@ def test_6_forbidden() -> None:
 
 def test_8_an_error_of_the_server_or_a_broken_promise() -> None:
     failed(8, "tools", server("scripted", "--list", "no-array"), kind="ProtocolViolation")
+
+
+# ------------------------------------------------------------------ the words of errors
+
+PYTHON_WORDS = re.compile(r"\w\(|\w= |[a-z]=['\"]|OAuth|Timeouts|HttpServer|StdioServer")
+
+
+def test_errors_say_what_to_do_in_the_words_of_the_shell(tmp_path: Path) -> None:
+    dead = tmp_path / "dead.py"
+    dead.write_text("import sys; sys.exit('KeyError: API_KEY_OF_US')")
+    no_env: dict[str, Any] = {}
+    with refusing(401) as url:
+        for words, env, wanted in (
+            (["tools", url], no_env, f"mcp-client login {url}"),
+            (["tools", url, "--header", "A=env:A"], {"A": "x"}, "--header Authorization=env:NAME"),
+            (
+                ["tools", server("scripted", "--slow-start", "30"), "--timeout", "1"],
+                no_env,
+                "--timeout S",
+            ),
+            (
+                ["call", server("scripted"), "never", "--allow=*", "--timeout=1"],
+                no_env,
+                "--timeout S",
+            ),
+            (
+                ["tools", server("scripted", "--version", "2024-11-05"), "--revision=2025-11-25"],
+                no_env,
+                "leave out --revision",
+            ),
+            (["tools", f"{sys.executable} {dead}"], {"API_KEY_OF_US": "x"}, "--env NAME"),
+            (["doctor", f"{sys.executable} {dead}"], {"API_KEY_OF_US": "x"}, "--env NAME"),
+            (["tools", WEATHER, "--revision=2025-11-24"], no_env, "2025-11-25"),
+        ):
+            done = run(*words, **env)
+            assert done.code > 1, done
+            assert wanted in done.err + done.out
+            assert not PYTHON_WORDS.search(done.err + done.out), done
+
+
+def test_a_typo_is_answered_with_the_nearest_option() -> None:
+    done = run("tools", WEATHER, "--timout", "5")
+    assert (done.code, "did you mean --timeout?" in done.err) == (2, True)
+    assert "did you mean" not in run("tools", WEATHER, "--frobnicate").err
+
+
+def test_a_name_that_is_no_server_is_not_run_as_a_program(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = tmp_path / "filesystem"
+    program.write_text(f"#!/bin/sh\ntouch {started}\n")
+    program.chmod(0o700)
+    config = tmp_path / ".mcp.json"
+    config.write_text('{"mcpServers": {"filesystems": {"command": "python"}}}')
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = run("tools", "filesystem", cwd=tmp_path, home=tmp_path, **path)
+    assert done.code == 4
+    assert "did you mean filesystems?" in done.err
+    assert f"one program by its path ({program})" in done.err
+    assert not started.exists()
+    assert run("tools", str(program), cwd=tmp_path, home=tmp_path).code == 5
+    assert started.exists()
