@@ -6,6 +6,7 @@
     call_record.py   the two records of one call
     edit_paths.py    where an approver's arguments differ
     request_record.py  those of a skill, a start, a use of the model, and a read
+    run_record.py    those of the run of a script
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded
     redaction_function.py  the same by a function of the host's

@@ -89,7 +89,7 @@ class Position(NamedTuple):
     hash: str
 
 
-_KINDS = ("tool", "skill", "start", "sampling", "resource", "prompt")
+_KINDS = ("tool", "skill", "start", "sampling", "resource", "prompt", "script")
 """What a record may be of."""
 
 

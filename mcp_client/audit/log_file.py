@@ -103,12 +103,14 @@ class AuditLog:
         keep: int | None = None,
         fsync: bool = False,
         key: bytes | None = None,
+        code: bool = False,
     ) -> None:
         """Nothing is opened before the first line is written.
 
         A file that would grow beyond ``max_bytes`` is renamed to ``calls.jsonl.000001`` and so
         on; the newest ``keep`` of those stay, or all. ``fsync``: wait for the disk. With ``key``,
-        at least 16 secret bytes kept elsewhere, lines cannot be forged without it. Raises
+        at least 16 secret bytes kept elsewhere, lines cannot be forged without it. ``code``:
+        the record of a script's run has its code, redacted, and not only the digest. Raises
         ``ConfigError`` for an invalid option.
         """
         path = given_path(path, f"AuditLog({path!r})")
@@ -118,9 +120,11 @@ class AuditLog:
             )
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ConfigError(f"AuditLog(keep={keep!r}): give a whole number above 0, or None")
+        if type(code) is not bool:
+            raise ConfigError(f"AuditLog(code={code!r}): give True or False")
         self.path = Path(path).absolute()
         self._file = str(self.path)
-        self.fsync = fsync
+        self.fsync, self.code = fsync, code
         self._max_bytes = max_bytes
         self._keep = keep
         self._key = key_of(key)
@@ -139,7 +143,8 @@ class AuditLog:
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy, which another process may get, is a log of its own over the same file.
         options = {"max_bytes": self._max_bytes, "keep": self._keep}
-        return partial(type(self), self._file, **options, fsync=self.fsync, key=self._key), ()
+        flags = {"fsync": self.fsync, "code": self.code}
+        return partial(type(self), self._file, **options, **flags, key=self._key), ()
 
     def append(self, *records: Mapping[str, Any]) -> None:
         """Add a line for each of ``records``, all of them or none. Blocks.

@@ -31,7 +31,9 @@ the rest. ``facts`` are
 the other things that the approver is shown, by kind: a text, or a list of several
 (``ApprovalRequest.facts``). ``redacted`` are the JSON pointers of arguments that were left out.
 ``opened`` also has ``repeats``, the attempt that this one follows, and ``origin``,
-"app" where a tool's view made the call and not the host. Members that were not found out (the tool
+"app" where a tool's view made the call and not the host, "code" where a script did: then with
+``script``, the id of its run, and which of its calls (``script_call``) on which line of it
+(``script_line``) this is. Members that were not found out (the tool
 is unknown, the arguments are not JSON) are null.
 
 A call of which the server made a task (``start_tool``) is closed by whatever sees its end, which
@@ -50,9 +52,9 @@ its ``closed`` is a call that runs, or whose process was killed.
 
 Loading a skill, starting a server of a config file and using the host's model have two such
 records, too, of which the second of a start and of a use says what was decided: see
-``request_record``. So have reading a resource and getting a prompt. A call
-that a model asked for and that was not made, because no tool has that name or its arguments are not
-JSON, has them as a call that fails.
+``request_record``. So have reading a resource, getting a prompt and the run of a script
+(``run_record``). A call that a model asked for and that was not made, because no tool has that name
+or its arguments are not JSON, has them as a call that fails.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from ..approval.gate import Gate
     from ..approval.request import ApprovalRequest
     from ..approval.script import Script
+    from .run_record import RunRecord
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "CallRecord", "OnAuditFailure"]
 
@@ -178,6 +181,12 @@ class Audit:
         """The entry of one call. Nothing is written before ``CallRecord.open`` or its end."""
         about: Any = {"context": context, "origin": origin, "script": script}
         return CallRecord(self, id, name, arguments, **about)
+
+    def run(self, script: Script, context: Hashable) -> RunRecord:
+        """The records of a script's run. Nothing is written before ``RunRecord.open_run``."""
+        from .run_record import RunRecord
+
+        return RunRecord(self, script, context)
 
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
         """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,

@@ -73,6 +73,8 @@ class Sink(ABC):
 
     key: bytes | None = None
     """For the digests in its records."""
+    code = False
+    """Whether its records have the code of scripts."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -115,9 +117,11 @@ class Sink(ABC):
 
     def _finished(self, record: Record) -> Record:
         finished = dict(record)
-        for name in ("identity", "fingerprint", "arguments_digest", "from", "to"):
+        for name in ("identity", "fingerprint", "arguments_digest", "code_digest", "from", "to"):
             if isinstance(finished.get(name), Digested | Identity):
                 finished[name] = finished[name].by(self.key)
+        if not self.code:
+            finished.pop("code", None)
         if "edited" in finished:
             finished["edited"] = self._finished(finished["edited"])
         return finished
@@ -127,7 +131,7 @@ class _FileSink(Sink):
     def __init__(self, log: AuditLog) -> None:
         super().__init__(log.path.name)
         self._log = log
-        self.key = log.key
+        self.key, self.code = log.key, log.code
 
     def losses(self) -> Sequence[str]:
         return self._log.take_losses()

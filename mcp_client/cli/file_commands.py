@@ -28,7 +28,7 @@ __all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 
 _MAX_LINE_BYTES = 1024 * 1024
 _MAX_NOTES = 10
-_NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt")
+_NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt", "script")
 """What a record may be of."""
 
 
@@ -191,6 +191,8 @@ def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
     what = "/".join(str(record[name]) for name in _NAMES if record.get(name))
     if record.get("arguments") is not None:
         said = json.dumps(record["arguments"], ensure_ascii=False)
+    elif "code_digest" in record:
+        said = str(record.get("code", record["code_digest"]))
     else:
         by = decision.get("by") or decision.get("source")
         answer = f"{decision.get('answer', '')} by {by}" if by else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.result import ToolResult
@@ -13,8 +13,10 @@ from .tools import HostTools
 
 if TYPE_CHECKING:
     from ..approval.script import Script
+    from ..audit.run_record import RunRecord
     from ..session.session import Session
     from .directory import Entry
+    from .options import SharedOptions
 
 __all__ = ["ScriptsOfHost"]
 
@@ -24,10 +26,17 @@ class ScriptsOfHost(ABC):
 
     _tools: HostTools
 
+    _options: SharedOptions
+
     @abstractmethod
     async def _find_or_record(
         self, name: str, arguments: Any, options: CallOptions
     ) -> tuple[Entry, Session]: ...
+
+    def _run_record(self, script: Script, context: Hashable) -> RunRecord | None:
+        """The record of a script's run, where there is an audit. It is of no one server."""
+        audit = self._options.audit_of("")
+        return None if audit is None else audit.run(script, context)
 
     async def _call_as_code(
         self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script

@@ -38,6 +38,7 @@ from .session_options import Setup
 if TYPE_CHECKING:
     from ..approval.script import Script
     from ..audit.request_record import ReadRecord
+    from ..audit.run_record import RunRecord
     from ..catalog.library import Library
     from ..catalog.tool_index import ToolSearch
     from ..catalog.watch import ToolChanges
@@ -285,6 +286,11 @@ class Session(LibraryOfSession):
     ) -> Coroutine[Any, Any, ToolResult]:
         """A call that a script of a model makes."""
         return self._caller.run(self._caller.begin(name, arguments, options, "code", script))
+
+    def _run_record(self, script: Script, context: Hashable) -> RunRecord | None:
+        """The record of a script's run, where there is an audit."""
+        audit = self._setup.audit
+        return None if audit is None else audit.run(script, context)
 
     # ------------------------------------------------------------------- tasks
 

@@ -59,11 +59,9 @@ class Server:
         return NotImplemented
 
 
-async def run(
-    target: Session | Host, script: Script, tool: str = "a", *, times: int = 1, **options: Any
-) -> None:
+async def run(target: Session | Host, script: Script, tool: str = "a", *, times: int = 1) -> None:
     for calls in range(times):
-        await target._call_as_code(tool, {"n": calls}, options, replace(script, calls=calls))
+        await target._call_as_code(tool, {"n": calls}, {}, replace(script, calls=calls))
 
 
 # ----------------------------------------------------------------------- what is shown
