@@ -103,6 +103,7 @@ ALLOWED = {
     "prompt_toolkit": ("cli/shell.py",),
     "textual_image": ("cli/screen.py",),
     "PIL": ("cli/screen.py",),
+    "pydantic_monty": ("code/interpreter.py",),
 }
 """Packages outside the standard library, and the files that may import them."""
 

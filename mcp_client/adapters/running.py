@@ -7,11 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-import anyio
-
 from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
 from ..errors import CallDenied, ConfigError, McpError
+from ..runtime.background import plain_task_group
 from ..runtime.event_loop import in_event_loop
 from ..runtime.portal import Blocking
 from .answers import FAILED_HERE
@@ -81,15 +80,9 @@ async def side_by_side(
     make: Callable[[N], Coroutine[Any, Any, None]], numbers: Sequence[N]
 ) -> None:
     """Run ``make`` for each of ``numbers``, each in its own task."""
-    try:
-        async with anyio.create_task_group() as group:
-            for number in numbers:
-                group.start_soon(make, number)
-    except BaseExceptionGroup as several:  # of KeyboardInterrupt and the like
-        first: BaseException = several
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
+    async with plain_task_group() as group:
+        for number in numbers:
+            group.start_soon(make, number)
 
 
 def check_target(target: object, what: str = "run") -> None:

@@ -7,11 +7,9 @@ runs in the caller's task, a sync one in a thread. Calls made side by side are a
 side: ``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal takes one dialogue
 at a time in any case. An exception, a timeout, a late answer or any other answer means no.
 
-Everything a request waits for here has one clock, ``Timeouts(approval=...)``: the file of
-remembered answers, a thread, the hook. Closing the gate ends the wait.
-
-2026-07-28 ``server/tools`` (security): clients SHOULD prompt for confirmation on sensitive
-operations, and show the inputs before calling.
+Everything a request waits for here has one clock, ``Timeouts(approval=...)``. Closing the gate ends
+the wait. 2026-07-28 ``server/tools`` (security): clients SHOULD prompt for confirmation on
+sensitive operations, and show the inputs before calling.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread, invoke_hook, is_async
 from ..runtime.event_loop import being_cancelled, cancel_requests
 from ..runtime.limits import seconds_text
+from ..runtime.pausable_clock import asking
 from ..runtime.safe_text import safe_text
 from .decision import (
     IN_PLACE,
@@ -221,7 +220,7 @@ class Gate:
     @contextmanager
     def _question(self, seconds: float) -> Iterator[Question]:
         """The approval timeout, over everything that is waited for inside."""
-        with anyio.move_on_after(seconds) as scope:
+        with anyio.move_on_after(seconds) as scope, asking():
             question = Question(self, scope)
             self._questions.add(question)
             try:

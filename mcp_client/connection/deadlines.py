@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..runtime.limits import Timeouts
+from ..runtime.pausable_clock import PausableClock, script_clock
 
 __all__ = ["RequestDeadline", "RequestDeadlines"]
 
@@ -36,6 +37,8 @@ class RequestDeadline:
     """Questions of the server that wait for our answer."""
     _paused_at: float = field(default=0.0, init=False)
     _paused_seconds: float = field(default=0.0, init=False)
+    _script: PausableClock | None = field(default_factory=script_clock.get, init=False)
+    """The clock of the script that makes the call, if one does: it is paused as well."""
 
     def sign(self, now: float) -> None:
         """The server gave a sign of life, or is not expected to give one before that time."""
@@ -64,11 +67,15 @@ class RequestDeadline:
         if not self._questions:
             self._paused_at = now
         self._questions += 1
+        if self._script is not None:
+            self._script.stop()
 
     def resume(self, now: float) -> None:
         self._paused_seconds = self._credit(now)
         self._paused_at = self._last_sign = now
         self._questions -= 1
+        if self._script is not None:
+            self._script.go()
 
     def _credit(self, now: float) -> float:
         thought = self._paused_seconds + (now - self._paused_at if self._questions else 0.0)

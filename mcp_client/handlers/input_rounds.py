@@ -17,6 +17,7 @@ from ..connection.rpc import RequestOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from ..protocol.era import Complete, Era, ExtensionResult, InputRequired
 from ..runtime.limits import Limits, Timeouts, seconds_text
+from ..runtime.pausable_clock import asking
 from .dispatcher import URL_REQUIRED, Dispatcher
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class InputRequiredLoop:
         options = request.options
         for _ in range(1, self._limits.rounds):
             asked_at = rpc.now()
-            answers = await self._dispatcher.answer_round(rpc.era, reading, call)
+            with asking():
+                answers = await self._dispatcher.answer_round(rpc.era, reading, call)
             request.paused += rpc.now() - asked_at
             await stop_if_cancelled(options.cancel, options.cancel_requests)
             spent = rpc.now() - request.started - request.paused

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
 from ..errors import McpError, UnknownTool
+from ..runtime.limits import Timeouts
+from .options import SharedOptions
 from .tools import HostTools
 
 if TYPE_CHECKING:
@@ -25,8 +27,11 @@ class ScriptsOfHost(ABC):
     """The part of ``Host`` that scripts use."""
 
     _tools: HostTools
-
     _options: SharedOptions
+
+    @property
+    def _timeouts(self) -> Timeouts:
+        return self._options.timeouts
 
     @abstractmethod
     async def _find_or_record(

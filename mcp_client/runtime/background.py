@@ -4,13 +4,15 @@ ended by any other."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import TaskGroup
 
 from .event_loop import Backend
 
-__all__ = ["BackgroundTask", "BackgroundTasks"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "plain_task_group"]
 
 _log = logging.getLogger("mcp_client")
 
@@ -96,3 +98,16 @@ class BackgroundTasks:
         if self._none_left is None or self._none_left.is_set():
             self._none_left = anyio.Event()
         return self._none_left
+
+
+@asynccontextmanager
+async def plain_task_group() -> AsyncIterator[TaskGroup]:
+    """A task group that raises what was raised in it first, and never a group of exceptions."""
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except BaseExceptionGroup as several:
+        first: BaseException = several
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None

@@ -10,6 +10,7 @@ the field that is the limit, its default, and a test under ``tests/`` that shows
     Timeouts.close                  2 s         hostile/test_process.py::test_a_server_that_ignores_sigterm_is_killed_within_the_bound
     Timeouts.validation             1 s         session/test_validated_calls.py::test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept
     Timeouts.ping                   None        connection/test_keep_alive.py::test_a_missed_one_is_logged_ends_the_calls_and_connects_again
+    Timeouts.script                 300 s       code/test_bounds.py::test_a_script_that_computes_or_waits_for_too_long_ends_there
     Limits.message_bytes            32 MiB      hostile/test_frames.py::test_an_answer_that_is_too_long_fails_its_call_and_no_other
     Limits.depth                    128         hostile/test_http.py::test_a_deep_answer_is_refused_before_it_is_parsed
     Limits.pages                    1,000       catalog/test_tools.py::test_an_incomplete_list_is_an_error_and_never_a_short_list
@@ -37,6 +38,9 @@ the field that is the limit, its default, and a test under ``tests/`` that shows
     Limits.pending                  1,000       approval/test_queue.py::test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not
     Limits.skill_files              512         extensions/test_skills.py::test_the_limits_are_the_hosts_to_set
     Limits.skill_bytes              16 MiB      extensions/test_skills.py::test_what_is_read_of_a_dynamic_skill_is_bounded_in_all
+    Limits.script_calls             100         code/test_bounds.py::test_a_script_cannot_catch_that_it_made_too_many_calls
+    Limits.script_memory            64 MiB      code/test_bounds.py::test_a_script_that_takes_too_much_memory_ends_there
+    Limits.script_output            100,000     code/test_bounds.py::test_a_script_that_prints_without_end_ends_there
 
 Without a field, because no host should want another value::
 
@@ -99,6 +103,8 @@ class Timeouts:
       under way raise ``ConnectionLost``, and the session connects again. So that a proxy does not
       close an idle connection, give less than it allows; give more than the server may be too busy
       to answer. Over HTTP in 2026-07-28 it has no effect: no connection is kept.
+    - ``script``: The longest a script of a model may take, its calls included, without the time
+      that people are asked about these. Between two calls it may compute for at most 20 seconds.
     """
 
     connect: float = 30.0
@@ -108,6 +114,7 @@ class Timeouts:
     close: float = 2.0
     validation: float = 1.0
     ping: float | None = None
+    script: float = 300.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -192,6 +199,9 @@ class Limits:
     - ``stderr_bytes``: How much of the end of a server's standard error is kept.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
       backoff decides.
+    - ``script_calls``: Calls of one script of a model.
+    - ``script_memory``: Bytes that one script takes in its process.
+    - ``script_output``: Characters that one script prints, and of its last expression.
     - ``schema_bytes``: Characters of one JSON Schema. A tool whose schema exceeds this or one of
       the following caps raises ``InvalidSchema`` when it is called; the list and the other tools
       are untouched.
@@ -230,6 +240,9 @@ class Limits:
     references: int = 1_000
     pattern_chars: int = 2_000
     enum_values: int = 10_000
+    script_calls: int = 100
+    script_memory: int = 64 * 1024 * 1024
+    script_output: int = 100_000
 
     def __post_init__(self) -> None:
         for field in fields(self):

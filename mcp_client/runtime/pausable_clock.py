@@ -2,18 +2,19 @@
 
 Deadlines are times of this clock, so that a login that takes a minute does not use up the timeouts
 of the requests that wait for it. ``stopped`` may be entered several times at once: the clock runs
-again when the last one has left.
+again when the last one has left. A script has such a clock, too, which its calls pause.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 
 import anyio
 
-__all__ = ["PausableClock"]
+__all__ = ["PausableClock", "asking", "script_clock"]
 
 _MIN_WAIT_SECONDS = 0.5
 """Seconds after which a wait without a scope checks whether the clock runs again."""
@@ -84,3 +85,13 @@ class PausableClock:
             self._lost += self._loop() - self._since
             for scope, until in self._scopes.items():
                 scope.deadline = until + self._lost
+
+
+script_clock: ContextVar[PausableClock | None] = ContextVar("mcp_client.script_clock", default=None)
+"""The clock of the script that makes the calls of this context."""
+
+
+def asking() -> AbstractContextManager[object]:
+    """Pause the clock of the script, if any, while a person is asked about a call of it."""
+    clock = script_clock.get()
+    return nullcontext() if clock is None else clock.stopped()

@@ -1,0 +1,366 @@
+"""The process in which one script runs: Monty, an interpreter of a part of Python.
+
+It can read no file, reach no network, read no variable of the environment and tell no time: what it
+asks of a system is answered with an error, its clock stands still, and a sleep ends at once. Its
+random numbers begin with the id of the run. So a script that is given the same answers in the same
+order does the same once more, which is how one goes on that waited for a person.
+
+A script runs in turns. A turn begins with an answer to a call and ends when the script waits for
+one, or is over. The methods that run one block their thread. ``kill`` may be called from any thread
+and ends the turn at once: a script cannot catch it, nor any other end of that kind.
+
+Each script has a process to itself, so that none waits until a person has answered another one.
+Where this process is killed, one that waits ends with it, and one that computes within the limit
+between two calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..catalog.tool import Tool
+from ..errors import ConfigError, InvalidArguments
+from ..protocol.canonical_json import canonical, object_of, sha256
+from ..runtime.limits import Limits, seconds_text
+from .spelling import EXCEPTIONS, Bindings, arguments_of
+from .values import as_text, given_arguments
+
+if TYPE_CHECKING:
+    import pydantic_monty as monty
+
+__all__ = [
+    "AskedCall",
+    "Failure",
+    "Interpreter",
+    "Returned",
+    "Settled",
+    "Turn",
+    "interpreter_version",
+]
+
+_TURN_SECONDS = 20.0
+"""Seconds that a script computes between two calls, at most."""
+_MAX_SUSPENSIONS = 1_000_000
+_MAX_TRACEBACK_CHARS = 6_000
+_NEEDED = 'code mode needs the package pydantic-monty: pip install "mcp-client-host[code]"'
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_OURS = "<python-input-1>"
+_PRELUDE = "\n".join(f"{name} = {kind}" for name, kind in EXCEPTIONS.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    value: Any
+    """Plain JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception in the script."""
+
+    kind: str
+    """One of ``EXCEPTIONS``."""
+    message: str
+
+
+Settled: TypeAlias = Returned | Failure
+"""What a call led to, as the script is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A call that a script makes."""
+
+    number: int
+    """The first call of a run is 1."""
+    tool: Tool
+    arguments: dict[str, Any]
+    """As the tool names them."""
+    line: int | None
+    """Of the script, from 1; None where code calls that it made up itself."""
+    digest: str
+    """Equal for the same call of the same tool, of the same line of the script."""
+    problem: InvalidArguments | None
+    """Why it cannot be made: the arguments are not JSON, or too long."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """How a turn ended."""
+
+    calls: list[AskedCall] = field(default_factory=list)
+    """What was called in it."""
+    waits_for: frozenset[int] = frozenset()
+    """The numbers of the calls of which one has to be settled; empty where the script is over."""
+    value: Any = None
+    """Its last expression."""
+    text: str = ""
+    """The same, for a model."""
+    error: str | None = None
+    """The traceback of what it raised."""
+    limit: str | None = None
+    """The limit that ended it, in a sentence."""
+
+
+def interpreter_version() -> str:
+    """The version of Monty. Raises ``ConfigError`` where it is not installed."""
+    return str(_monty().__version__)
+
+
+def _monty() -> Any:
+    try:
+        import pydantic_monty
+    except ImportError:
+        raise ConfigError(_NEEDED) from None
+    return pydantic_monty
+
+
+class _Server:
+    """Stands for a server in a script: calls of its methods come here."""
+
+    __slots__ = ()
+
+
+class Interpreter:
+    """Runs one script. ``start`` first, then ``resume`` until it is over; ``close`` in any case."""
+
+    def __init__(
+        self, code: str, bindings: Bindings, *, limits: Limits, seconds: float, seed: str
+    ) -> None:
+        """``seconds`` are those that it may compute in all. Raises ``ConfigError`` where Monty is
+        not installed."""
+        self._monty = _monty()
+        self._code, self._bindings, self._limits = code, bindings, limits
+        self._seconds, self._seed = seconds, seed
+        self._printed: list[str] = []
+        self._chars = 0
+        self._calls: dict[int, int] = {}
+        """The numbers of calls by the interpreter's own ids, and the other way round."""
+        self._ids: dict[int, int] = {}
+        self._snapshot: Any = None
+        self._open = contextlib.ExitStack()
+        self._turns = threading.Lock()
+        """Held while the process is used by a thread."""
+        self._killing = threading.Lock()
+        self._process: int | None = None
+        self._killed: str | None = None
+        instance = self._monty.ClassInstance
+        self._servers = {server: instance(_Server()) for server in bindings.servers}
+        self._by_id = {one.id: server for server, one in self._servers.items()}
+        self._methods = bindings.by_spelling
+
+    @property
+    def output(self) -> str:
+        """What was printed so far."""
+        return "".join(self._printed)
+
+    # --------------------------------------------------------------------- turns
+
+    def start(self) -> Turn:
+        """Run the script until it waits or is over."""
+        with self._turns:
+            try:
+                session = self._opened()
+            except FileNotFoundError:
+                raise ConfigError(_NEEDED) from None
+            return self._turn(lambda: self._fed(session))
+
+    def resume(self, number: int, settled: Settled) -> Turn:
+        """Go on with what the call ``number`` led to."""
+        answer: dict[str, Any] = {"return_value": getattr(settled, "value", None)}
+        if isinstance(settled, Failure):
+            answer = {"exc_type": EXCEPTIONS[settled.kind], "message": settled.message}
+        snapshot = self._snapshot
+        with self._turns:
+            return self._turn(lambda: snapshot.resume({self._ids[number]: answer}))
+
+    def kill(self, limit: str) -> None:
+        """End the process, and the turn that runs in it. ``limit`` says why."""
+        with self._killing:
+            self._killed = self._killed or limit
+            if self._process is not None:
+                with contextlib.suppress(OSError):
+                    _kill(self._process)
+                self._process = None
+
+    def close(self) -> None:
+        """End the process. Waits for the turn that runs."""
+        self.kill("it was closed")
+        with self._turns:
+            self._snapshot = None
+            self._open.close()
+
+    def _opened(self) -> monty.MontySession:
+        pool = self._open.enter_context(self._monty.Monty(max_processes=1))
+        session = self._open.enter_context(
+            pool.checkout(
+                limits={
+                    "max_feed_duration_secs": self._seconds,
+                    "max_turn_duration_secs": min(self._seconds, _TURN_SECONDS),
+                    "max_memory": self._limits.script_memory,
+                    "max_suspensions": _MAX_SUSPENSIONS,
+                },
+                os_policy={
+                    "datetime": _EPOCH,
+                    "timezone": "utc",
+                    "sleep": "zero",
+                    "process_time": "zero",
+                    "random_start": {"seed": self._seed},
+                },
+            )
+        )
+        with self._killing:
+            self._process = session.worker_pid
+        if self._killed is not None:
+            self.kill(self._killed)
+        return session  # type: ignore[no-any-return]
+
+    def _fed(self, session: monty.MontySession) -> Any:
+        session.feed_run(_PRELUDE)
+        return session.feed_start(self._code, inputs=self._servers, print_callback=self._print)
+
+    def _print(self, stream: str, text: str) -> None:
+        room = self._limits.script_output - self._chars
+        self._chars += len(text)
+        if room > 0:
+            self._printed.append(text[:room])
+        if len(text) > room:
+            self.kill(
+                f"it printed more than {self._limits.script_output:,} characters "
+                "(Limits.script_output)"
+            )
+
+    def _turn(self, step: Callable[[], Any]) -> Turn:
+        monty, turn = self._monty, Turn()
+        try:
+            while self._killed is None:
+                snapshot = step()
+                match snapshot:
+                    case monty.FunctionSnapshot():
+                        step = self._called(snapshot, turn)
+                    case monty.NameLookupSnapshot():
+                        step = self._looked_up(snapshot)
+                    case monty.FutureSnapshot():
+                        self._snapshot = snapshot
+                        ids = snapshot.pending_call_ids
+                        turn.waits_for = frozenset(self._calls[id] for id in ids)
+                        return turn
+                    case _:
+                        self._complete(snapshot.output, turn)
+                        return turn
+        except monty.MontyError as error:
+            self._ended(error, turn)
+            return turn
+        turn.limit = self._killed
+        return turn
+
+    def _called(self, snapshot: Any, turn: Turn) -> Callable[[], Any]:
+        """What to do about a call: of a tool, of what the system offers, or of an unknown name."""
+        if snapshot.is_os_function:
+            return snapshot.resume_not_handled  # type: ignore[no-any-return]
+        name = snapshot.function_name
+        if snapshot.object_id is not None:
+            name = f"{self._by_id.get(snapshot.object_id)}.{name}"
+        tool = self._methods.get(name)
+        if tool is None:
+            if snapshot.object_id is None:
+                return _raising(snapshot, "NameError", f"name '{name}' is not defined")
+            return _raising(snapshot, "AttributeError", f"there is no tool {name}")
+        if snapshot.args:
+            return _raising(snapshot, "TypeError", f"{name}() takes keyword arguments only")
+        number = len(self._ids) + 1
+        if number > self._limits.script_calls:
+            self.kill(
+                f"it made more than {self._limits.script_calls:,} calls (Limits.script_calls)"
+            )
+            return lambda: None
+        self._calls[snapshot.call_id], self._ids[number] = number, snapshot.call_id
+        line = self._line(snapshot.position)
+        turn.calls.append(_asked(number, tool, snapshot.kwargs, line))
+        return lambda: snapshot.resume({"future": ...})
+
+    def _looked_up(self, snapshot: Any) -> Callable[[], Any]:
+        """A tool as a value, such as ``find = weather.find``: a function that is called later."""
+        name = f"{self._by_id.get(snapshot.object_id)}.{snapshot.variable_name}"
+        if snapshot.object_id is None or name not in self._methods:
+            return snapshot.resume  # type: ignore[no-any-return]
+
+        def tool() -> None: ...
+
+        tool.__name__ = tool.__qualname__ = name
+        return lambda: snapshot.resume(value=tool)
+
+    def _line(self, position: Any) -> int | None:
+        if position.filename != _OURS:
+            return None
+        before = self._code.encode("utf-8", "replace")[: position.start]
+        return before.count(b"\n") + 1
+
+    # ------------------------------------------------------------------ its end
+
+    def _complete(self, value: Any, turn: Turn) -> None:
+        turn.value = value
+        if value is not None:
+            room = self._limits.script_output - self._chars
+            turn.text, is_too_long = as_text(value, room)
+            if is_too_long:
+                turn.limit = (
+                    "what it printed and its last expression have more than "
+                    f"{self._limits.script_output:,} characters (Limits.script_output)"
+                )
+
+    def _ended(self, error: Any, turn: Turn) -> None:
+        """What there is to say of ``error``, with which the process or the script ended."""
+        if self._killed is not None:
+            turn.limit = self._killed
+            return
+        if isinstance(error, self._monty.MontyCrashedError):
+            with self._killing:
+                self._process = None
+            turn.limit = "the process that ran it ended by itself"
+            return
+        said, inner = str(error), error.exception()
+        if isinstance(inner, MemoryError) and "memory limit exceeded" in said:
+            most = self._limits.script_memory
+            turn.limit = f"it took more than {most:,} bytes of memory (Limits.script_memory)"
+        elif isinstance(inner, TimeoutError) and "time limit exceeded" in said:
+            seconds = seconds_text(min(self._seconds, _TURN_SECONDS))
+            turn.limit = f"it computed for more than {seconds} without a call (Timeouts.script)"
+        text = error.display() if hasattr(error, "display") else said
+        turn.error = _cut(text.replace(f'"{_OURS}"', '"script"'))
+
+
+def _asked(number: int, tool: Tool, given: Mapping[str, Any], line: int | None) -> AskedCall:
+    problem = None
+    try:
+        arguments, text = object_of("arguments", given_arguments(arguments_of(tool, given)))
+    except InvalidArguments as error:
+        arguments, text, problem = {}, error.message, error
+    digest = sha256(canonical([tool.qualified_name, tool.fingerprint, text, line]))
+    return AskedCall(number, tool, arguments, line, digest, problem)
+
+
+def _raising(snapshot: Any, kind: str, message: str) -> Callable[[], Any]:
+    return lambda: snapshot.resume({"exc_type": kind, "message": message})
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MAX_TRACEBACK_CHARS:
+        return text
+    half = _MAX_TRACEBACK_CHARS // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"
+
+
+def _kill(process: int) -> None:
+    if sys.platform == "win32":
+        os.kill(process, signal.SIGTERM)  # which ends it at once there
+    else:
+        os.kill(process, signal.SIGKILL)

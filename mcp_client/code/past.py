@@ -1,0 +1,109 @@
+"""What is noted of a run, so that it can go on elsewhere: what the script was told, in order.
+
+No state of the interpreter is kept. It could not be told from one that was made up, and would bring
+limits of its own; answers in the order in which they were given lead to the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._version import __version__
+from ..errors import ConfigError
+from ..protocol.canonical_json import sha256
+from .interpreter import AskedCall, Failure, Returned, Settled, interpreter_version
+from .spelling import EXCEPTIONS
+
+__all__ = ["Answered", "Past"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the script was told of one call."""
+
+    number: int
+    what: str
+    """The digest of the call."""
+    settled: Settled
+
+    def check(self, call: AskedCall | None) -> None:
+        """Raises ``ConfigError`` unless ``call`` is the one that was answered."""
+        if call is None or call.digest != self.what:
+            raise ConfigError(
+                "the script went another way than before it was paused, or a tool that it had "
+                "called is defined otherwise now; nothing was sent: let the model write it again"
+            )
+
+
+@dataclass(slots=True)
+class Past:
+    """A run up to where it is."""
+
+    id: str
+    """The run's."""
+    code: str
+    """A digest of the script."""
+    release: str
+    """Of this package and of the interpreter: another one may understand a script otherwise."""
+    answers: list[Answered] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, id: str, code: str) -> Past:
+        """That of a run which begins."""
+        return cls(id, sha256(code), _release())
+
+    @property
+    def sent(self) -> int:
+        """How many calls may have reached a server."""
+        unsent = ("CallDenied", "InvalidArguments")
+        return sum(getattr(one.settled, "kind", None) not in unsent for one in self.answers)
+
+    def note(self, call: AskedCall, settled: Settled) -> None:
+        self.answers.append(Answered(call.number, call.digest, settled))
+
+    def check(self, code: str) -> None:
+        """Raises ``ConfigError`` unless it is a run of this script, by this release."""
+        if self.code != sha256(code):
+            raise ConfigError("this run was paused with another script; nothing was sent")
+        if self.release != _release():
+            raise ConfigError(
+                f"this run was paused by another release ({self.release}) and cannot go on with "
+                f"{_release()}; nothing was sent: let the model write the script again"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        answers = [[one.number, one.what, _written(one.settled)] for one in self.answers]
+        return {"id": self.id, "code": self.code, "release": self.release, "answers": answers}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Past:
+        """Raises ``ConfigError`` for anything that ``to_json`` does not give."""
+        try:
+            answers = [
+                Answered(int(number), str(what), _read(settled))
+                for number, what, settled in value["answers"]
+            ]
+            return cls(str(value["id"]), str(value["code"]), str(value["release"]), answers)
+        except (LookupError, TypeError, ValueError):
+            raise ConfigError("what is kept of a paused script cannot be read") from None
+
+
+def _release() -> str:
+    return f"mcp-client-host {__version__}, pydantic-monty {interpreter_version()}"
+
+
+def _written(settled: Settled) -> dict[str, Any]:
+    if isinstance(settled, Returned):
+        return {"value": settled.value}
+    return {"kind": settled.kind, "message": settled.message}
+
+
+def _read(value: Mapping[str, Any]) -> Settled:
+    if "value" in value:
+        return Returned(value["value"])
+    kind, message = value["kind"], value["message"]
+    if kind not in EXCEPTIONS or type(message) is not str:
+        raise ValueError("it is no exception of a script")
+    return Failure(kind, message)

@@ -1,0 +1,308 @@
+"""One run of a script: each call that it makes goes through the gate, as any other call does.
+
+The calls that a script makes before it waits go out side by side, and it is told what they led to
+one at a time, in the order in which they end. That order is noted. So a run can go on elsewhere
+that waits for a person: the script runs from its start, is told what it was told before in the same
+order, and nothing is sent before it has come to where it was. What it calls on the way there has to
+be what it called before; otherwise the run does not go on.
+
+A call is made once at most: it has the idempotency key ``<run>/<number>`` where the target has a
+journal of calls, and what is noted of a run is not called again.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from ..approval.script import Script
+from ..catalog.result import ToolResult
+from ..connection.call_options import CallOptions
+from ..errors import (
+    CallDenied,
+    CallPending,
+    CallTimeout,
+    InvalidArguments,
+    InvalidSchema,
+    McpError,
+    UnknownTool,
+)
+from ..runtime.background import plain_task_group
+from ..runtime.event_loop import current
+from ..runtime.limits import Limits, Timeouts, seconds_text
+from ..runtime.pausable_clock import PausableClock, script_clock
+from .interpreter import AskedCall, Failure, Interpreter, Returned, Settled, Turn
+from .past import Past
+from .spelling import Bindings
+from .values import sendable
+
+__all__ = ["PausedRun", "ScriptResult", "ScriptTarget", "run_script"]
+
+_log = logging.getLogger("mcp_client")
+_THREADS = 64
+_CLOSE_SECONDS = 5.0
+_MAX_ERROR_CHARS = 4_000
+_FAILED_HERE = "The call failed in the program that runs the tools. It may have run."
+
+T = TypeVar("T")
+
+
+class ScriptTarget(Protocol):
+    """What makes the calls: a ``Session`` or a ``Host``."""
+
+    _limits: Limits
+    _timeouts: Timeouts
+
+    async def _call_as_code(
+        self, name: str, arguments: Any, options: CallOptions, script: Script
+    ) -> ToolResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """What a script led to."""
+
+    id: str
+    """The run's."""
+    output: str
+    """What it printed."""
+    value: Any
+    """Its last expression."""
+    error: str | None
+    """The traceback of the exception that ended it."""
+    limit: str | None
+    """The limit that ended it, in a sentence."""
+    calls: int
+    """How many calls it made."""
+    text: str
+    """All of it, for a model."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it did not come to its end."""
+        return self.error is not None or self.limit is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PausedRun:
+    """A run that waits for people to decide."""
+
+    waiting: tuple[CallPending, ...]
+    past: Past
+    """What to give to ``run_script`` to go on."""
+
+
+async def run_script(
+    target: ScriptTarget,
+    tools: Bindings,
+    code: str,
+    *,
+    options: CallOptions,
+    explain: Callable[[McpError], str],
+    past: Past | None = None,
+) -> ScriptResult | PausedRun:
+    """Run ``code`` until it ends, or until nothing but approvals can make it go on.
+
+    ``options`` are those of each call; an ``idempotency_key`` is the id of the run. ``explain``
+    says what a model may know of an error. ``past`` is that of the run that goes on. Raises
+    ``ConfigError`` where the interpreter is not installed, or ``past`` is not that of this script.
+    """
+    options = cast("CallOptions", dict(options))
+    id = cast("dict[str, Any]", options).pop("idempotency_key", None) or uuid.uuid4().hex
+    code = code.replace("\r\n", "\n").replace("\r", "\n")
+    if past is None:
+        past = Past.of(id, code)
+    past.check(code)
+    return await _Run(target, tools, code, past, options=options, explain=explain).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        target: ScriptTarget,
+        tools: Bindings,
+        code: str,
+        past: Past,
+        *,
+        options: CallOptions,
+        explain: Callable[[McpError], str],
+    ) -> None:
+        self._target, self._code, self._past = target, code, past
+        self._options, self._explain = options, explain
+        self._limits, self._seconds = target._limits, target._timeouts.script
+        self._interpreter = Interpreter(
+            code, tools, limits=self._limits, seconds=self._seconds, seed=past.id
+        )
+        self._asked: dict[int, AskedCall] = {}
+        """The calls that the script made, by their numbers."""
+        self._started = 0
+        """How many of them were started, or are noted."""
+        self._told = 0
+        """How many of the noted answers the script has been given."""
+        self._running = 0
+        self._live: set[int] = set()
+        """The numbers of those that were not only noted."""
+        self._arrived: deque[tuple[int, Settled]] = deque()
+        self._waiting: dict[int, CallPending] = {}
+        self._change = anyio.Event()
+
+    async def run(self) -> ScriptResult | PausedRun:
+        clock = PausableClock(current().now)
+        token = script_clock.set(clock)
+        try:
+            with clock.scope(clock.now() + self._seconds):
+                turn = await self._turns()
+                return self._paused() if turn is None else self._result(turn)
+            why = f"more than {seconds_text(self._seconds)} (Timeouts.script), without the time "
+            return self._result(Turn(limit=f"it took {why}that people took to answer"))
+        finally:
+            script_clock.reset(token)
+            await self._close()
+
+    async def _turns(self) -> Turn | None:
+        """The last turn; None where every call that the script waits for waits for a person."""
+        async with plain_task_group() as group:
+            turn = await self._in_thread(self._interpreter.start)
+            while turn.waits_for:
+                self._asked.update({call.number: call for call in turn.calls})
+                settled = self._noted() or await self._next(group)
+                if settled is None:
+                    return None
+                turn = await self._in_thread(partial(self._interpreter.resume, *settled))
+            self._asked.update({call.number: call for call in turn.calls})
+            group.cancel_scope.cancel()  # calls that the script does not wait for
+        return turn
+
+    # ------------------------------------------------------------------ the calls
+
+    def _noted(self) -> tuple[int, Settled] | None:
+        """What the script was told next when it ran before."""
+        if self._told == len(self._past.answers):
+            return None
+        answer = self._past.answers[self._told]
+        self._told += 1
+        answer.check(self._asked.get(answer.number))
+        return answer.number, answer.settled
+
+    async def _next(self, group: anyio.abc.TaskGroup) -> tuple[int, Settled] | None:
+        """What the next call to end led to; None where all wait for a person."""
+        known = {answer.number for answer in self._past.answers}
+        for number in range(self._started + 1, len(self._asked) + 1):
+            if number not in known:
+                self._running += 1
+                self._live.add(number)
+                group.start_soon(self._make, self._asked[number])
+        self._started = len(self._asked)
+        while not self._arrived and self._running:
+            self._change = anyio.Event()
+            await self._change.wait()
+        if not self._arrived:
+            return None
+        number, settled = self._arrived.popleft()
+        self._past.note(self._asked[number], settled)
+        self._told += 1
+        return number, settled
+
+    async def _make(self, call: AskedCall) -> None:
+        try:
+            self._arrived.append((call.number, await self._settled(call)))
+        except CallPending as pending:
+            self._waiting[call.number] = pending
+        finally:
+            self._running -= 1
+            self._change.set()
+
+    async def _settled(self, call: AskedCall) -> Settled:
+        """Make one call. Raises ``CallPending`` only."""
+        tool, run = call.tool, self._past.id
+        script = Script(run, self._code, call.number - 1, call.line)
+        options = cast("dict[str, Any]", dict(self._options))
+        if getattr(self._target, "_has_journal", False):
+            options["idempotency_key"] = f"{run}/{call.number}"
+        try:
+            if call.problem is not None:
+                raise call.problem
+            result = await self._target._call_as_code(
+                tool.qualified_name, call.arguments, cast("CallOptions", options), script
+            )
+        except CallPending:
+            raise
+        except McpError as error:
+            return Failure(_kind(error), self._explain(error))
+        except Exception as error:  # noqa: BLE001 - the script is told, and goes on
+            _log.error("a call of a script failed", exc_info=error)
+            return Failure("CallFailed", _FAILED_HERE)
+        if result.is_error:
+            return Failure("ToolFailed", sendable(result.text[:_MAX_ERROR_CHARS]))
+        has_structure = result.structured_content is not None or "structuredContent" in result.raw
+        return Returned(sendable(result.structured_content if has_structure else result.text))
+
+    # -------------------------------------------------------------------- its end
+
+    def _paused(self) -> PausedRun:
+        return PausedRun(tuple(self._waiting[n] for n in sorted(self._waiting)), self._past)
+
+    def _result(self, turn: Turn) -> ScriptResult:
+        output = self._interpreter.output
+        parts = [output.rstrip("\n"), turn.text, (turn.error or "").rstrip("\n")]
+        if turn.limit is not None:
+            parts.append(f"The script was ended: {turn.limit}.")
+        if turn.error is not None or turn.limit is not None:
+            lost = self._live - self._waiting.keys() - {one.number for one in self._past.answers}
+            sent = self._past.sent + len(lost)
+            parts.append(_SENT.format(sent) if sent else "Nothing was sent by it.")
+        if len(self._asked) > self._started:
+            parts.append(_NOT_AWAITED.format(len(self._asked) - self._started))
+        text = "\n".join(filter(None, parts)) or _NO_OUTPUT
+        made = self._started
+        return ScriptResult(self._past.id, output, turn.value, turn.error, turn.limit, made, text)
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        try:
+            return await anyio.to_thread.run_sync(
+                function, abandon_on_cancel=True, limiter=_limiter()
+            )
+        except BaseException:
+            self._interpreter.kill("it was cancelled")
+            raise
+
+    async def _close(self) -> None:
+        self._interpreter.kill("it was closed")
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await anyio.to_thread.run_sync(self._interpreter.close, abandon_on_cancel=True)
+
+
+_SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
+_NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
+_NO_OUTPUT = "The script ended without output: print what you want to see."
+
+
+def _kind(error: McpError) -> str:
+    match error:
+        case CallDenied():
+            return "CallDenied"
+        case CallTimeout():
+            return "CallTimeout"
+        case InvalidArguments() | InvalidSchema() | UnknownTool():
+            return "InvalidArguments"
+    return "CallFailed"
+
+
+_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.scripts")
+
+
+def _limiter() -> anyio.CapacityLimiter:
+    try:
+        return _threads.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(_THREADS)
+        _threads.set(limiter)
+        return limiter
