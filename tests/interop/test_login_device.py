@@ -141,6 +141,7 @@ async def ended(screen: Any) -> tuple[int, str]:
     return screen.exitstatus, text
 
 
+@pytest.mark.one_backend  # it runs in another process
 async def test_a_code_is_shown_at_the_terminal_and_the_login_is_kept(tmp_path: Path) -> None:
     async with guarded(http_peers.oidc_provider()) as server:
         screen = shell(tmp_path, "login", server.url)
@@ -151,7 +152,8 @@ async def test_a_code_is_shown_at_the_terminal_and_the_login_is_kept(tmp_path: P
         assert (code, "echo" in text) == (0, True), text
 
 
-async def test_it_can_be_given_up_and_refused_at_each_step(tmp_path: Path) -> None:
+@pytest.mark.one_backend
+async def test_it_can_be_given_up_at_the_terminal(tmp_path: Path) -> None:
     async with guarded(http_peers.oidc_provider()) as server:
         screen = shell(tmp_path, "login", server.url)
         url, code = await shown(screen)
@@ -160,8 +162,12 @@ async def test_it_can_be_given_up_and_refused_at_each_step(tmp_path: Path) -> No
         # The code that was given up leads to nothing here.
         await on_the_phone(url, code)
         assert (await ended(shell(tmp_path, "tools", server.url)))[0] == 6
+
+
+@pytest.mark.one_backend
+async def test_it_can_be_refused_on_the_other_device(tmp_path: Path) -> None:
+    async with guarded(http_peers.oidc_provider()) as server:
         screen = shell(tmp_path, "login", server.url)
         await on_the_phone(*await shown(screen), abort=True)
         code_of_exit, text = await ended(screen)
         assert (code_of_exit, "was refused there" in text) == (6, True), text
-        assert (await ended(shell(tmp_path, "tools", server.url)))[0] == 6

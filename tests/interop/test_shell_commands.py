@@ -299,46 +299,50 @@ STUBS: dict[str, tuple[Callable[[Path], StdioServer], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", STUBS)
-def test_stubs_are_type_checked_formatted_and_called(
-    name: str, tmp_path: Path, repository: Path
-) -> None:
-    make, check = STUBS[name]
-    server = make(tmp_path)
+def test_stubs_are_type_checked_formatted_and_called(tmp_path: Path, repository: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    stubs = home / "stubs.py"
+    programs = [_program(name, tmp_path, home) for name in STUBS]
+    tools = Path(sys.executable).parent
+    _run(home, str(tools / "ruff"), "format", "--check", "--isolated", *map(str, home.glob("s*")))
+    _run(home, sys.executable, "-m", "mypy", "--strict", ".")
+    for program in programs:
+        _run(home, sys.executable, program, str(tmp_path))
+
+
+def _program(name: str, folder: Path, home: Path) -> str:
+    """Write the stubs of a server, and a program that uses them."""
+    make, check = STUBS[name]
+    server = make(folder)
+    stubs = home / f"stubs_{name}.py"
     words = ["stubs", words_of(server), "-o", str(stubs)]
     env: dict[str, Any] = dict(server.env or {})
     more = [word for name in env for word in ("--env", name)]
     assert "wrote" in shown(*words, *more, **env)
     (kind,) = re.findall(r"^class (\w+Sync)\(", stubs.read_text(), re.MULTILINE)
     listed = [server.command, *server.args]
-    program = home / "program.py"
+    program = home / f"program_{name}.py"
     program.write_text(
         "import sys\n\n"
         "from mcp_client import StdioServer, allow_all\n"
         "from mcp_client.sync import connect\n"
-        f"from stubs import {kind}\n\n"
+        f"from stubs_{name} import {kind}\n\n"
         f"server = StdioServer({listed[0]!r}, {listed[1:]!r}, env={env!r})\n"
         "with connect(server, approval=allow_all) as session:\n"
         f"    stub = {kind}(session)\n"
         f"    assert {check}\n"
     )
-    tools = Path(sys.executable).parent
-    checks = [
-        [str(tools / "ruff"), "format", "--check", "--isolated", str(stubs)],
-        [sys.executable, "-m", "mypy", "--strict", str(stubs), str(program)],
-        [sys.executable, str(program), str(tmp_path)],
-    ]
+    return str(program)
+
+
+def _run(home: Path, *command: str) -> None:
     path = os.pathsep.join([str(home), str(ROOT)])
-    for command in checks:
-        done = subprocess.run(
-            command,
-            cwd=home,
-            env=environment(None, PYTHONPATH=path, MYPYPATH=path),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        command,
+        cwd=home,
+        env=environment(None, PYTHONPATH=path, MYPYPATH=path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -15,8 +15,6 @@ from tests.runners import CASES, Case, run_apart
 
 AS_HOSTS_DO = Case("asyncio", True)
 """How most programs run that also use a model provider's SDK."""
-PARTS = 6
-"""Of all journeys with real servers, so that they can run side by side."""
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -38,18 +36,11 @@ def test_journeys_with_our_own_servers_pass_under_every_event_loop(case: Case) -
 @pytest.mark.interop
 @pytest.mark.parametrize(
     "case",  # the tests of the journeys themselves run under anyio's own runner
-    [case for case in CASES if case != AS_HOSTS_DO and case.runner != "anyio"],
+    [case for case in CASES if case.runner != "anyio"],
     ids=str,
 )
 def test_journeys_with_real_servers_pass_under_every_event_loop(case: Case) -> None:
     _check(case, "REAL", catalogue.FEWER_REAL)
-
-
-@pytest.mark.slow
-@pytest.mark.interop
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_journey_with_a_real_server_passes_in_the_program_of_a_host(part: int) -> None:
-    _check(AS_HOSTS_DO, "REAL", list(catalogue.REAL)[part::PARTS])
 
 
 def _check(case: Case, name: str, journeys: Sequence[str]) -> None:

@@ -11,10 +11,9 @@ import pytest
 from mcp_client import NegotiationError, StdioServer, allow_all, connect
 from tests.interop import peers
 from tests.journeys.story import BRISK, EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
+from tests.stdio_ways import WAYS
 
 pytestmark = pytest.mark.interop
-each_way = pytest.mark.usefixtures("stdio_way")
-"""For what depends on how a process is run; the revision that was agreed on does not."""
 
 Start = Callable[[], StdioServer]
 SDK_2_3, SDK_1_12, SDK_1_6, SDK_1_2 = (
@@ -51,9 +50,20 @@ def _each(table: dict[str, tuple[Start, Peer]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("start", "peer"), list(table.values()), ids=list(table))
 
 
-@each_way
+other_ways = pytest.mark.parametrize("stdio_way", WAYS[1:], indirect=True)
+"""Of running a process: tried with one server that goes on after the probe, and one that exits. The
+other tests are about the server."""
+
+
 @_each(AGREED)
 async def test_a_whole_session(start: Start, peer: Peer) -> None:
+    await tell(start(), peer)
+
+
+@other_ways
+@pytest.mark.parametrize("name", ["official-2.3", "official-1.2"])
+async def test_a_whole_session_each_other_way(name: str, stdio_way: str) -> None:
+    start, peer = AGREED[name]
     await tell(start(), peer)
 
 
@@ -62,13 +72,17 @@ async def test_a_whole_session_of_the_revision_that_was_asked_for(start: Start, 
     await tell(start(), peer)
 
 
-@each_way
 @_each(AGREED)
 async def test_another_task_may_close_the_session_during_a_call(start: Start, peer: Peer) -> None:
     await close_in_the_middle(start(), peer)
 
 
-@each_way
+@other_ways
+async def test_another_task_may_close_it_each_other_way(stdio_way: str) -> None:
+    start, peer = AGREED["official-2.3"]
+    await close_in_the_middle(start(), peer)
+
+
 @pytest.mark.parametrize("start", [SDK_1_6, SDK_1_2], ids=["official-1.6", "official-1.2"])
 async def test_a_server_that_exits_on_the_probe_is_restarted_once_and_remembered(
     start: Start,
@@ -82,7 +96,6 @@ async def test_a_server_that_exits_on_the_probe_is_restarted_once_and_remembered
         assert session.stats.restarts == 0
 
 
-@each_way
 @pytest.mark.parametrize(
     ("start", "pin"),
     [(SDK_1_12, "2025-11-25"), (SDK_1_6, "2025-06-18"), (peers.everything, "2026-07-28")],
