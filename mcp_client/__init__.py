@@ -106,6 +106,7 @@ _HOME = {
     "PendingApproval": "approval.queue",
     "Pins": "catalog.pins",
     "Policy": "approval.decision",
+    "PostgresState": "state.postgres",
     "Prompt": "protocol.prompts",
     "PromptResult": "catalog.library",
     "ProtocolViolation": "errors",

@@ -131,6 +131,7 @@ from .session.session import Session as Session
 from .state import FileState as FileState
 from .state import MemoryState as MemoryState
 from .state import State as State
+from .state.postgres import PostgresState as PostgresState
 from .transports.base import Transport as Transport
 from .transports.http import HttpServer as HttpServer
 from .transports.memory import JsonRpcError as JsonRpcError

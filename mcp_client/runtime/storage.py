@@ -36,6 +36,8 @@ class Storage(ABC):
     waits: bool = True
     """Whether the methods read files or use the network, so that event loops call them in a
     thread."""
+    tells_changes: bool = False
+    """Whether ``watch`` tells of changes, so that it is enough to look again seldom."""
 
     @abstractmethod
     def get(self, kind: str, key: str) -> Object | None:
@@ -77,6 +79,21 @@ class Storage(ABC):
             if type(each.get("due")) in (int, float) and low <= each["due"] < high
         ]
         return {key: each for _, key, each in sorted(found, key=lambda one: one[:2])[:limit]}
+
+    def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        """Let there be no objects that are due from 1 to below ``before`` when they are removed,
+        at most ``limit`` at once; and say how many were removed."""
+        removed = 0
+
+        def remove(found: Object | None) -> Object | None:
+            nonlocal removed
+            is_due = found is not None and 1 <= found.get("due", 0) < before
+            removed += is_due
+            return None if is_due else found
+
+        for key in self.due(kind, 1, before, limit):
+            self.change(kind, key, remove)
+        return removed
 
     def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
         """Call ``notify``, from any thread, after objects of this kind were changed, also by other

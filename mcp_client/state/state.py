@@ -13,6 +13,7 @@ from ..runtime.storage import Change, MemoryStorage, Object, Storage
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
+    from ..audit.database_log import DatabaseLog
     from ..audit.log_file import AuditLog
     from ..auth.store import TokenStore
     from ..catalog.pins import Pins
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FileState", "MemoryState", "State", "state_of"]
 
 _KIND = re.compile(r"[a-z][a-z_]{0,60}")
+_URLS = ("postgresql://", "postgres://")
 _REMEDY = "put back an older one, or delete it if it may be forgotten"
 
 
@@ -56,7 +58,7 @@ class State(Storage):
         return TokenStore(self)
 
     @cached_property
-    def audit(self) -> AuditLog | None:
+    def audit(self) -> AuditLog | DatabaseLog | None:
         """The record of every call, for ``connect(audit=...)``; None where the state has no place
         for one."""
         return None
@@ -116,8 +118,7 @@ class FileState(State):
     def _file(self, kind: str) -> JsonFile:
         file = self._files.get(kind)
         if file is None:
-            if not _KIND.fullmatch(kind):
-                raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
+            check_kind(kind)
             from ..runtime.json_file import JsonFile
 
             path, what = self.path / f"{kind}.json", f"state: {kind}"
@@ -126,10 +127,23 @@ class FileState(State):
         return file
 
 
+def check_kind(kind: str) -> str:
+    if not _KIND.fullmatch(kind):
+        raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
+    return kind
+
+
 def state_of(state: Any, option: str = "state") -> State | None:
-    """From what ``state=`` takes: a ``State``, the path of a folder, or None."""
+    """From what ``state=`` takes: a ``State``, the path of a folder, the URL of a database, or
+    None."""
     if state is None or isinstance(state, State):
         return state
+    if isinstance(state, str) and state.startswith(_URLS):
+        from .postgres import PostgresState
+
+        return PostgresState(state)
     if isinstance(state, str | os.PathLike):
         return FileState(state)
-    raise ConfigError(f"{option}={state!r}: give the path of a folder, or a State")
+    raise ConfigError(
+        f"{option}={state!r}: give the path of a folder, a State, or the URL of a database"
+    )

@@ -1,0 +1,258 @@
+"""Connections to a PostgreSQL database: lent to one thread at a time, every wait bounded, and every
+error of psycopg translated.
+
+They are psycopg's synchronous ones, used in threads: its asynchronous ones need asyncio, and a host
+may run on trio. No thread is needed to keep them: a connection is made by who needs it, so that a
+database that cannot be reached is told at once, and one that the server has closed is noticed
+before it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, errors
+from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
+
+from ..errors import ConfigError, McpError, StateError
+from ..runtime.masking import mask
+from ..runtime.safe_text import safe_text
+
+__all__ = ["Connection", "Connections"]
+
+CONNECT_SECONDS = 10
+STATEMENT_SECONDS = 15
+"""After that the server ends a statement, or a transaction whose client does nothing."""
+LOCK_SECONDS = 10
+ANSWER_SECONDS = 20.0
+"""After that a server that says nothing is given up. Longer than those, which it says itself."""
+_MAX_IDLE_SECONDS = 300.0
+
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "fallback_application_name": "mcp_client",
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+# Not in the connection string: poolers refuse settings that they do not know there.
+_SETTINGS = """
+select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false),
+  set_config('idle_in_transaction_session_timeout', %s, false),
+  case current_setting('synchronous_commit') when 'off' then
+    set_config('synchronous_commit', 'on', false) end
+"""
+_BUSY = (
+    errors.LockNotAvailable,
+    errors.QueryCanceled,
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.TooManyConnections,
+)
+_NO_CONNECTION_LEFT = ("too many clients", "too many connections", "remaining connection slots")
+"""What a server says that refuses a connection: libpq does not tell the code of that error."""
+_WRONG = (
+    errors.SyntaxErrorOrAccessRuleViolation,
+    errors.InvalidAuthorizationSpecification,
+    errors.FeatureNotSupported,
+    errors.DataError,
+)
+
+
+class Connection(psycopg.Connection[Any]):
+    """One whose server has bounded time to answer."""
+
+    idle_since = 0.0
+
+    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        try:
+            return super().wait(gen, interval, ANSWER_SECONDS if timeout is None else timeout)
+        except errors.OperationalError:
+            if timeout is None and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.close()  # an answer that comes later must not be taken for the next one
+            raise
+
+
+class Connections:
+    """At most ``most`` connections to the database that ``dsn`` names.
+
+    They belong to the process that made them: a forked child makes others. Raises ``ConfigError``
+    for what is not the text of a connection; it never repeats the text, which has a password.
+    """
+
+    def __init__(self, dsn: str, most: int) -> None:
+        self._parameters = _parsed(dsn)
+        self._secrets = [
+            f"{value}"
+            for name, value in self._parameters.items()
+            if value and (name == "passfile" or "password" in name or "secret" in name)
+        ]
+        self._most = most
+        self._begin()
+
+    def __repr__(self) -> str:
+        host, port = (self._parameters.get(name) or "" for name in ("host", "port"))
+        place = f"{host}:{port}" if port else f"{host}"
+        return safe_text(f"postgresql://{place}/{self._parameters.get('dbname') or ''}", 200)
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._free = threading.BoundedSemaphore(self._most)
+        self._generation = object()
+
+    def close(self) -> None:
+        """Close those that are not in use, and the others when they are returned."""
+        if self._pid == os.getpid():
+            with self._lock:
+                idle, self._idle, self._generation = self._idle, [], object()
+            for each in idle:
+                each.close()
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """A connection in autocommit mode, for the caller alone. What psycopg raises inside is
+        raised as ``StateError`` or ``ConfigError``; a transaction that is left open is undone."""
+        if self._pid != os.getpid():
+            self._inherited = self._idle  # the parent's: not to be closed, nor used, by this one
+            self._begin()
+        free, generation = self._free, self._generation
+        if not free.acquire(timeout=LOCK_SECONDS):
+            raise self._error(
+                f"all its {self._most} connections (pool=) were in use for {LOCK_SECONDS} s",
+                busy=True,
+            )
+        connection: Connection | None = None
+        try:
+            connection = self._taken()
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise self.translated(error) from None
+        finally:
+            if connection is not None:
+                self._return(connection, generation)
+            free.release()
+
+    def connect(self) -> Connection:
+        """A new connection, not counted among those that are lent."""
+        try:
+            made = Connection.connect(
+                **self._parameters,
+                autocommit=True,
+                prepare_threshold=None,  # a pooler may give each transaction another connection
+                cursor_factory=psycopg.ClientCursor,  # several statements in one round trip
+            )
+        except (psycopg.Error, UnicodeError) as error:
+            failure: McpError | None = self.translated(error)
+        else:
+            failure = self._prepared(made)
+            if failure is None:
+                return made
+        assert failure is not None
+        raise failure  # outside the handler: the frames of what failed know the password
+
+    def _prepared(self, made: Connection) -> McpError | None:
+        values = (STATEMENT_SECONDS, LOCK_SECONDS, STATEMENT_SECONDS)
+        try:
+            made.execute(_SETTINGS, [f"{value * 1000}" for value in values])
+        except psycopg.Error as error:
+            made.close()
+            return self.translated(error)
+        return None
+
+    def _taken(self) -> Connection:
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self.connect()
+            is_old = time.monotonic() - connection.idle_since > _MAX_IDLE_SECONDS
+            if not is_old and not connection.closed and not _is_readable(connection.fileno()):
+                return connection
+            connection.close()  # an idle server says nothing unless it ends the connection
+
+    def _return(self, connection: Connection, generation: object) -> None:
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            _roll_back(connection)
+        connection.idle_since = time.monotonic()
+        with self._lock:
+            if not connection.closed and self._generation is generation:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    # ------------------------------------------------------------------------- errors
+
+    def translated(self, error: Exception) -> McpError:
+        """What is raised for an error of psycopg."""
+        what = self._shown(error)
+        if isinstance(error, errors._WaitTimeout | errors.ConnectionTimeout):
+            return self._error("it does not answer")
+        if isinstance(error, _BUSY) or any(text in what for text in _NO_CONNECTION_LEFT):
+            return self._error(what, busy=True)
+        if isinstance(error, _WRONG):
+            return ConfigError(f"the state in {self!r} cannot be used: {what}")
+        return self._error(what)
+
+    def _error(self, why: str, *, busy: bool = False) -> StateError:
+        is_what = "is busy" if busy else "cannot be used now"
+        return StateError(f"the state in {self!r} {is_what}: {why}; try again", busy=busy)
+
+    def _shown(self, error: Exception) -> str:
+        """The first line, which names neither values nor statements."""
+        text = next(iter(f"{error}".splitlines()), "") or type(error).__name__
+        text = text.removeprefix("connection failed: ").rstrip(". ")
+        return safe_text(mask(text, self._secrets), 300)
+
+
+def _parsed(dsn: str) -> Mapping[str, Any]:
+    try:
+        if not isinstance(dsn, str) or "\0" in dsn:
+            raise ValueError
+        dsn.encode()
+        found = {**_DEFAULTS, **conninfo.conninfo_to_dict(dsn)}
+        int(found["connect_timeout"])
+        return found
+    except (psycopg.Error, ValueError, OverflowError):
+        pass
+    raise ConfigError(
+        "PostgresState(dsn): the dsn is not one that PostgreSQL understands; give a text as "
+        "'postgresql://user@host:5432/database' (it is not repeated here, for its password)"
+    )
+
+
+def _roll_back(connection: Connection) -> None:
+    try:
+        if not connection.closed and connection.info.transaction_status in _OPEN:
+            connection.rollback()
+            return
+    except psycopg.Error:
+        pass
+    connection.close()
+
+
+_OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+if sys.platform == "win32":
+    import select
+
+    def _is_readable(fd: int) -> bool:
+        return bool(select.select([fd], [], [], 0)[0])
+else:
+    import select
+
+    def _is_readable(fd: int) -> bool:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(0))

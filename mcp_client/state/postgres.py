@@ -1,0 +1,262 @@
+"""A state in a PostgreSQL database, which any number of processes and machines share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from ..errors import ConfigError
+from ..runtime.storage import Change, Object
+from .state import State, check_kind
+
+if TYPE_CHECKING:
+    from ..audit.database_log import DatabaseLog
+    from .connections import Connection, Connections
+    from .listener import Listener
+    from .sealing import Seal
+
+__all__ = ["PostgresState"]
+
+_SEALED = frozenset({"tokens", "clients"})
+_UNTOLD = frozenset({"calls", "callers", "paused"})
+"""Kinds whose changes notify no process: there are many, and PostgreSQL lets transactions that
+notify end only one after another."""
+_MAX_CONNECTIONS = 10
+
+# A change is counted in a row that no other connection uses, as a rule, so that changes made at
+# once do not wait for one another. It is counted by a random number: the sum is then another one,
+# too, after a database was put back to an earlier time.
+_COUNTED = """
+insert into {change} as known (kind, place, number)
+select %s, pg_backend_pid() %% 64, 1 + floor(random() * 1000000)::bigint {if_gone}
+on conflict (kind, place) do update set number = known.number + excluded.number
+"""
+_IF_GONE = "where exists (select from gone)"
+_GONE = """
+with gone as (
+  delete from {object} where kind = %s and key in (
+    select key from {object} where {which}
+  ) returning 1
+), counted as ({counted_if_gone})
+select count(*), case when count(*) > 0 and %s then pg_notify(%s, %s)::text end from gone
+"""
+_STATEMENTS = {
+    "several": "select key, body from {object} where kind = %s and key = any(%s)",
+    "list": "select key, body from {object} where kind = %s",
+    "due": "select key, body from {object} where kind = %s and due >= %s and due < %s "
+    "order by due, key limit %s",
+    "stamp": "select coalesce(sum(number), 0)::text from {change} where kind = %s",
+    "begin": "begin isolation level read committed; select pg_advisory_xact_lock(%s); "
+    "select body from {object} where kind = %s and key = %s for update",
+    "put": "insert into {object} (kind, key, body, due) values (%s, %s, %s, %s) "
+    "on conflict (kind, key) do update set body = excluded.body, due = excluded.due; {counted}",
+    "delete": "delete from {object} where kind = %s and key = %s; {counted}",
+    "notify": "; select pg_notify(%s, %s)",
+    "commit": "; commit",
+    "remove": _GONE.replace("{which}", "kind = %s and key = any(%s) order by key for update"),
+    "sweep": _GONE.replace(
+        "{which}",
+        "kind = %s and due >= 1 and due < %s order by due limit %s for update skip locked",
+    ),
+}
+
+
+class PostgresState(State):
+    """Keeps everything in tables of a PostgreSQL database, version 12 or later. Needs the extra
+    ``postgres``.
+
+    ``dsn`` is a URL or text as libpq takes it; what it leaves out comes from ``PGHOST``,
+    ``PGPASSWORD``, ``~/.pgpass`` and the like. Its password is shown nowhere. The ``schema`` and
+    the tables in it are made on first use, by a role that may make them. ``pool`` is how many
+    connections this process has at most, beside one that listens. With ``key`` (at least 16
+    bytes, the same in every process) tokens are encrypted, which needs the package
+    ``cryptography``, and the audit is signed.
+
+    A database that cannot be reached, or does not answer for 20 seconds, is a ``StateError``; the
+    next use connects again. If the connection ends while a change is being committed, that change
+    may have been made. Every method may be called from any thread and waits for the database.
+    """
+
+    tells_changes = True
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "mcp_client",
+        pool: int = _MAX_CONNECTIONS,
+        key: bytes | None = None,
+    ) -> None:
+        if type(pool) is not int or pool < 1:
+            raise ConfigError(f"PostgresState(pool={pool!r}): give a number of connections above 0")
+        tables, connections, listener, sealing = _modules()
+        self._quoted: str = tables.quoted(schema)
+        self._schema = schema
+        self._seal: Seal = sealing.Seal(key, _SEALED)
+        self.key = key
+        """What was given. The audit is signed with it."""
+        self._connections: Connections = connections.Connections(dsn, pool)
+        self._lock_number: Callable[..., int] = tables.lock_number
+        self._make_ready: Callable[[Connection, str], None] = tables.ready
+        self._is_ready = False
+        self._channel = f"mcp_client {self._lock_number(schema)}"
+        self._listener: Listener = listener.Listener(self._connections, self._channel)
+        names = {name: self._table(name) for name in ("object", "change")}
+        for name, if_gone in (("counted", ""), ("counted_if_gone", _IF_GONE)):
+            names[name] = _COUNTED.format(**names, if_gone=if_gone)
+        self._statements = {name: text.format(**names) for name, text in _STATEMENTS.items()}
+        finalize(self, _close, self._connections, self._listener)
+
+    def __repr__(self) -> str:
+        return f"PostgresState({self._connections!r}, schema={self._schema!r})"
+
+    def close(self) -> None:
+        """Close its connections, and end the thread that listens; a later use opens others."""
+        if "audit" in self.__dict__:
+            self.audit.close()
+        _close(self._connections, self._listener)
+
+    # ------------------------------------------------------------------ the protocol
+
+    def get(self, kind: str, key: str) -> Object | None:
+        return self.several(kind, [key]).get(key)
+
+    def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        wanted = [_bytes(key) for key in keys]
+        return self._found("several", kind, wanted) if wanted else {}
+
+    def list(self, kind: str) -> dict[str, Object]:
+        return self._found("list", kind)
+
+    def due(
+        self, kind: str, low: float, high: float, limit: int | None = None
+    ) -> dict[str, Object]:
+        return self._found("due", kind, low, high, limit)
+
+    def stamp(self, kind: str) -> Hashable:
+        return self._rows("stamp", check_kind(kind))[0][0]  # type: ignore[no-any-return]
+
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        place = check_kind(kind), _bytes(key)
+        with self._connection() as connection:
+            number = self._lock_number(self._schema, kind, key)
+            rows = connection.execute(self._statements["begin"].encode(), (number, *place))
+            while rows.nextset():
+                pass
+            row = rows.fetchone()
+            found = None if row is None else self._read(kind, key, row[0])
+            before = None if found is None else _text(found)
+            changed = function(found)
+            after = None if changed is None else _text(changed)
+            if after == before:
+                connection.rollback()
+            elif changed is None:
+                self._commit(connection, "delete", *place, kind)
+            else:
+                body = _text(self._seal.sealed(kind, key, changed))
+                self._commit(connection, "put", *place, body, _due(changed), kind)
+        return None if after is None else json.loads(after)
+
+    def remove(self, kind: str, keys: Iterable[str]) -> None:
+        wanted = [_bytes(key) for key in keys]
+        if wanted:
+            self._rows("remove", check_kind(kind), kind, wanted, kind, *self._notice(kind))
+
+    def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        values = (kind, before, limit, kind, *self._notice(kind))
+        return int(self._rows("sweep", check_kind(kind), *values)[0][0])
+
+    def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.watch(check_kind(kind), notify)
+
+    @cached_property
+    def audit(self) -> DatabaseLog:
+        """The record of every call, for ``connect(audit=...)``: one chain for each process."""
+        from ..audit.database_log import DatabaseLog
+
+        return DatabaseLog(self)
+
+    # ------------------------------------------------------------------ the database
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """A connection in autocommit mode to a database that has the tables. What psycopg raises
+        inside is raised as ``StateError`` or ``ConfigError``."""
+        try:
+            with self._connections.lent() as connection:
+                if not self._is_ready:
+                    self._make_ready(connection, self._schema)
+                    self._is_ready = True
+                yield connection
+        except ConfigError:
+            self._is_ready = False
+            raise
+
+    def _table(self, name: str) -> str:
+        """What a table is called in statements that have parameters."""
+        return f"{self._quoted}.{name}"
+
+    def _rows(self, statement: str, *values: Any) -> Sequence[Any]:
+        with self._connection() as connection:
+            return connection.execute(self._statements[statement].encode(), values).fetchall()
+
+    def _found(self, statement: str, kind: str, *values: Any) -> dict[str, Object]:
+        found = {}
+        for name, body in self._rows(statement, check_kind(kind), *values):
+            key = bytes(name).decode("utf-8", "surrogatepass")
+            found[key] = self._read(kind, key, body)
+        return found
+
+    def _read(self, kind: str, key: str, body: str) -> Object:
+        try:
+            found = json.loads(body)
+            if type(found) is not dict:
+                raise ValueError("a row is not a JSON object")
+            return self._seal.opened(kind, key, found)
+        except ValueError as error:
+            raise self.unusable(kind, str(error)) from None
+
+    def _commit(self, connection: Connection, statement: str, *values: Any) -> None:
+        statements, notice = self._statements, self._notice(kind := values[0])
+        text = statements[statement]
+        if notice[0]:
+            text, values = text + statements["notify"], (*values, self._channel, kind)
+        connection.execute((text + statements["commit"]).encode(), values)
+
+    def _notice(self, kind: str) -> tuple[bool, str, str]:
+        return kind not in _UNTOLD, self._channel, kind
+
+
+def _modules() -> tuple[Any, Any, Any, Any]:
+    try:
+        import psycopg
+    except ImportError:
+        raise ConfigError(
+            "PostgresState needs the package psycopg: install mcp-client-host[postgres]"
+        ) from None
+    assert psycopg
+    from . import connections, listener, sealing, tables
+
+    return tables, connections, listener, sealing
+
+
+def _close(connections: Connections, listener: Listener) -> None:
+    listener.close()
+    connections.close()
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
+def _text(found: Object) -> str:
+    return json.dumps(found, allow_nan=False)
+
+
+def _due(found: Object) -> float | None:
+    due: Any = found.get("due")
+    return float(due) if type(due) in (int, float) else None
