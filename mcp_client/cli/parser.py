@@ -200,6 +200,15 @@ def _add_file_commands(commands: Any) -> None:
     known = add("servers", "list the servers of config files; nothing is started")
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
     _add_state(known)
+    about = "show what a config file starts, and remember a yes to it"
+    confirm = add("confirm", about, module="confirm_command")
+    confirm.add_argument("config", metavar="CONFIG", help="the config file")
+    confirm.add_argument("server", metavar="SERVER", nargs="?", help="this server of it")
+    about = "a yes to what was shown with this fingerprint"
+    confirm.add_argument("--yes", action="append", default=[], metavar="FINGERPRINT", help=about)
+    confirm.add_argument("--audit", metavar="FILE", help="record the yes here")
+    _add_state(confirm)
+    _add_sandbox(confirm)
     for name, about in (
         ("login", "log in at a server with a browser, and keep that for later commands"),
         ("logout", "revoke and delete the tokens of a login"),
@@ -228,6 +237,8 @@ def _add_session(command: argparse.ArgumentParser) -> None:
     add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
     kinds: dict[str, Any] = {"action": "append", "default": [], "type": _finding_kind}
     add("--allow-finding", metavar="KIND", help="also where this was found of them", **kinds)
+    about = "rules that decide before --allow and before anybody is asked (TOML or JSON)"
+    add("--policy", metavar="FILE", help=about)
     add("--trust", action="store_true", help="believe what the server says of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
     add("--audit", metavar="FILE", help="record every call and start here")
@@ -239,14 +250,19 @@ def _add_session(command: argparse.ArgumentParser) -> None:
     secret: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=env:VAR"}
     add("--header", help=f"for a URL; {_OR}", **secret)
     add("--env", help=f"for a command; {_OR}", **secret)
+    _add_sandbox(command)
+    add("--config", metavar="FILE", help="the config file that names TARGET")
+    add("--no-input", action="store_true", help="never ask anything at the terminal")
+
+
+def _add_sandbox(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
     add("--sandbox", action="store_true", help="confine a command to itself and what follows")
     grant: dict[str, Any] = {"action": "append", "default": [], "metavar": "PATH"}
     add("--read", help="with --sandbox: it can read this file or folder", **grant)
     add("--write", help="with --sandbox: it can write this file or folder", **grant)
     about = "with --sandbox: what it reaches of the network (none)"
     add("--network", choices=("none", "loopback", "all"), help=about)
-    add("--config", metavar="FILE", help="the config file that names TARGET")
-    add("--no-input", action="store_true", help="never ask anything at the terminal")
 
 
 def _seconds(word: str) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from ..approval.decision import Answer, Deny
+from ..approval.decision import Allow, Answer, Deny
 from ..approval.managed_policy import ManagedPolicy
 from ..approval.request import ApprovalRequest
 from ..approval.rules import Rule, Rules
@@ -264,19 +264,19 @@ async def started_from(
     target: Configured, options: argparse.Namespace, queue: ApprovalQueue | None = None
 ) -> ServerConfig:
     """What a config file says to start or to connect to, once that is allowed."""
-    from ..host.from_config import check_start
+    from ..host.from_config import start_of
 
-    config, name, confirm = target.config, target.name, _confirm(options, queue)
+    starting = start_of(
+        target.config,
+        target.name,
+        _confirm(options, queue),
+        decisions_of(options),
+        options.audit,
+        _timeouts(options),
+        sandbox_of(options),
+    )
     try:
-        return await check_start(
-            config,
-            name,
-            confirm,
-            decisions_of(options),
-            options.audit,
-            _timeouts(options),
-            sandbox_of(options),
-        )
+        return await starting.config()
     except StartDenied as error:
         raise _denied(error, target, _why_unasked(options)) from None
 
@@ -284,8 +284,11 @@ async def started_from(
 def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> ApprovalHook | None:
     """Who says whether a server of a config file is started."""
     from ..approval.terminal import ask_on_terminal
+    from ..host.from_config import by_its_place
 
-    return queue or (ask_on_terminal if _why_unasked(options) is None else None)
+    ask = queue or (ask_on_terminal if _why_unasked(options) is None else None)
+    rules = [rule for rule in _policy_rules(options) if rule.kind in ("start", "any")]
+    return Rules(rules, ask or by_its_place) if rules else ask
 
 
 def _denied(error: StartDenied, target: Configured, why: str | None) -> StartDenied:
@@ -295,7 +298,9 @@ def _denied(error: StartDenied, target: Configured, why: str | None) -> StartDen
     because = f" ({why})" if why else ""
     return StartDenied(
         f"the server was not started: what {target.config.path} runs has not been confirmed "
-        f"here{because}; run this command once at a terminal, which asks: 'a' is remembered",
+        f"here{because}; run this command once at a terminal, which asks: 'a' is remembered; or "
+        f"see it with 'mcp-client confirm {shlex.quote(str(target.config.path))} "
+        f"{shlex.quote(target.name)}'",
         server=target.name,
         reason=error.reason,
         source=error.source,
@@ -306,7 +311,8 @@ def _denied(error: StartDenied, target: Configured, why: str | None) -> StartDen
 
 
 def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> Rules:
-    """The approval policy: what ``--allow`` names runs, all else is asked about or refused.
+    """The approval policy: the rules of ``--policy`` first, then what ``--allow`` names runs, and
+    all else is asked about or refused.
 
     With a ``queue`` that is asked.
     """
@@ -327,11 +333,16 @@ def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> 
 
 def is_allowed(options: argparse.Namespace, tool: Tool) -> bool:
     """Whether ``--allow`` lets the tool run."""
-    return Rules(_rules(options)).decide(ToolCall.example(tool)) is not None
+    return isinstance(Rules(_rules(options)).decide(ToolCall.example(tool)), Allow)
 
 
 def _rules(options: argparse.Namespace) -> list[Rule]:
-    return [_rule(glob, tuple(options.allow_finding)) for glob in options.allow]
+    allowed = [_rule(glob, tuple(options.allow_finding)) for glob in options.allow]
+    return [*_policy_rules(options), *allowed]
+
+
+def _policy_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
+    return Rules.from_file(options.policy).rules if options.policy else ()
 
 
 def _rule(glob: str, findings: tuple[str, ...]) -> Rule:
@@ -352,7 +363,7 @@ def _rule(glob: str, findings: tuple[str, ...]) -> Rule:
 def _advice(rules: list[Rule], request: ApprovalRequest) -> str:
     """What lets the request through: another finding that is put up with, or its name."""
     for rule in rules:
-        if replace(rule, findings=Finding.KINDS).matches(request):
+        if rule.outcome == "allow" and replace(rule, findings=Finding.KINDS).matches(request):
             found = [one for one in request.findings if one.kind not in rule.findings]
             kinds = dict.fromkeys(one.kind for one in found)
             texts = "; ".join(dict.fromkeys(str(one) for one in found))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..audit import Audit, AuditTo
     from ..sandbox.sandbox import Sandbox
 
-__all__ = ["check_start", "host_from_config"]
+__all__ = ["by_its_place", "host_from_config", "start_of"]
 
 _MAX_TOLD = 3
 _ADVICE = (
@@ -94,7 +94,7 @@ def host_from_config(
 
     def asking(name: str, start: Start) -> StartGate:
         audit, sandbox = shared.audit_of(name), shared.sandbox
-        return _Starting(start, gate, timeouts, audit, policy=policy, sandbox=sandbox).ask
+        return Starting(start, gate, timeouts, audit, policy, sandbox).ask
 
     host._source = ConfigSource(
         str(config.path),
@@ -110,7 +110,7 @@ def host_from_config(
     return host
 
 
-async def check_start(
+def start_of(
     config: Config,
     name: str,
     confirm: ApprovalHook | Policy | None,
@@ -118,18 +118,17 @@ async def check_start(
     audit: AuditTo | None,
     timeouts: Timeouts,
     sandbox: Sandbox | None = None,
-) -> ServerConfig:
-    """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
-    it. Raises ``StartDenied`` where it may not."""
-    start, policy = config._starts[name], ManagedPolicy.system()
+) -> Starting:
+    """The question whether this server of the file may be started, as ``Host.from_config`` asks
+    it."""
+    policy = ManagedPolicy.system()
     gate = _gate(policy, confirm, decisions, timeouts.approval)
     recorder = audit_of(name, {"audit": audit})
-    starting = _Starting(start, gate, timeouts, recorder, policy=policy, sandbox=sandbox)
-    return await starting.ask() or start.config(timeouts)
+    return Starting(config._starts[name], gate, timeouts, recorder, policy, sandbox)
 
 
 @dataclass(frozen=True, slots=True)
-class _Starting:
+class Starting:
     """The question whether one server of a file may be started."""
 
     start: Start
@@ -140,10 +139,23 @@ class _Starting:
     sandbox: Sandbox | None
     """The host's."""
 
+    async def config(self) -> ServerConfig:
+        """Ask, and return what is to be started. Raises ``StartDenied`` where it may not."""
+        return await self.ask() or self.start.config(self.timeouts)
+
     async def ask(self) -> ServerConfig | None:
         """The files and programs that the file names are looked at now, because somebody is asked.
         What is to be started instead of what was known before, if anything. Raises
         ``StartDenied``."""
+        await self.decide()
+        if self.start.is_read:
+            return None
+        # Its secrets are read now, and the keyring may wait for a person.
+        config = self.start.config
+        return await anyio.to_thread.run_sync(config, self.timeouts, abandon_on_cancel=True)
+
+    async def decide(self) -> None:
+        """Ask, and start nothing. Raises ``StartDenied``."""
         try:
             request, gate = await anyio.to_thread.run_sync(self._look)
         except ConfigError as error:
@@ -155,11 +167,6 @@ class _Starting:
             await gate.decide(request)
         else:
             await self.audit.decide(gate, request)
-        if self.start.is_read:
-            return None
-        # Its secrets are read now, and the keyring may wait for a person.
-        config = self.start.config
-        return await anyio.to_thread.run_sync(config, self.timeouts, abandon_on_cancel=True)
 
     def _look(self) -> tuple[StartRequest, Gate]:
         """What is asked, and of whom: nobody is asked about what the policy refuses."""
@@ -199,11 +206,11 @@ def _gate(
     seconds: float,
 ) -> Gate:
     check_hook("confirm", confirm)
-    fallback = _by_its_place if confirm is None else ask_on_terminal
+    fallback = by_its_place if confirm is None else ask_on_terminal
     return Gate(policy.over(confirm), seconds, fallback, ApprovalMemory(store=decisions))
 
 
-async def _by_its_place(request: StartRequest) -> Answer:
+async def by_its_place(request: StartRequest) -> Answer:
     """What a person's own settings name may be started; nothing else, without a yes."""
     if request.scope == "user":
         return Allow(reason="it is one of your own settings", source="rule")

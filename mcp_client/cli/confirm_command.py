@@ -1,0 +1,102 @@
+"""``confirm CONFIG [SERVER]``: a yes to the servers of a config file, without a terminal.
+
+Everything that would be asked at a terminal is shown, with a fingerprint of it. ``--yes`` with that
+fingerprint is a yes to exactly this, for always; it is kept where other answers are, and asked for
+again when anything changes. Nothing is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+import anyio.to_thread
+
+from ..approval.decision import Allow, Answer, Deny
+from ..approval.remembered import ApprovalMemory
+from ..approval.start_request import StartRequest
+from ..approval.terminal import everything
+from ..errors import NotFound
+from ..host.config import Config, load_config
+from ..host.from_config import start_of
+from ..runtime.console_layout import Page
+from ..runtime.limits import Timeouts
+from ..runtime.safe_text import near, safe_text
+from .exits import DONE, REFUSED, UsageError
+from .output import note, print_json, print_text
+from .session import decisions_of, sandbox_of
+
+__all__ = ["confirm"]
+
+_COLUMNS = 100
+
+
+async def confirm(options: argparse.Namespace) -> int:
+    """Show what the file starts. 0 where all of it is confirmed, 3 where a yes is missing."""
+    config, sandbox = load_config(options.config), sandbox_of(options)
+    for problem in config.problems:
+        note(problem)
+    shown: dict[str, StartRequest] = {}
+    for name in _names(config, options.server):
+        look = config._starts[name].request  # at the files that it names
+        shown[name] = await anyio.to_thread.run_sync(look, sandbox)
+    for given in options.yes:
+        if all(request.fingerprint != given for request in shown.values()):
+            raise UsageError(
+                f"--yes {safe_text(given, 80)}: nothing has this fingerprint now; look again at "
+                "what 'mcp-client confirm' shows without --yes"
+            )
+    memory = ApprovalMemory(store=decisions_of(options))
+    missing = []
+    for name, request in shown.items():
+        if request.fingerprint in options.yes:
+            await _remember(config, name, options)
+        elif memory.recall(request) is None:
+            missing.append(name)
+    _show(options, shown, missing)
+    return REFUSED if missing else DONE
+
+
+def _names(config: Config, server: str | None) -> list[str]:
+    if server is None:
+        return list(config.servers)
+    if server not in config.servers:
+        text = f"unknown server {safe_text(server, 60)!r} in {config.path}"
+        raise NotFound(f"{text}{near(server, config.servers)}")
+    return [server]
+
+
+async def _remember(config: Config, name: str, options: argparse.Namespace) -> None:
+    """Through the gate of each start, which keeps the yes. Raises ``StartDenied``."""
+
+    def decide(request: StartRequest) -> Answer:
+        if request.fingerprint in options.yes:
+            return Allow(remember="always", source="person")
+        return Deny("it has changed since it was shown")
+
+    decisions, sandbox = decisions_of(options), sandbox_of(options)
+    await start_of(config, name, decide, decisions, options.audit, Timeouts(), sandbox).decide()
+
+
+def _show(options: argparse.Namespace, shown: dict[str, StartRequest], missing: list[str]) -> None:
+    if options.json:
+        found = [
+            {
+                "name": name,
+                "facts": [{"label": fact.label, "text": fact.text} for fact in request.facts()],
+                "fingerprint": request.fingerprint,
+                "confirmed": name not in missing,
+            }
+            for name, request in shown.items()
+        ]
+        print_json({"servers": found})
+        return
+    for name, request in shown.items():
+        page = Page(_COLUMNS)
+        everything(page, request)
+        page.fact("Fingerprint", request.fingerprint)
+        page.fact("Confirmed", "no" if name in missing else "yes")
+        print_text("\n".join(page.lines[1:]) + "\n", whole=True)
+    for name in missing:
+        words = ["mcp-client", "confirm", options.config, name, "--yes", shown[name].fingerprint]
+        note(f"to confirm it: {shlex.join(words)}")
