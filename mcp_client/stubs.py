@@ -21,18 +21,17 @@ for the same tools, passes ``mypy --strict`` and is formatted as by ``ruff forma
 from __future__ import annotations
 
 import inspect
-import keyword
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from .catalog.result import ToolResult
+from .catalog.schema_types import TYPING, WORDS, SchemaTypes
 from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged
-from .protocol import json_pointer
 from .runtime.limits import Timeouts
-from .runtime.python_source import ANY, MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
+from .runtime.python_source import MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
 
 if TYPE_CHECKING:
     from .host.host import Host
@@ -173,51 +172,22 @@ from __future__ import annotations
 
 '''
 
-_TYPING = ("Any", "Literal", "NotRequired", "TypedDict", "Union")
-_RESERVED = frozenset(
-    (*_TYPING, "Stub", "SyncStub", "ToolResult", "UNSET", "Unset", "self", "None")
-).union(("bool", "dict", "float", "int", "list", "object", "str"))
+_RESERVED = frozenset((*WORDS, "Stub", "SyncStub", "ToolResult", "UNSET", "Unset", "self"))
 """Names that generated code uses, and that nothing in it may shadow."""
-_MAX_TYPES = 1_000
-_MAX_OPTIONS = 50
-_MAX_LEVELS = 24
-_MAX_REFERRED_CHARS = 240
-"""Characters of a type without a name that a reference leads to: it is written at each reference to
-it, and within another that is written so, too."""
-_MAX_KEY_CHARS = 64
-"""Characters of a member's name that the name of its type is made from, at most."""
 _CUT = "        # Where Any stands, the schema is too deep or too long to be said here."
 
 
-_SIMPLE: dict[Any, PythonType] = {
-    "string": PythonType("str"),
-    "integer": PythonType("int"),
-    "number": PythonType("float"),
-    "boolean": PythonType("bool"),
-    "null": PythonType("None"),
-}
-_Path: TypeAlias = tuple[str, ...]
-
-
-class _Module:
+class _Module(SchemaTypes):
     """What a generated module defines, as far as it is written."""
 
     def __init__(self) -> None:
-        self.types: list[str] = []
-        self._names = Names(_RESERVED)
-        self.cut = False
-        """Whether a type became Any because it was too deep or too long, since this was reset."""
-        self._known: dict[int, tuple[PythonType, bool]] = {}
-        """The type of what a reference leads to, and whether it was cut."""
-        self._roots: list[Any] = []
-        """Kept, so that no other schema gets the ``id`` of one that is known."""
-        self._count = 0
+        super().__init__(_RESERVED)
 
     def imports(self, classes: Sequence[str]) -> list[str]:
         """The imports that the text below them needs."""
         text = "\n".join([*self.types, *classes])
         code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)  # what servers say is no code
-        used = [name for name in _TYPING if re.search(rf"\b{name}\b", code)]
+        used = [name for name in TYPING if re.search(rf"\b{name}\b", code)]
         lines = [f"from typing import {', '.join(used)}", ""] if used else []
         if not classes:
             return lines
@@ -248,110 +218,6 @@ class _Module:
         for method in methods:
             yield f"\n{method.text(blocking=blocking)}"
 
-    # ------------------------------------------------------------------ schemas as types
-
-    def type_of(self, schema: Any, root: Any, path: _Path, depth: int = 0) -> PythonType:
-        """The type of what ``schema`` allows; new types are named by ``path``."""
-        if not isinstance(schema, Mapping):
-            return ANY
-        if depth > _MAX_LEVELS:
-            return self._too_much()
-        if "$ref" in schema:
-            return self._referred(schema["$ref"], root, path, depth)
-        if "const" in schema:
-            return _literal([schema["const"]])
-        if isinstance(schema.get("enum"), list):
-            return _literal(schema["enum"])
-        for key in ("anyOf", "oneOf"):
-            if isinstance(schema.get(key), list) and "properties" not in schema:
-                if len(schema[key]) > _MAX_OPTIONS:
-                    return self._too_much()
-                options = enumerate(schema[key], 1)
-                return union(
-                    [self.type_of(one, root, (*path, str(n)), depth + 1) for n, one in options]
-                )
-        whole = schema.get("allOf")
-        if isinstance(whole, list) and len(whole) == 1 and "properties" not in schema:
-            return self.type_of(whole[0], root, path, depth + 1)
-        kinds = schema.get("type")
-        if isinstance(kinds, list):
-            return union([self._kind(kind, schema, root, path, depth) for kind in kinds[:10]])
-        return self._kind(kinds, schema, root, path, depth)
-
-    def _kind(self, kind: Any, schema: Any, root: Any, path: _Path, depth: int) -> PythonType:
-        if kind == "object" or (kind is None and isinstance(schema.get("properties"), Mapping)):
-            return self._object(schema, root, path, depth)
-        if kind == "array":
-            items = schema.get("items")
-            if "prefixItems" in schema or not isinstance(items, Mapping):
-                return PythonType("list", (ANY,))
-            return PythonType("list", (self.type_of(items, root, (*path, "Item"), depth + 1),))
-        return _SIMPLE.get(kind, ANY) if isinstance(kind, str) else ANY
-
-    def _object(self, schema: Any, root: Any, path: _Path, depth: int) -> PythonType:
-        properties = schema.get("properties")
-        if not isinstance(properties, Mapping) or not properties:
-            rest = schema.get("additionalProperties")
-            values = self.type_of(rest, root, (*path, "Value"), depth + 1)
-            return PythonType("dict", (PythonType("str"), values))
-        self._count += len(properties)
-        if self._count > _MAX_TYPES:
-            return PythonType("dict", (PythonType("str"), self._too_much()))
-        name = self._names.type(*path)
-        self._written_as(name, schema, root, path, depth)
-        return PythonType(name)
-
-    def _written_as(self, name: str, schema: Any, root: Any, path: _Path, depth: int) -> None:
-        required = _required(schema)
-        fields: dict[str, PythonType] = {}
-        for key, value in schema["properties"].items():
-            kind = self.type_of(value, root, (*path, key[:_MAX_KEY_CHARS]), depth + 1)
-            fields[key] = kind if key in required else PythonType("NotRequired", (kind,))
-        if all(map(_is_field_name, fields)):
-            lines = [f"    {key}: {kind.lines(4, len(key) + 2, 0)}" for key, kind in fields.items()]
-            self.types.append(f"\n\nclass {name}(TypedDict):\n" + "\n".join(lines))
-            return
-        lines = [f"        {quoted(key)}: {quoted(str(kind))}," for key, kind in fields.items()]
-        body = "\n".join(lines)
-        opening = f'\n{name} = TypedDict(\n    "{name}",\n    {{\n'
-        self.types.append(f"\n{opening}{body}\n    }},\n)".replace("\n\n\n", "\n\n", 1))
-
-    def _referred(self, ref: Any, root: Any, path: _Path, depth: int) -> PythonType:
-        if not isinstance(ref, str) or not ref.startswith("#"):
-            return ANY
-        try:
-            steps = json_pointer.parse(ref[1:])
-            target = json_pointer.resolve(root, steps)
-        except (KeyError, LookupError, ValueError, TypeError):
-            return ANY
-        if id(target) not in self._known:
-            outside, self.cut = self.cut, False
-            self._roots.append(root)
-            self._known[id(target)] = ANY, False  # within itself, where it has no name yet
-            found = self._of_target(target, root, (path[0], *steps[-1:]), depth + 1)
-            self._known[id(target)] = found, self.cut
-            self.cut = outside
-        found, cut = self._known[id(target)]
-        self.cut = self.cut or cut
-        return found
-
-    def _of_target(self, target: Any, root: Any, path: _Path, depth: int) -> PythonType:
-        """The type of what a reference leads to: short, for there may be many references."""
-        if isinstance(target, Mapping) and isinstance(target.get("properties"), Mapping):
-            self._count += len(target["properties"])
-            if not target["properties"] or self._count > _MAX_TYPES:
-                return self._too_much() if target["properties"] else ANY
-            found = PythonType(self._names.type(*path))
-            self._known[id(target)] = found, False
-            self._written_as(found.name, target, root, path, depth)
-            return found
-        found = self.type_of(target, root, path, depth)
-        return found if len(str(found)) <= _MAX_REFERRED_CHARS else self._too_much()
-
-    def _too_much(self) -> PythonType:
-        self.cut = True
-        return ANY
-
 
 class _Method:
     """One tool as a method."""
@@ -360,20 +226,12 @@ class _Method:
         self._tool = tool
         self._name = name
         module.cut = False
-        schema = _resolved(tool.input_schema)
-        self._parameters: list[tuple[str, str, PythonType, bool]] = []
-        properties = schema.get("properties")
+        found, self._whole = module.parameters(tool.input_schema, (owner, tool.name))
         names = Names(_RESERVED)
-        required = _required(schema)
-        if isinstance(properties, Mapping):
-            for key, value in properties.items():
-                path = (owner, tool.name, key[:_MAX_KEY_CHARS])
-                kind = module.type_of(value, schema, path)
-                self._parameters.append((key, names.variable(key), kind, key in required))
+        self._parameters = [
+            (key, names.variable(key), kind, required) for key, kind, required in found
+        ]
         self._parameters.sort(key=lambda parameter: not parameter[3])
-        self._whole = not self._parameters and any(
-            key in schema for key in ("anyOf", "oneOf", "allOf", "patternProperties")
-        )
         output = tool.output_schema
         self._result: str | None = None
         if output is not None:
@@ -421,45 +279,3 @@ class _Method:
     def _description(self) -> str:
         tool = self._tool
         return tool.description or tool.title or f"Call the tool {tool.name!r}."
-
-
-def _required(schema: Mapping[str, Any]) -> set[str]:
-    required = schema.get("required")
-    if not isinstance(required, list):
-        return set()
-    return {name for name in required if isinstance(name, str)}
-
-
-def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema that a reference at the top leads to, once; its own references still hold."""
-    ref = schema.get("$ref")
-    if isinstance(ref, str) and ref.startswith("#/"):
-        try:
-            target = json_pointer.resolve(schema, json_pointer.parse(ref[1:]))
-        except (LookupError, ValueError, TypeError):
-            return schema
-        if isinstance(target, dict):
-            return {**schema, **target}
-    return schema
-
-
-def _is_field_name(key: str) -> bool:
-    return (
-        key.isascii()
-        and key.isidentifier()
-        and not keyword.iskeyword(key)
-        and not key.startswith("_")
-        and key not in _RESERVED
-    )
-
-
-def _literal(values: Sequence[Any]) -> PythonType:
-    """``Literal[...]``, or the types of values that it cannot hold or that are too many."""
-    kinds = {bool: "boolean", int: "integer", str: "string", float: "number", type(None): "null"}
-    if any(type(value) not in kinds for value in values) or not values:
-        return ANY
-    short = all(not isinstance(value, str) or len(value) <= 60 for value in values)
-    if float in map(type, values) or len(values) > 100 or not short:
-        return union([_SIMPLE[kinds[type(value)]] for value in values])
-    written = [quoted(value) if isinstance(value, str) else repr(value) for value in values]
-    return PythonType("Literal", tuple(dict.fromkeys(written)))

@@ -142,9 +142,9 @@ class AuditLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy, which another process may get, is a log of its own over the same file.
-        options = {"max_bytes": self._max_bytes, "keep": self._keep}
-        flags = {"fsync": self.fsync, "code": self.code}
-        return partial(type(self), self._file, **options, **flags, key=self._key), ()
+        options: dict[str, Any] = {"max_bytes": self._max_bytes, "keep": self._keep}
+        options |= {"fsync": self.fsync, "key": self._key, "code": self.code}
+        return partial(type(self), self._file, **options), ()
 
     def append(self, *records: Mapping[str, Any]) -> None:
         """Add a line for each of ``records``, all of them or none. Blocks.
