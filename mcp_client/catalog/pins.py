@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
+from ..runtime.callbacks import in_thread
 from ..runtime.json_file import JsonFile
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
@@ -186,7 +187,7 @@ class Pins:
 
     # ------------------------------------------------------ on the way of a call
 
-    def _drift_of(self, tool: Tool) -> Drift | None:
+    async def _drift_of(self, tool: Tool) -> Drift | None:
         """How this very definition differs from the file as it is now.
 
         Not from the last list: that may be of another session with the same name, or newer than
@@ -194,13 +195,13 @@ class Pins:
         """
         if self.policy == "accept":
             return None
-        found = self._drifts_in(self._book(), tool.server, [tool])
+        book = await in_thread(self._book) if self._state.is_remote else self._book()
+        found = self._drifts_in(book, tool.server, [tool])
         return found[0] if found else None
 
-    def _check_policy(self, tool: Tool) -> None:
+    def _check_policy(self, tool: Tool, drift: Drift | None) -> None:
         """Raises ``CallDenied`` where the definition has drifted and the policy is to refuse it."""
-        drift = self._drift_of(tool) if self.policy == "refuse" else None
-        if drift is not None:
+        if drift is not None and self.policy == "refuse":
             reason = "; ".join(map(str, drift.findings(self.name)))
             raise CallDenied(
                 f"refused, for {reason}. If that is right, write it down: Pins.accept(...)",

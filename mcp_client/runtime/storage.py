@@ -36,6 +36,8 @@ class Storage(ABC):
     waits: bool = True
     """Whether the methods read files or use the network, so that event loops call them in a
     thread."""
+    is_remote: bool = False
+    """Whether even ``stamp`` may take long, so that event loops call that in a thread, too."""
     tells_changes: bool = False
     """Whether ``watch`` tells of changes, so that it is enough to look again seldom."""
 

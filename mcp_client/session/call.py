@@ -249,7 +249,7 @@ class Caller:
             arguments, text = await self._binding.complete(call, tool, arguments, self._gate)
         drift, findings = None, plan.findings
         if self._pins is not None:
-            drift = self._pins._drift_of(tool)
+            drift = await self._pins._drift_of(tool)
             if drift is not None:
                 findings = (*drift.findings(self._pins.name), *findings)
         frozen = new_call(
@@ -307,7 +307,7 @@ class Caller:
         if call.validation != "off" and not (plan.output is None or plan.output.is_sound):
             await self.validation.prepare_results(plan, call.timeouts.validation)
         if self._pins is not None:
-            self._pins._check_policy(frozen.tool)
+            self._pins._check_policy(frozen.tool, frozen.drift)
         if call.entry is not None:
             call.entry.asking()
         check, seconds = partial(self._check_edit, call), call.timeouts.approval
@@ -323,7 +323,7 @@ class Caller:
             call.entry.decided(approved, *about)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)
-        if self._pins is not None and verdict.for_good and self._pins._drift_of(frozen.tool):
+        if self._pins is not None and verdict.for_good and frozen.drift is not None:
             await write_down(
                 f"{frozen.server}: the definition", self._pins._accept_tool, frozen.tool
             )

@@ -81,7 +81,7 @@ class PostgresState(State):
     may have been made. Every method may be called from any thread and waits for the database.
     """
 
-    tells_changes = True
+    is_remote = tells_changes = True
 
     def __init__(
         self,

@@ -29,7 +29,14 @@ import pytest
 
 from mcp_client.runtime.storage import Storage
 
-__all__ = ["SharedStateContract", "StateContract", "killed_writers", "open_by_name", "run_together"]
+__all__ = [
+    "SharedStateContract",
+    "StateContract",
+    "TellingStateContract",
+    "killed_writers",
+    "open_by_name",
+    "run_together",
+]
 
 KIND = "things"
 ODD_KEYS = ["", "a", "A", "a/b", "../a", "ä", "\U0001f600", "\ud800", "x" * 2_000, "\0", " a"]
@@ -248,24 +255,6 @@ class SharedStateContract(StateContract):
         other.change(KIND, "a", lambda found: None)
         assert one.list(KIND) == {}
 
-    def test_a_state_that_tells_changes_tells_of_those_made_elsewhere(self, address: str) -> None:
-        one, other = self.open(address), self.open(address)
-        if not one.tells_changes:
-            pytest.skip("it leaves that to looking again")
-        told = threading.Semaphore(0)
-        end = one.watch(KIND, told.release)
-        assert told.acquire(timeout=20), "what changed before it began may have been missed"
-        strange: list[str] = []
-        end_other = one.watch("others", lambda: strange.append("told"))
-        for n in range(3):
-            other.change(KIND, "a", lambda found, n=n: {"n": n})  # type: ignore[misc]
-            assert told.acquire(timeout=20)
-        other.remove(KIND, ["a", "b"])
-        assert told.acquire(timeout=20)
-        assert strange == []
-        end_other()
-        end()
-
     def test_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
         run_together(
             [("tests.state.contract:count_up", self.opener, address, str(n)) for n in range(2)]
@@ -287,6 +276,27 @@ class SharedStateContract(StateContract):
             found = open_by_name(opener, address).list(KIND)
             last = max((each["n"] for each in found.values()), default=0)
             assert acknowledged <= last
+
+
+class TellingStateContract(SharedStateContract):
+    """For a state whose ``watch`` tells of changes."""
+
+    def test_it_tells_of_changes_made_elsewhere(self, address: str) -> None:
+        one, other = self.open(address), self.open(address)
+        assert one.tells_changes
+        told = threading.Semaphore(0)
+        end = one.watch(KIND, told.release)
+        assert told.acquire(timeout=20), "what changed before it began may have been missed"
+        strange: list[str] = []
+        end_other = one.watch("others", lambda: strange.append("told"))
+        for n in range(3):
+            other.change(KIND, "a", lambda found, n=n: {"n": n})  # type: ignore[misc]
+            assert told.acquire(timeout=20)
+        other.remove(KIND, ["a", "b"])
+        assert told.acquire(timeout=20)
+        assert strange == []
+        end_other()
+        end()
 
 
 # --------------------------------------------------------------------- other processes

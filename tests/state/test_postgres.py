@@ -8,10 +8,10 @@ import pytest
 
 from mcp_client import PostgresState
 from tests.postgres import PASSWORD
-from tests.state.contract import SharedStateContract
+from tests.state.contract import TellingStateContract
 
 
-class TestPostgresState(SharedStateContract):
+class TestPostgresState(TellingStateContract):
     opener = "mcp_client:PostgresState"
 
     @pytest.fixture
