@@ -42,6 +42,8 @@ class Guarded:
     needs: dict[str, str] = field(default_factory=dict)
     """From a tool to the scope without which it is refused with 403."""
     app: Stateless = field(default_factory=Stateless)
+    accepted: set[str] = field(default_factory=set)
+    """The tokens that requests were answered for."""
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         if request.path.partition("?")[0] == _PROTECTED:
@@ -59,6 +61,7 @@ class Guarded:
             wanted = f'{scheme} error="insufficient_scope", scope="{scope}", {place}'
             await reply.send(403, headers={"WWW-Authenticate": wanted})
         else:
+            self.accepted.add(request.headers["authorization"].partition(" ")[2])
             await self.app(request, reply)
 
     async def introspected(self, request: Request, scheme: str) -> dict[str, Any] | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -9,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 import pytest
 
-from mcp_client import ClientCredentials, FileTokens, OAuth
+from mcp_client import ClientCredentials, FileTokens, OAuth, PostgresState
 from mcp_client.auth.signing import PrivateKey
 from tests.auth.driving import nobody
 from tests.interop import http_peers
@@ -107,3 +110,48 @@ async def test_a_service_gets_tokens_for_its_secret() -> None:
         client = await register(server.issuer, **SERVICE, **method)
         secret = client["client_secret"]
         await use(server.url, ClientCredentials(client["client_id"], client_secret=secret))
+
+
+CALLS = """
+import sys, anyio
+from mcp_client import OAuth, PostgresState
+from tests.auth.driving import nobody
+from tests.interop.logins import use
+async def main(url, database):
+    auth = OAuth(store=PostgresState(database).tokens, on_url=nobody)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    await use(url, auth)
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.mark.one_backend  # the processes run on asyncio
+async def test_eight_processes_with_one_expired_token_refresh_it_once(database: str) -> None:
+    store = PostgresState(database).tokens
+    async with guarded(http_peers.oidc_provider()) as server:
+        await use(server.url, OAuth(store=store, on_url=agree))
+        source = await store.recall(server.url)
+        assert source is not None
+        first = await store.load(source.key)
+        assert first is not None
+        await store.save(source.key, replace(first, expires_at=time.time() - 1))
+        server.accepted.clear()
+        words = [sys.executable, "-c", CALLS, server.url, database]
+        # The provider ends the whole login where a refresh token comes a second time.
+        async with AsyncExitStack() as stack:
+            processes = [
+                await stack.enter_async_context(await anyio.open_process(words, stderr=None))
+                for _ in range(8)
+            ]
+            for process in processes:
+                assert process.stdout is not None
+                assert (await process.stdout.receive()).startswith(b"ready")
+            for process in processes:
+                assert process.stdin is not None
+                await process.stdin.send(b"go\n")
+        assert [process.returncode for process in processes] == [0] * 8
+        (used,) = server.accepted
+        second = await store.load(source.key)
+        assert second is not None
+        assert used == second.access_token != first.access_token
