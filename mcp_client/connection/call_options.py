@@ -190,8 +190,9 @@ class Retry:
         if type(self.safe) is not bool:
             raise ConfigError(f"Retry(safe={self.safe!r}): give True or False")
 
-    def permits(self, error: McpError) -> bool:
-        """Whether a call that ended with ``error`` may be attempted again."""
+    def permits(self, error: BaseException) -> bool:
+        """Whether a call that ended with ``error`` may be attempted again: a durable engine asks
+        this about its own retries, too."""
         if isinstance(error, NotSent | ServerError):
             # A person has to visit a URL, or to decide: neither is a matter of seconds.
             waits = isinstance(error, UrlElicitationRequired | CallPending)
