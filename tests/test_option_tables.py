@@ -137,6 +137,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "cancel": (5, ConfigError, "cancel=5: give a CancelToken"),
     "context": ([], ConfigError, "context is a list: give a hashable value"),
     "retry": (5, ConfigError, r"retry=5: give Retry\(attempts=...\)"),
+    "idempotency_key": (5, ConfigError, "idempotency_key=5: give a text of 1 to 500 characters"),
 }
 
 each_call = pytest.mark.parametrize("face", CALLS)

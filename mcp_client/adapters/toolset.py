@@ -16,7 +16,7 @@ from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_call_options, check_context
-from ..errors import CallPending, InvalidArguments, McpError, OutcomeUnknown, UnknownTool
+from ..errors import CallPending, InvalidArguments, McpError, UnknownTool
 from ..runtime.limits import Limits
 from .answers import Answer, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
@@ -234,7 +234,8 @@ class Toolset:
         if any(isinstance(outcome, CallPending) for outcome in outcomes):
             from .paused import pause
 
-            await pause(target, self._provider, answers, outcomes, options)
+            keys = [None] * len(calls)
+            await pause(target, self._provider, answers, outcomes, options, keys)
         return self._messages(answers) if answers else []
 
     @overload
@@ -301,17 +302,10 @@ class Toolset:
                 return made
             return self._answer(call, made, limits(call.name), context)
 
-        def lost(call: ModelCall) -> Answer | None:
-            """The answer to a call whose outcome is unknown; None where it may be made again."""
-            tool = self._shown.tools.get(call.name)
-            retry = options.get("retry") or getattr(target, "_retry", None)
-            repeatable = tool is not None and (tool.hints.read_only or tool.hints.idempotent)
-            if repeatable or (retry is not None and retry.safe):
-                return None
-            error = OutcomeUnknown("it was sent, and no end is known", server=tool and tool.server)
+        def failed(call: ModelCall, error: McpError) -> Answer:
             return self._answer(call, error, limits(call.name), context)
 
-        resumption = Resumption(target, self._provider, paused, options, lost=lost)
+        resumption = Resumption(target, self._provider, paused, options, answer=failed)
         return self._messages(await resumption.run(make))
 
     @property

@@ -303,9 +303,11 @@ class Decisions:
         is not read at every request."""
         if self.path is None:
             return self._state
-        from ..runtime.json_file import JsonFile
+        from ..runtime.sqlite_file import SqliteFile
 
-        return JsonFile(f"{self.path}.paused", "paused responses", ["paused"], _PAUSED_REMEDY)
+        file = self.path.absolute().with_name(f"{self.path.name}.paused")
+        kinds = "paused", "calls", "callers", "keys"
+        return SqliteFile(file, "paused responses", kinds, _PAUSED_REMEDY)
 
     def list(
         self, kind: RequestKind | None = None, server: str | None = None

@@ -216,9 +216,9 @@ class CallRecord:
     def sending(self) -> None:
         self._marks["running"] = self._audit.clock()
 
-    async def done(self, result: ToolResult) -> ToolResult:
+    async def done(self, result: ToolResult, delivery: str = "answered") -> ToolResult:
         """Close it with a result, which is handed over even if the record cannot be written."""
-        failure = await self._close("tool_error" if result.is_error else "ok", "answered", None)
+        failure = await self._close("tool_error" if result.is_error else "ok", delivery, None)
         findings = self._not_recorded(failure)
         return replace(result, findings=(*result.findings, *findings)) if findings else result
 

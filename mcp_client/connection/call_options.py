@@ -11,8 +11,7 @@ known whether the tool ran but a trusted server says that it only reads or is id
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from contextvars import ContextVar
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from ..errors import (
@@ -34,11 +33,11 @@ from .cancellation import CancelToken
 from .rpc import OnProgress
 
 __all__ = [
+    "MAX_KEY_CHARS",
     "CallOptions",
     "ReadOptions",
     "Retry",
     "Strictness",
-    "before_sending",
     "check_call_options",
     "check_context",
     "check_read_options",
@@ -49,11 +48,8 @@ Strictness: TypeAlias = Literal["strict", "warn", "off"]
 """What happens to a value that breaks its JSON Schema: it is refused, handed over with a finding,
 or not looked at."""
 
-before_sending: ContextVar[Callable[[], Awaitable[object]] | None] = ContextVar(
-    "mcp_client.before_sending", default=None
-)
-"""Awaited when a call is approved, before any of it is sent. Where it raises, nothing is sent."""
-
+MAX_KEY_CHARS = 500
+"""Of an ``idempotency_key``."""
 _TIMEOUTS = Timeouts()
 
 
@@ -79,6 +75,10 @@ class CallOptions(TypedDict, total=False):
     - ``context`` is the host's own word on whose call it is: any hashable value, which the approval
       hook finds as ``call.context`` and which is never sent.
     - ``retry`` says for this call what ``connect(retry=...)`` says for all.
+    - ``idempotency_key`` is the caller's own name for this one call, at most 500 characters. With a
+      ``state`` it is written down under it, so that the same call with the same key, also in
+      another process and after a crash, gives its result and is not made twice: see
+      ``mcp_client.session.journal``.
     """
 
     timeout: float | Timeouts | None
@@ -88,6 +88,7 @@ class CallOptions(TypedDict, total=False):
     cancel: CancelToken | None
     context: Hashable
     retry: Retry | None
+    idempotency_key: str | None
 
 
 def check_call_options(options: Mapping[str, Any], session: Timeouts = _TIMEOUTS) -> Timeouts:
@@ -153,6 +154,14 @@ def _check_retry(retry: object) -> None:
         raise ConfigError(f"retry={retry!r}: give Retry(attempts=...)")
 
 
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
+        shown = repr(key) if not isinstance(key, str) else f"a text of {len(key)} characters"
+        raise ConfigError(
+            f"idempotency_key={shown}: give a text of 1 to {MAX_KEY_CHARS} characters"
+        )
+
+
 _CHECKS: dict[str, Any] = {
     "timeout": _check_timeout,
     "on_progress": _check_progress,
@@ -161,6 +170,7 @@ _CHECKS: dict[str, Any] = {
     "cancel": _check_cancel,
     "context": check_context,
     "retry": _check_retry,
+    "idempotency_key": _check_key,
 }
 
 

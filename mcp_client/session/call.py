@@ -33,7 +33,7 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, before_sending, check_call_options
+from ..connection.call_options import CallOptions, check_call_options
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
@@ -42,7 +42,6 @@ from ..errors import (
     CallDenied,
     InvalidArguments,
     McpError,
-    NotSent,
     OutcomeUnknown,
     ProtocolViolation,
     ServerError,
@@ -97,6 +96,7 @@ class Caller:
         self._audit = setup.audit
         self._secrets = setup.secrets
         self._binding = setup.binding
+        self._state = setup.state
         self._retry = setup.retry
         self._timeouts = setup.timeouts
         self._address = lambda: connection.transport.address
@@ -123,6 +123,11 @@ class Caller:
             for option, value in options.items():
                 if value is not None and option != "timeout":
                     setattr(call, option, value)
+            if call.idempotency_key is not None:
+                from .journal import KeyedCall
+
+                call.keyed = KeyedCall.of(self, call, call.idempotency_key, self._state)
+                call.traffic = Traffic()
         if self._audit is not None:
             call.id = self._new_id()
             call.entry = self._audit.entry(call.id, name, arguments, call.context, origin, script)
@@ -152,7 +157,8 @@ class Caller:
 
     def _run(self, call: CallState) -> Coroutine[Any, Any, ToolResult | None]:
         traced = "opentelemetry.trace" in sys.modules
-        return self._traced(call) if traced else self._attempts(call)
+        attempts = self._traced if traced else self._attempts
+        return attempts(call) if call.keyed is None else call.keyed.run(attempts)
 
     async def _traced(self, call: CallState) -> ToolResult | None:
         with call_span(call.name) as call.span:
@@ -186,9 +192,8 @@ class Caller:
             if call.entry is not None:
                 await call.entry.open(frozen)
             approved = await self._approve(call, frozen)
-            noted = before_sending.get()
-            if noted is not None:
-                await noted()
+            if call.keyed is not None:
+                await call.keyed.sending()
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             while True:
@@ -203,6 +208,8 @@ class Caller:
                 call.ending = self._ending(call, approved, now)
                 return None
             result = await self._checked(call, approved, raw)
+            if call.keyed is not None:
+                result = await call.keyed.settle(result)
         except BaseException as error:
             await self._failed(call, now, error)
             raise
@@ -484,17 +491,9 @@ class Caller:
             # All steps again: the approval was for that connection and that definition, unless the
             # approver said yes to this call for as long as it stays the same.
             call.is_repetition = True
-            call.frozen = None if retry is None else call.frozen
+            call.frozen = call.frozen if retry or call.keyed else None
             return 0.0
-        if retry is None:
-            return None
-        pause = retry.next_pause(error, call.attempts, call.timeouts.total - call.seconds)
-        if pause is not None:
-            call.may_have_run |= not isinstance(error, NotSent)
-            call.is_repetition = False
-            call.attempts += 1
-            call.seconds += pause
-        return pause
+        return None if retry is None else call.next_attempt(error, retry)
 
     def _new_id(self) -> str:
         return f"{self._origin}-{next(self._numbers)}"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..audit import CallRecord
     from ..extensions.task_run import TaskRun
+    from .journal import KeyedCall
     from .started_call import StartedCall
 
 __all__ = ["CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]
@@ -55,6 +56,9 @@ class CallState:
     meta: Mapping[str, Any] | None = None
     cancel: CancelToken | None = None
     context: Hashable = None
+    idempotency_key: str | None = None
+    keyed: KeyedCall | None = None
+    """Its row in the journal, where it has a key."""
     entry: CallRecord | None = None
     """Its record in the audit, where there is one; of this attempt, as are ``id``, ``traffic`` and
     ``findings``."""
@@ -92,6 +96,16 @@ class CallState:
     """The task that the server made of the call."""
     ending: StartedCall | None = None
     """What follows its end, where it is handed over."""
+
+    def next_attempt(self, error: McpError, retry: Retry) -> float | None:
+        """Seconds until the next attempt that ``retry`` permits; None where it permits none."""
+        pause = retry.next_pause(error, self.attempts, self.timeouts.total - self.seconds)
+        if pause is not None:
+            self.may_have_run |= not isinstance(error, NotSent)
+            self.is_repetition = False
+            self.attempts += 1
+            self.seconds += pause
+        return pause
 
 
 def not_for(tool: Tool) -> NotSent:

@@ -236,6 +236,11 @@ class Session(LibraryOfSession):
         the approval hook finds as ``call.context`` and which is never sent. ``retry`` says for this
         call what ``connect(retry=...)`` says for all.
 
+        ``idempotency_key`` is the caller's own name for this one call, which needs a ``state``: the
+        same call with the same key, also in another process and after a crash, gives its result
+        and is not made twice. Where it is not known whether it ran, that raises ``OutcomeUnknown``:
+        see ``mcp_client.session.journal``.
+
         Where the server makes a task of the call, that is waited for; ``start_tool`` does not.
 
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,

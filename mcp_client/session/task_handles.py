@@ -11,18 +11,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, Strictness
+from ..connection.call_options import CallOptions
 from ..connection.connection import Connection
-from ..errors import ConfigError, InvalidResult, InvalidSchema, McpError
+from ..errors import ConfigError, InvalidSchema, McpError
 from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
 from ..runtime.limits import Timeouts
@@ -67,6 +65,11 @@ class Handover:
     ) -> Task:
         """Make a call, and hand over the task that the server makes of it."""
         call = self._caller.begin(name, arguments, options)
+        if call.keyed is not None:
+            raise ConfigError(
+                "start_tool() takes no idempotency_key: a task outlives its call, and "
+                "task.to_json() is what to keep of it; call_tool() takes one"
+            )
         await self._ledger.prepare()
         transport, salt = self._connection.transport, os.urandom(16)
         authorization = await authorization_of(transport, salt)
@@ -143,6 +146,7 @@ class Handover:
 
 
 _CHECK_SECONDS = Timeouts().validation
+_NOT_LISTED = "the server no longer lists the tool as it was approved"
 
 
 class ResumedCall(StartedCall):
@@ -190,24 +194,12 @@ class ResumedCall(StartedCall):
         except McpError:
             tool = None
         if tool is None or tool.fingerprint != self._saved.definition:
-            return self._unchecked(result, self._validation.results)
+            return self._validation.unchecked(result, self._validation.results, _NOT_LISTED)
         try:
             plan = tool._plan or self._validation.plan(tool)
             await self._validation.prepare_results(plan, _CHECK_SECONDS)
         except InvalidSchema:  # which would say that nothing was sent
-            return self._unchecked(result, self._validation.results)
+            return self._validation.unchecked(result, self._validation.results, _NOT_LISTED)
         return await self._validation.checked(
             plan, result, self._validation.results, _CHECK_SECONDS
         )
-
-    def _unchecked(self, result: ToolResult, strictness: Strictness) -> ToolResult:
-        text = (
-            "its result cannot be checked, because the server no longer lists the tool as it was "
-            "approved"
-        )
-        if strictness == "strict":
-            raise InvalidResult(
-                f"the tool ran, but {text}; the whole result is in .result", result=result
-            )
-        finding = Finding("unchecked_result", text)
-        return replace(result, findings=(*result.findings, finding))

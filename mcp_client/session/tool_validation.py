@@ -141,6 +141,16 @@ class ToolValidation:
         kind: FindingKind = "unchecked_result" if problem.undecided else "broken_result"
         return replace(result, findings=(Finding(kind, text, problem.path),))
 
+    def unchecked(self, result: ToolResult, strictness: Strictness, why: str) -> ToolResult:
+        """``result``, of which there is no schema any more to check it, as ``checked`` gives it."""
+        text = f"its result cannot be checked, because {why}"
+        if strictness == "strict":
+            raise InvalidResult(
+                f"the tool ran, but {text}; the whole result is in .result", result=result
+            )
+        finding = Finding("unchecked_result", text)
+        return replace(result, findings=(*result.findings, finding))
+
     async def result_problem(
         self, plan: ToolPlan, result: dict[str, Any], seconds: float
     ) -> Problem | None:

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from ..audit.log_file import AuditLog
     from ..auth.store import TokenStore
     from ..catalog.pins import Pins
-    from ..runtime.json_file import JsonFile
+    from .calls import Calls
 
 __all__ = ["FileState", "MemoryState", "State", "state_of"]
 
 _KIND = re.compile(r"[a-z][a-z_]{0,60}")
 _URLS = ("postgresql://", "postgres://")
+_OF_JOURNAL = "calls", "callers", "paused"
+"""Kinds of which there are many objects, so that not all of them are written at each change."""
 _REMEDY = "put back an older one, or delete it if it may be forgotten"
 
 
@@ -58,6 +60,13 @@ class State(Storage):
         return TokenStore(self)
 
     @cached_property
+    def calls(self) -> Calls:
+        """The journal of calls that have an ``idempotency_key``, of which some may be unsettled."""
+        from .calls import Calls
+
+        return Calls(self)
+
+    @cached_property
     def audit(self) -> AuditLog | DatabaseLog | None:
         """The record of every call, for ``connect(audit=...)``; None where the state has no place
         for one."""
@@ -83,7 +92,7 @@ class FileState(State):
         from ..runtime.folder import given_path
 
         self.path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
-        self._files: dict[str, JsonFile] = {}
+        self._files: dict[str, Storage] = {}
 
     def __repr__(self) -> str:
         return f"FileState({str(self.path)!r})"
@@ -115,15 +124,28 @@ class FileState(State):
         own_folder(self.path)  # a log does not make its folder
         return AuditLog(self.path / "audit.jsonl")
 
-    def _file(self, kind: str) -> JsonFile:
+    def due(
+        self, kind: str, low: float, high: float, limit: int | None = None
+    ) -> dict[str, Object]:
+        return self._file(kind).due(kind, low, high, limit)
+
+    def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        return self._file(kind).sweep(kind, before, limit)
+
+    def _file(self, kind: str) -> Storage:
         file = self._files.get(kind)
         if file is None:
             check_kind(kind)
-            from ..runtime.json_file import JsonFile
+            if kind in _OF_JOURNAL:
+                from ..runtime.sqlite_file import SqliteFile
 
-            path, what = self.path / f"{kind}.json", f"state: {kind}"
-            file = JsonFile(path, what, [kind], _REMEDY, own_folder=True)
-            self._files[kind] = file
+                file = SqliteFile(self.path / "calls.db", "journal", _OF_JOURNAL, _REMEDY)
+                self._files |= dict.fromkeys(_OF_JOURNAL, file)
+            else:
+                from ..runtime.json_file import JsonFile
+
+                path, what = self.path / f"{kind}.json", f"state: {kind}"
+                file = self._files[kind] = JsonFile(path, what, [kind], _REMEDY, own_folder=True)
         return file
 
 

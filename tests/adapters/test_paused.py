@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import anyio
 import pytest
@@ -35,9 +34,9 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters import paused as module
+from mcp_client.state.calls import calls_in
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened
-from tests.clock import Clock
 from tests.properties import examples
 
 
@@ -289,9 +288,8 @@ async def test_a_question_that_was_withdrawn_is_asked_anew(world: World) -> None
 
 
 async def test_of_two_that_resume_at_once_one_sends_and_both_have_the_messages(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World,
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
     wanted = [(str(n), "wait", {"n": n}) for n in range(3)]
     world.server.wanted = 3
     found: list[Any] = []
@@ -395,62 +393,6 @@ async def test_a_caller_that_goes_while_it_is_asked_about_leaves_the_call_unsent
     assert world.ran == [("echo", {"text": "one"})]
 
 
-async def test_a_turn_that_is_not_renewed_ends_and_sends_nothing_more(
-    here: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, go_on = anyio.Event(), anyio.Event()
-
-    async def ask(call: Any) -> Allow:
-        asked.set()
-        await go_on.wait()
-        return Allow()
-
-    async with here.opened() as session:
-        kit = CHAT.toolset(await session.list_tools())
-        error = await paused(kit, session, CHAT.response(WANTED[:1]))
-    here.decide(error.tickets)
-    found: list[Any] = []
-
-    async def slow(session: Session) -> None:
-        found.append(await kit.resume(session, error.paused))
-
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
-    async with (
-        opened(here.server, approval=ask, state=here.state) as late,
-        here.opened() as session,
-        anyio.create_task_group() as group,
-    ):
-        group.start_soon(slow, late)
-        await asked.wait()
-        later = time.time() + module._TURN_SECONDS + 1
-        monkeypatch.setattr(time, "time", lambda: later)
-        messages = await kit.resume(session, error.paused)
-        go_on.set()
-    assert found == [messages]
-    assert here.ran == [("echo", {"text": "one"})]
-
-
-async def test_a_turn_is_renewed_while_its_calls_are_under_way(here: World, clock: Clock) -> None:
-    here.server.wanted = 1
-    async with here.opened() as session:
-        kit = CHAT.toolset(await session.list_tools())
-        error = await paused(kit, session, CHAT.response([("1", "wait", {"n": 1})]))
-        here.decide(error.tickets)
-        async with anyio.create_task_group() as group:
-            group.start_soon(kit.resume, session, error.paused)
-            await here.server.all_wait.wait()
-            (row,) = here.state.list("paused").values()
-            clock.jump(module._TURN_SECONDS / 2)
-            renewed = row
-            while renewed == row:
-                await checkpoint()
-                (renewed,) = here.state.list("paused").values()
-            here.server.go_on.set()
-    assert renewed["calls"] == row["calls"]
-    assert renewed["turn"]["until"] > row["turn"]["until"]
-    assert renewed["turn"]["mark"] == row["turn"]["mark"]
-
-
 async def each_ran_once_at_most(steps: list[str]) -> None:
     world, running = World(MemoryState()), list[anyio.CancelScope]()
     wanted = [(str(n), "echo", {"text": f"said {n}"}) for n in range(3)]
@@ -504,8 +446,7 @@ async def bounded(steps: list[str]) -> None:
 def test_whoever_resumes_and_goes_in_whatever_order_each_call_runs_once_at_most(
     steps: list[str],
 ) -> None:
-    with patch.object(module, "_LOOK_SECONDS", 0.001):
-        anyio.run(bounded, steps)
+    anyio.run(bounded, steps)
 
 
 # ---------------------------------------------------------------------- hosts and threads
@@ -551,14 +492,14 @@ def test_a_program_without_a_loop_goes_on_with_a_response(tmp_path: Path) -> Non
 
 
 class Full(MemoryState):
-    """A disk without room: for the records of paused responses, from some change on."""
+    """A disk without room: for responses and calls, from some change on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.left = 0
 
     def change(self, kind: str, key: str, function: Any) -> Any:
-        if kind == "paused":
+        if kind in ("paused", "calls"):
             self.left -= 1
             if self.left < 0:
                 raise ConfigError("the disk is full")
@@ -577,33 +518,29 @@ async def test_where_nothing_can_be_kept_what_ran_is_not_lost(
     assert "cannot be kept: the disk is full" in caplog.text
 
 
-@pytest.mark.parametrize("left", [1, 2, 3])
-async def test_where_no_end_can_be_kept_nothing_is_sent_twice(
-    left: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = World(Full())
-    world.state.left = 10
+@pytest.mark.parametrize("left", range(5))
+async def test_where_not_all_can_be_kept_nothing_is_sent_twice(left: int) -> None:
+    """``left`` changes: two claims, that the call is sent, its result and the answer."""
+    state = Full()
+    world = World(state)
+    state.left = 10
     async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools())
         error = await paused(kit, session, CHAT.response(WANTED[:1]))
         world.decide(error.tickets)
-        world.state.left = left  # the turn, then that it is sent, then the answer
+        calls_in(state).digest("")  # which makes the key of the journal
+        state.left = left
         ((_, text),) = CHAT.answers(await kit.resume(session, error.paused))
-        world.state.left = 10
-        (row,) = world.state.list("paused").values()
-        assert row["turn"]["mark"], "it could not be given back"
-        expired = {**row, "turn": {**row["turn"], "until": 0.0}}
-        world.state.change("paused", *world.state.list("paused"), lambda found: expired)
-        if left == 1:
-            with pytest.raises(CallPending):  # the grant was used
-                await kit.resume(session, error.paused)
-            assert text.startswith("Nothing was sent.")
-        else:
-            ((_, again),) = CHAT.answers(await kit.resume(session, error.paused))
-            assert text.endswith("one")
-            assert "It is not known" in again if left == 2 else again.endswith("one")
-    assert len(world.ran) == (0 if left == 1 else 1)
-    assert "cannot be written down: the disk is full" in caplog.text
+        assert text.startswith("Nothing was sent.") is (left < 3)
+        assert text.endswith("one") is (left >= 3)
+        state.left = 1_000
+        ((_, again),) = CHAT.answers(await kit.resume(session, error.paused))
+    if left in (1, 2):  # that answer is the one that was given
+        assert again == text
+        assert world.ran == []
+    else:
+        assert again.endswith("one")
+        assert len(world.ran) == 1
 
 
 @pytest.mark.parametrize(
@@ -611,10 +548,9 @@ async def test_where_no_end_can_be_kept_nothing_is_sent_twice(
     [
         {"calls": 7},
         {"calls": [{"state": "answered"}]},
-        {"turn": {"mark": "x"}},
         {"whose": None},
-        {"expires_at": "soon"},
-        {"expires_at": 0.0},
+        {"due": "soon"},
+        {"due": 1.0},
     ],
     ids=str,
 )
@@ -633,31 +569,26 @@ async def test_a_record_that_is_not_one_sends_nothing(here: World, change: Any) 
 async def test_what_is_kept_is_bounded_and_forgotten(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MAX_RECORDS", 3)
+    monkeypatch.setattr(module, "_MAX_IN_MEMORY", 3)
     async with here.opened() as session:
         kit = CHAT.toolset(await session.list_tools())
 
         async def one(n: int) -> CallPending:
             return await paused(kit, session, CHAT.response([("1", "echo", {"text": str(n)})]))
 
-        errors = [await one(n) for n in range(3)]
+        errors = [await one(n) for n in range(4)]
         assert len(here.state.list("paused")) == 3
-        here.decide(errors[2].tickets)
-        messages = await kit.resume(session, errors[2].paused)
-        errors.append(await one(3))
-        with pytest.raises(ConfigError, match="under this text"):  # what is over goes first
-            await kit.resume(session, errors[2].paused)
-        for each in (errors[0], errors[1], errors[3]):
+        for each in errors:
             here.decide(each.tickets)
-            assert len(await kit.resume(session, each.paused)) == len(messages)
-        here.state.change("paused", "junk", lambda found: {"expires_at": "never"})
-        monkeypatch.setattr(module, "_MAX_CHARS", 1)
-        await one(4)
-        assert len(here.state.list("paused")) == 1
+        with pytest.raises(ConfigError, match="under this text"):
+            await kit.resume(session, errors[0].paused)
+        for each in errors[1:]:
+            assert len(await kit.resume(session, each.paused)) == 1
+        here.state.change("paused", "junk", lambda found: {"due": "never"})
         later = time.time() + module._KEEP_SECONDS
         monkeypatch.setattr(time, "time", lambda: later)
         await one(5)
-        assert len(here.state.list("paused")) == 1
+        assert len(here.state.list("paused")) == 2
 
 
 async def test_images_beyond_what_is_kept_are_named(

@@ -1,0 +1,262 @@
+"""JSON objects in one SQLite file, for kinds of which there are many: a change costs the same
+however many there are, where ``json_file`` writes all of them again.
+
+The file has a rollback journal beside it (``-journal``) and no other files, and what is committed
+is on the disk. It is for its owner alone, as its folder is: SQLite believes a journal that
+somebody else has placed there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_ISREG
+from typing import TypeVar
+
+from ..errors import ConfigError, StateError
+from .atomic_file import access_problem, own_folder
+from .safe_text import safe_text
+from .storage import Change, Object, Storage
+
+__all__ = ["SqliteFile"]
+
+_VERSION = 1
+_BUSY_SECONDS = 10.0
+_TABLES = """
+CREATE TABLE objects (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL, due REAL, value TEXT NOT NULL
+);
+CREATE UNIQUE INDEX by_key ON objects (kind, key);
+CREATE INDEX by_due ON objects (kind, due, key) WHERE due IS NOT NULL;
+CREATE TABLE changes (kind TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_DUE = "kind = ? AND due >= ? AND due < ? ORDER BY due, key LIMIT ?"
+_BROKEN = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR
+_BUSY = sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED
+_of_parents: list[sqlite3.Connection] = []
+"""Connections that a forked process has inherited: closing one would end its parent's locks."""
+T = TypeVar("T")
+
+
+class SqliteFile(Storage):
+    """Keeps objects of the given ``kinds`` in a file. ``what`` is what it is called in errors,
+    ``remedy`` what is advised where it cannot be used."""
+
+    def __init__(self, path: Path, what: str, kinds: Sequence[str], remedy: str) -> None:
+        self.path = path
+        self._what = what
+        self._kinds = frozenset(kinds)
+        self._remedy = remedy
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._pid = os.getpid()
+        self._turn = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<the {self._what} {self.path}>"
+
+    def __del__(self) -> None:
+        if self._db is not None and self._pid == os.getpid():
+            self._db.close()
+
+    def get(self, kind: str, key: str) -> Object | None:
+        return self._read_with(None, lambda db: _read(_value_of(db, kind, key)))
+
+    def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        found = {key: self.get(kind, key) for key in keys}
+        return {key: each for key, each in found.items() if each is not None}
+
+    def list(self, kind: str) -> dict[str, Object]:
+        sql = "SELECT key, value FROM objects WHERE kind = ?"
+        return self._read_with({}, lambda db: _objects(db.execute(sql, [self._known(kind)])))
+
+    def due(
+        self, kind: str, low: float, high: float, limit: int | None = None
+    ) -> dict[str, Object]:
+        values = [self._known(kind), low, high, -1 if limit is None else limit]
+        sql = f"SELECT key, value FROM objects WHERE {_DUE}"  # noqa: S608 - a constant
+        return self._read_with({}, lambda db: _objects(db.execute(sql, values)))
+
+    def stamp(self, kind: str) -> Hashable:
+        sql = "SELECT count FROM changes WHERE kind = ?"
+        found = self._read_with(None, lambda db: db.execute(sql, [self._known(kind)]).fetchone())
+        return None if found is None else (self._file, found[0])
+
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        with self._writing(kind) as db:
+            before = _value_of(db, kind, key)
+            changed = function(_read(before))
+            after = None if changed is None else json.dumps(changed, allow_nan=False)
+            if after != before:
+                values = [kind, _bytes(key)]
+                if after is None:
+                    db.execute("DELETE FROM objects WHERE kind = ? AND key = ?", values)
+                else:
+                    due = changed.get("due") if changed is not None else None
+                    db.execute(
+                        "INSERT INTO objects (kind, key, due, value) VALUES (?, ?, ?, ?) ON "
+                        "CONFLICT DO UPDATE SET due = excluded.due, value = excluded.value",
+                        [*values, due if type(due) in (int, float) else None, after],
+                    )
+        return _read(after)
+
+    def remove(self, kind: str, keys: Iterable[str]) -> None:
+        sql = "DELETE FROM objects WHERE kind = ? AND key = ?"
+        with self._writing(kind) as db:
+            db.executemany(sql, [[kind, _bytes(key)] for key in keys])
+
+    def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        chosen = f"SELECT number FROM objects WHERE {_DUE}"  # noqa: S608 - a constant
+        with self._writing(kind) as db:
+            sql = f"DELETE FROM objects WHERE number IN ({chosen})"  # noqa: S608 - a constant
+            return db.execute(sql, [kind, 1, before, limit]).rowcount
+
+    def unusable(self, kind: str, why: str) -> ConfigError:
+        return ConfigError(
+            f"the {self._what} {safe_text(self.path, 300)} cannot be used: {why}; {self._remedy}"
+        )
+
+    # ------------------------------------------------------------------ its use
+
+    def _known(self, kind: str) -> str:
+        if kind not in self._kinds:
+            raise ValueError(f"{self!r} keeps no {kind}")
+        return kind
+
+    def _read_with(self, otherwise: T, read: Callable[[sqlite3.Connection], T]) -> T:
+        with self._used(make=False) as db:
+            return otherwise if db is None else read(db)
+
+    @contextmanager
+    def _writing(self, kind: str) -> Iterator[sqlite3.Connection]:
+        """One transaction. That something was changed is counted in it."""
+        self._known(kind)
+        with self._used(make=True) as db:
+            assert db is not None
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                before = db.total_changes
+                yield db
+                if db.total_changes == before:
+                    db.execute("ROLLBACK")
+                    return
+                db.execute(
+                    "INSERT INTO changes VALUES (?, 1) ON CONFLICT DO UPDATE SET count = count + 1",
+                    [kind],
+                )
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _used(self, *, make: bool) -> Iterator[sqlite3.Connection | None]:
+        """The open file; None where there is none and it is not to be made."""
+        if self._pid != os.getpid():
+            if self._db is not None:
+                _of_parents.append(self._db)
+            self._db, self._turn, self._pid = None, threading.Lock(), os.getpid()
+        if not self._turn.acquire(timeout=_BUSY_SECONDS):
+            raise self._failed("it is being used by other threads for too long", busy=True)
+        try:
+            yield self._opened(make)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            code = None if code is None else code & 0xFF  # without what only extends it
+            if code in _BUSY:
+                raise self._failed("another process writes it for too long", busy=True) from None
+            if code in _BROKEN:
+                raise self.unusable("", f"SQLite says: {safe_text(error, 200)}") from None
+            raise self._failed(f"SQLite says: {safe_text(error, 200)}") from None
+        except OSError as error:
+            raise self._failed(str(error.strerror)) from None
+        finally:
+            self._turn.release()
+
+    def _failed(self, why: str, *, busy: bool = False) -> StateError:
+        text = f"the {self._what} {safe_text(self.path, 300)} cannot be used now: {why}"
+        return StateError(text, busy=busy)
+
+    def _opened(self, make: bool) -> sqlite3.Connection | None:
+        file = self._found()
+        if file is None and make:
+            own_folder(self.path.parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+            try:
+                os.close(os.open(self.path, flags, 0o600))
+            except FileExistsError:  # by another process, just now
+                pass
+            file = self._found()
+        if self._db is not None and file != self._file:
+            self._db.close()
+            self._db = None
+        if file is not None and self._db is None:
+            self._db, self._file = self._connected(), file
+        return self._db
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file has the name; None where there is none. It is not opened for that: closing it
+        would end the locks of SQLite in this process."""
+        try:
+            stat = os.lstat(self.path)
+        except FileNotFoundError:
+            return None
+        problem = access_problem(stat, private=True)
+        if not S_ISREG(stat.st_mode):
+            problem = "it is not a regular file, and links are not followed"
+        if problem is not None:
+            raise self.unusable("", problem)
+        return stat.st_dev, stat.st_ino
+
+    def _connected(self) -> sqlite3.Connection:
+        own_folder(self.path.parent)
+        db = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for pragma in ("journal_mode = TRUNCATE", "synchronous = FULL", "fullfsync = ON"):
+                db.execute(f"PRAGMA {pragma}")
+            if self._version(db) == 0:
+                db.execute("BEGIN IMMEDIATE")
+                if self._version(db) == 0:  # else another process has made them, just now
+                    for statement in filter(str.strip, _TABLES.split(";")):
+                        db.execute(statement)
+                    db.execute(f"PRAGMA user_version = {_VERSION}")
+                db.execute("COMMIT")
+            if self._version(db) != _VERSION:
+                raise self.unusable("", f"its version is not {_VERSION}")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _version(self, db: sqlite3.Connection) -> int:
+        found: int = db.execute("PRAGMA user_version").fetchone()[0]
+        return found
+
+
+def _value_of(db: sqlite3.Connection, kind: str, key: str) -> str | None:
+    sql = "SELECT value FROM objects WHERE kind = ? AND key = ?"
+    found = db.execute(sql, [kind, _bytes(key)]).fetchone()
+    return None if found is None else found[0]
+
+
+def _objects(rows: Iterable[tuple[bytes, str]]) -> dict[str, Object]:
+    return {key.decode("utf-8", "surrogatepass"): json.loads(value) for key, value in rows}
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
+def _read(text: str | None) -> Object | None:
+    if text is None:
+        return None
+    found: Object = json.loads(text)
+    return found

@@ -1,0 +1,340 @@
+"""A call with an ``idempotency_key``, from its claim in the journal until it is settled.
+
+    claim the key -> make the call, as any other: open the audit entry, ask approval, ...
+    -> write down that it is sent -> send it -> write down what became of it -> hand it over
+
+Nothing is repeated that may have run. So what is found under the key decides:
+
+- nothing: the call is made
+- claimed or sent by another caller that is still at it: that one's end is waited for
+- claimed by one that is gone, which has sent nothing: the call is made
+- sent by one that is gone: ``OutcomeUnknown``, unless the tool only reads or is idempotent by a
+  trusted server's word, or ``Retry(safe=True)`` says that it may be repeated: then it is made
+- settled: what it led to is given back, and checked as any result is
+
+What it led to is settled where the server answered: a result, also of a tool that failed; an answer
+that breaks a schema or the specification; a JSON-RPC error, but for those that say that nothing was
+run and that the same may succeed later. Where nothing reached the server, because it was refused,
+cancelled in time or could not be sent, the key is free again. Everything else leaves the call
+unsettled: it may have run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import anyio
+
+from ..catalog.call_context import context_text, is_storable
+from ..catalog.finding import Finding
+from ..catalog.result import ToolResult
+from ..errors import (
+    BrokenPromise,
+    CallTimeout,
+    ConfigError,
+    InvalidSchema,
+    McpError,
+    MissingCapability,
+    NotSent,
+    OutcomeUnknown,
+    ProtocolViolation,
+    ServerError,
+    UnknownTool,
+    UrlElicitationRequired,
+)
+from ..protocol.canonical_json import object_of
+from ..runtime.backoff import doubled
+from ..runtime.callbacks import in_thread
+from ..runtime.limits import seconds_text
+from ..state.calls import MAX_RESULT_BYTES, Calls, Claim
+from .call_state import CallState
+
+if TYPE_CHECKING:
+    from ..runtime.storage import Object
+    from ..state import State
+    from .call import Caller
+
+__all__ = ["JournalRow", "KeyedCall", "journal"]
+
+T = TypeVar("T")
+Attempts: TypeAlias = Callable[[CallState], Awaitable[ToolResult | None]]
+_FIRST_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.005, 0.5
+"""Between two looks at a call that another caller makes."""
+_WRITE_SECONDS = 15.0
+journal: ContextVar[Calls | None] = ContextVar("mcp_client.journal", default=None)
+"""The journal for the keys of calls that this package makes, where it is not the state's."""
+_NOT_RUN = UrlElicitationRequired, MissingCapability
+"""Answers that say that nothing was run."""
+_OF_SERVER_ERROR = "code", "data", "server_message", "http_status", "body_excerpt"
+
+
+class JournalRow:
+    """The claim of one caller, under a key of a journal."""
+
+    def __init__(self, calls: Calls, key: str) -> None:
+        self._calls = calls
+        self._key = key
+        self._mark = os.urandom(16).hex()
+        self._waits = calls.storage.waits
+        self._abandoned = False
+
+    async def take(
+        self, about: Object, *, repeats: bool, check: Callable[[str, float], object]
+    ) -> tuple[Claim, Object]:
+        """``Calls.take``, once no other caller is at it. ``check`` is called with that one's state,
+        and the seconds that it has been waited for in that state: it may raise."""
+        looks, since, waited = 0, anyio.current_time(), dict[str, float]()
+        while True:
+            claim, row = await self._try(about, repeats)
+            if claim is not Claim.BUSY:
+                return claim, row
+            is_same = True
+            while is_same:
+                check(row["state"], waited.get(row["state"], 0.0))
+                await anyio.sleep(doubled(_FIRST_LOOK_SECONDS, looks, _MAX_LOOK_SECONDS))
+                before, since = since, anyio.current_time()
+                waited[row["state"]] = waited.get(row["state"], 0.0) + since - before
+                looks += 1
+                is_same = await self.within(self._calls.is_same, self._key, row)
+
+    async def _try(self, about: Object, repeats: bool) -> tuple[Claim, Object]:
+        key, mark = self._key, self._mark
+
+        def take() -> tuple[Claim, Object]:
+            claim, row = self._calls.take(key, about, mark, repeats=repeats)
+            if self._abandoned and claim is Claim.MINE:
+                self._calls.end(key, mark, None, may_have_run=repeats)
+            return claim, row
+
+        try:
+            return await self.within(take)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # cancelled, and a thread may go on with it
+                self._abandoned = True
+                self.end_later(may_have_run=repeats)
+            raise
+
+    async def end(self, outcome: Object | None, *, may_have_run: bool) -> str | None:
+        """Write down what became of the call, also while its caller is being cancelled: what
+        failed, or None. What could not be written is written when the state is back."""
+        end = partial(self._calls.end, self._key, self._mark, outcome, may_have_run=may_have_run)
+        why = "writing it takes too long"
+        with anyio.move_on_after(_WRITE_SECONDS, shield=True):
+            try:
+                await self.within(end)
+                return None
+            except McpError as error:
+                why = error.message
+        self.end_later(outcome, may_have_run=may_have_run)
+        return f"what became of the call is not in the journal yet: {why}"
+
+    def end_later(self, outcome: Object | None = None, *, may_have_run: bool) -> None:
+        self._calls.end_later(self._key, self._mark, outcome, may_have_run=may_have_run)
+
+    async def within(self, function: Callable[..., T], *args: Any) -> T:
+        """``function(*args)``, which uses the storage."""
+        return await in_thread(function, *args) if self._waits else function(*args)
+
+
+class KeyedCall(JournalRow):
+    """One call of one session, and its row in the journal."""
+
+    @classmethod
+    def of(cls, caller: Caller, call: CallState, key: str, state: State | None) -> KeyedCall:
+        """Raises ``ConfigError`` where the journal cannot have the call."""
+        calls = journal.get() or (None if state is None else state.calls)
+        if calls is None:
+            raise ConfigError(
+                "idempotency_key= needs a place where calls are kept by their keys: give connect "
+                "or Host a state=, such as the path of a folder"
+            )
+        return cls(caller, call, key, calls)
+
+    def __init__(self, caller: Caller, call: CallState, key: str, calls: Calls) -> None:
+        super().__init__(calls, key)
+        self._caller = caller
+        self._call = call
+        self._follows = False
+        """Whether an earlier call under the key may have run."""
+        self._sent = self._ended = False
+        if self._waits and not is_storable(call.context):
+            raise ConfigError(
+                "idempotency_key= needs a context that other processes can compare: text, a "
+                f"number, a boolean or a tuple of them, and this is a {type(call.context).__name__}"
+            )
+
+    async def run(self, attempts: Attempts) -> ToolResult | None:
+        """Make the call, or give back what it led to."""
+        call = self._call
+        try:
+            settled = await self._claim()
+            if settled is not None:
+                result = await self._read(settled)
+                return result if call.entry is None else await call.entry.done(result, "not_sent")
+        except McpError as error:
+            error.server, error.tool = error.server or self._caller._server, error.tool or call.name
+            if call.entry is not None:
+                await call.entry.failed(error)
+            raise
+        try:
+            return await attempts(call)
+        except BaseException as error:
+            await self._failed(error)
+            raise
+
+    async def sending(self) -> None:
+        """Write down that the call is sent: to be awaited when it is approved, before any of it
+        is sent. Where it raises, nothing may be sent."""
+        await self.within(self._calls.sending, self._key, self._mark)
+        self._sent = True
+
+    async def settle(self, result: ToolResult) -> ToolResult:
+        """Write down the result. It is handed over also where that cannot be."""
+        self._ended, outcome = True, _kept({"result": result.raw})
+        failure = await self.end(outcome, may_have_run=True)
+        if "left_out" in outcome:
+            failure = f"the journal does not keep the result: it has {outcome['left_out']} bytes"
+        if failure is None:
+            return result
+        return replace(result, findings=(*result.findings, Finding("not_recorded", failure)))
+
+    # -------------------------------------------------------------------- the claim
+
+    async def _claim(self) -> Object | None:
+        """Claim the call; or the row of one that is settled."""
+        call, about = self._call, await self._about()
+        repeats = call.retry is not None and call.retry.safe
+        claim, row = await self.take(about, repeats=repeats, check=self._check_patience)
+        if claim is Claim.LOST and await self._may_be_repeated():
+            claim, row = await self.take(about, repeats=True, check=self._check_patience)
+        if claim is Claim.LOST:
+            raise OutcomeUnknown(
+                "the call with this idempotency_key was sent, and no end of it is known: it may "
+                "have run; state.calls.settle(key) says what became of it"
+            )
+        self._follows = row["state"] == "sent"
+        return row if claim is Claim.SETTLED else None
+
+    async def _about(self) -> Object:
+        """What the row says of the call."""
+        call, server = self._call, self._caller._server
+        call.frozen = object_of("arguments", {} if call.arguments is None else call.arguments)
+        meta = "" if call.meta is None else object_of("meta", call.meta)[1]
+        texts = server, call.name, call.frozen[1], meta, context_text(call.context), call.origin
+        return {
+            "digest": await self.within(self._calls.digest, *texts),
+            "server": server,
+            "tool": call.name,
+            "context": call.context if is_storable(call.context) else None,
+        }
+
+    def _check_patience(self, state: str, waited: float) -> None:
+        """Raises where another caller's call has been waited for too long. While nothing of it was
+        sent, somebody may be thinking about it."""
+        clocks = self._call.timeouts
+        most = clocks.total if state == "sent" else clocks.approval
+        if waited >= most:
+            raise CallTimeout(
+                "another caller makes the call with this idempotency_key, and it did not end "
+                f"within {seconds_text(most)}; make it again to get its result",
+                clock="total",
+                retryable=True,  # with this key, nothing is repeated
+            )
+        if self._caller._connection.closed:
+            raise NotSent("the session was closed, and this call was not sent")
+
+    async def _may_be_repeated(self) -> bool:
+        try:
+            hints = (await self._caller._resolve(self._call.name)).tool.hints
+        except UnknownTool:
+            return False
+        return hints.read_only or hints.idempotent
+
+    # -------------------------------------------------------------------- the end
+
+    async def _failed(self, error: BaseException) -> None:
+        """Write down what a call led to that has no result, as far as that is known."""
+        if self._ended:
+            return
+        self._ended = True
+        if isinstance(error, GeneratorExit):  # the coroutine is being closed and cannot wait
+            self.end_later(may_have_run=self._sent or self._follows)
+            return
+        failure = await self.end(_outcome_of(error), may_have_run=self._may_have_run(error))
+        if failure is not None:
+            error.add_note(failure)
+
+    def _may_have_run(self, error: BaseException) -> bool:
+        call = self._call
+        if self._follows or call.may_have_run:
+            return True
+        if isinstance(error, NotSent | ServerError):
+            return False  # an answer that settles the call has an outcome
+        if isinstance(error, McpError) or call.traffic is None:
+            return self._sent
+        return call.traffic.sent > 0
+
+    # --------------------------------------------------------------- what it led to
+
+    async def _read(self, row: Object) -> ToolResult:
+        """The result in a settled row, checked as one that has just come. Raises the error that is
+        there."""
+        outcome, call, caller = row["outcome"], self._call, self._caller
+        if "error" in outcome:
+            raise _error_of(outcome["error"])
+        if "result" not in outcome:
+            raise OutcomeUnknown(_without_result(outcome))
+        result = caller.read(outcome["result"], call.name)
+        if result.is_error or call.validation == "off":
+            return result
+        validation, seconds = caller.validation, call.timeouts.validation
+        try:
+            tool = (await caller._resolve(call.name)).tool
+            plan = tool._plan or validation.plan(tool)
+            await validation.prepare_results(plan, seconds)
+        except (UnknownTool, InvalidSchema):
+            return validation.unchecked(
+                result, call.validation, "the server no longer lists the tool as it was called"
+            )
+        return await validation.checked(plan, result, call.validation, seconds)
+
+
+def _outcome_of(error: BaseException) -> Object | None:
+    """What is kept of an error that is the server's answer; None of one that is not."""
+    if isinstance(error, ServerError):
+        if error.retryable or isinstance(error, _NOT_RUN):
+            return None
+        members = {name: getattr(error, name) for name in _OF_SERVER_ERROR}
+        return _kept({"error": {"type": "server", "message": error.args[0], **members}})
+    if not isinstance(error, BrokenPromise):
+        return None
+    result = error.result.raw if isinstance(error.result, ToolResult) else error.result
+    if isinstance(error.result, ToolResult):  # it is checked again, perhaps less strictly
+        return _kept({"result": result})
+    message = {"type": "violation", "message": error.args[0], "result": result}
+    return _kept({"error": message})
+
+
+def _kept(outcome: Object) -> Object:
+    size = len(json.dumps(outcome))
+    return outcome if size <= MAX_RESULT_BYTES else {"left_out": size}
+
+
+def _error_of(found: Object) -> McpError:
+    if found["type"] == "violation":
+        return ProtocolViolation(found["message"], result=found["result"])
+    return ServerError(found["message"], **{name: found[name] for name in _OF_SERVER_ERROR})
+
+
+def _without_result(outcome: Object) -> str:
+    if "left_out" in outcome:
+        why = f"the call ran, and its result is not kept: it had {outcome['left_out']} bytes"
+    else:
+        why = "a person has settled the call, without a result"
+    return f"{why}; with this idempotency_key it is never sent again"

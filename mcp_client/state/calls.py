@@ -1,0 +1,305 @@
+"""The journal: calls that are made with ``call_tool(..., idempotency_key=...)``, by their keys.
+
+A call is written down before it is sent, and when it is over. So the same key again, in any process
+that has the state, gives the result of the first call in place of another one; and what became of a
+call that a crash interrupted is not forgotten, but listed by ``unsettled``::
+
+    for call in state.calls.unsettled():
+        print(call.key, call.server, call.tool, call.sent_at)
+    state.calls.settle("order-17/3", result)      # a person's word on what became of it
+
+A row is one of these, and changes in this order:
+
+- claimed: a caller has it and has sent nothing yet. Where that caller is gone, the key is free.
+- sent: it may have run. Where that caller is gone, the row is unsettled: it stays until a person
+  settles it, or a call that may be repeated takes it over.
+- settled: its result, or the server's error, is given to who comes with the key; for ``keep``
+  seconds, after which the key is as one that was never used.
+
+A row holds who called what and when, and the result. Of the arguments it has no more than a digest
+under a key of the state, with the server's name, the tool, ``meta`` and ``context``, by which the
+same key for another call is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..catalog.call_context import context_from_json
+from ..catalog.result import ToolResult
+from ..errors import ConfigError, InvalidArguments, NotPending, NotSent
+from ..protocol.canonical_json import canonical
+from ..runtime.keyed_digest import digest_with
+from ..runtime.safe_text import safe_text
+from .lease import Lease
+
+if TYPE_CHECKING:
+    from ..runtime.storage import Object, Storage
+
+__all__ = ["KEEP_SECONDS", "MAX_RESULT_BYTES", "Calls", "Claim", "UnsettledCall", "calls_in"]
+
+KEEP_SECONDS = 7 * 86_400.0
+MAX_RESULT_BYTES = 1024 * 1024
+_ROWS = "calls"
+_CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
+_CLAIM_SECONDS = 30 * 86_400.0
+"""After which a claim of which nothing was sent is forgotten."""
+_SWEEP_SECONDS = 5.0
+_NO_OWNER = {"mark": "", "lease": ""}
+
+
+class Claim(Enum):
+    """What a caller that comes with a key finds."""
+
+    MINE = 1
+    """It may make the call."""
+    SETTLED = 2
+    BUSY = 3
+    """Another caller is at it."""
+    LOST = 4
+    """It was sent, its caller is gone, and nobody knows whether it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsettledCall:
+    """A call that was sent, and of which nobody knows whether it ran."""
+
+    key: str
+    """The ``idempotency_key`` of the call."""
+    server: str
+    """The name the host gave the server."""
+    tool: str
+    context: Hashable
+    """Whose call it was, ``call_tool(context=...)``; None where that cannot be stored."""
+    sent_at: float
+    """Seconds since 1970, by the clock of the machine that sent it."""
+    process: str
+    """Which process sent it: machine, namespace, number and start."""
+
+
+class Calls:
+    """The journal of a state. Each method may be called from any thread, and those of a state with
+    files or a database wait for it. Each raises ``ConfigError`` or ``StateError`` where the state
+    cannot be used."""
+
+    def __init__(self, storage: Storage, *, keep: float = KEEP_SECONDS) -> None:
+        if type(keep) not in (int, float) or not 0 < keep < float("inf"):
+            raise ConfigError(f"keep={keep!r}: give seconds above 0")
+        self.storage = storage
+        self._keep = keep
+        self._lease = Lease(storage)
+        self._secret: bytes | None = None
+        self._swept = 0.0
+
+    def __repr__(self) -> str:
+        return f"<the calls of {self.storage!r}>"
+
+    def unsettled(self) -> tuple[UnsettledCall, ...]:
+        """The calls whose outcome nobody knows, those sent first at the beginning. Calls that are
+        under way are not among them."""
+        rows = self.storage.due(_ROWS, 0, 1)
+        found = [self._unsettled(key, row) for key, row in rows.items() if self._is_lost(row)]
+        return tuple(sorted(found, key=lambda one: one.sent_at))
+
+    def settle(self, key: str, result: ToolResult | Mapping[str, Any] | None = None) -> None:
+        """Say what became of an unsettled call, for good.
+
+        Who comes with the key from now on is given ``result``, a ``ToolResult`` or the result as
+        the protocol has it (``{"content": [...], "isError": false}``). Without a result it is
+        known only that the call is dealt with: it is not listed any more, and it is never sent
+        again; who comes with the key gets ``OutcomeUnknown``.
+
+        Raises ``NotPending``, a ``LookupError``, where the key has no unsettled call, and
+        ``ConfigError`` for what is no result.
+        """
+        outcome = {"by_person": True} if result is None else {"result": _given(result)}
+        row = self.storage.get(_ROWS, key)
+        is_lost = row is not None and self._is_lost(row)
+        mark = row["mark"] if row is not None else ""
+
+        def settle(found: Object | None) -> Object:
+            if not is_lost or found is None or found["state"] != _SENT or found["mark"] != mark:
+                why = "is not unsettled: it is under way, was settled, or was never sent"
+                raise NotPending(f"the call with the key {safe_text(key, 100)!r} {why}", ids=(key,))
+            return self._settled(found, outcome, for_good=result is None)
+
+        self._change(key, settle)
+
+    # ------------------------------------------------------------- for one call
+
+    def digest(self, *texts: str) -> str:
+        """Tells a call from every other one, and tells nothing of its arguments."""
+        if self._secret is None:
+            self._secret = self.storage.secret(_ROWS)
+        return digest_with(self._secret, json.dumps(texts))
+
+    def take(self, key: str, about: Object, mark: str, *, repeats: bool) -> tuple[Claim, Object]:
+        """Claim the call ``about``, under a random ``mark``: what was found, and the row.
+
+        ``repeats``: a call that may have run is taken over, too. Raises ``InvalidArguments`` where
+        the key was used for another call.
+        """
+        self._lease.enter(mark)
+        claim = Claim.BUSY
+        try:
+            gone: str | None = None
+            while True:
+                claim, row = self._try(key, about, mark, repeats=repeats, gone=gone)
+                if claim is not Claim.BUSY or row["mark"] == gone or not self._lease.is_gone(row):
+                    break
+                gone = row["mark"]
+        finally:
+            if claim is not Claim.MINE:
+                self._lease.leave(mark)
+        if claim is Claim.MINE and time.monotonic() - self._swept > _SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            self.storage.sweep(_ROWS, time.time())
+        return claim, row
+
+    def _try(
+        self, key: str, about: Object, mark: str, *, repeats: bool, gone: str | None
+    ) -> tuple[Claim, Object]:
+        """``gone`` is the mark of a claim whose holder is known to be gone."""
+        claim = Claim.BUSY
+        owner = {"mark": mark, "lease": self._lease.id, "process": self._lease.process}
+
+        def take(found: Object | None) -> Object:
+            nonlocal claim
+            now = time.time()
+            fresh = {
+                **about,
+                **owner,
+                "state": _CLAIMED,
+                "claimed_at": now,
+                "due": now + _CLAIM_SECONDS,
+            }
+            claim = Claim.MINE
+            if found is None or (found["state"] == _SETTLED and found.get("due", now + 1) <= now):
+                return fresh
+            if found["digest"] != about["digest"]:
+                raise InvalidArguments(
+                    f"the idempotency_key {safe_text(key, 100)!r} was used for another call: of "
+                    "another server or tool, with other arguments, meta or context; give each call "
+                    "its own key"
+                )
+            if found["state"] == _SETTLED:
+                claim = Claim.SETTLED
+            elif found["lease"] and found["mark"] != gone:
+                claim = Claim.BUSY
+            elif found["state"] == _CLAIMED:
+                return fresh
+            elif repeats:
+                return {**found, **owner}
+            else:
+                claim = Claim.LOST
+            return found
+
+        row = self._change(key, take)
+        assert row is not None
+        return claim, row
+
+    def is_same(self, key: str, row: Object) -> bool:
+        """Whether another caller is still where it was when ``row`` was found."""
+        found = self.storage.get(_ROWS, key)
+        is_same = found is not None and all(found[each] == row[each] for each in ("mark", "state"))
+        return is_same and not self._lease.is_gone(row)
+
+    def sending(self, key: str, mark: str) -> None:
+        """Write down that the call is sent now. Raises ``NotSent`` where another process has taken
+        it over, because this one was taken for gone."""
+
+        def sent(found: Object | None) -> Object:
+            if found is None or found["mark"] != mark or found["state"] == _SETTLED:
+                raise NotSent(
+                    "another process has taken over the call with this idempotency_key, because "
+                    "this one gave no sign of life; make it again to get its result",
+                    retryable=True,
+                )
+            if found["state"] == _SENT:
+                return found
+            return {**found, "state": _SENT, "sent_at": time.time(), "due": 0}
+
+        self._change(key, sent)
+
+    def end(self, key: str, mark: str, outcome: Object | None, *, may_have_run: bool) -> None:
+        """Write down what became of the call: its outcome, or that it may have run, or that it was
+        never sent, so that the key is free."""
+
+        def end(found: Object | None) -> Object | None:
+            if found is None or found["mark"] != mark or found["state"] == _SETTLED:
+                return found
+            if outcome is not None:
+                return self._settled(found, outcome)
+            is_unsettled = may_have_run and found["state"] == _SENT
+            return {**found, **_NO_OWNER} if is_unsettled else None
+
+        self._change(key, end)
+        self._lease.leave(mark)
+
+    def end_later(self, key: str, mark: str, outcome: Object | None, *, may_have_run: bool) -> None:
+        """``end``, without waiting for it: as soon as the state takes it."""
+        self._lease.later(partial(self.end, key, mark, outcome, may_have_run=may_have_run))
+
+    # ------------------------------------------------------------------ rows
+
+    def _settled(self, row: Object, outcome: Object, *, for_good: bool = False) -> Object:
+        now = time.time()
+        settled = {**row, "state": _SETTLED, "settled_at": now, "outcome": outcome}
+        if for_good:
+            del settled["due"]
+            return settled
+        return {**settled, "due": now + self._keep}
+
+    def _is_lost(self, row: Object) -> bool:
+        return row["state"] == _SENT and self._lease.is_gone(row)
+
+    def _unsettled(self, key: str, row: Object) -> UnsettledCall:
+        return UnsettledCall(
+            key,
+            row["server"],
+            row["tool"],
+            context_from_json(row["context"]),
+            row["sent_at"],
+            row["process"],
+        )
+
+    def _change(
+        self, key: str, function: Callable[[Object | None], Object | None]
+    ) -> Object | None:
+        def change(found: Object | None) -> Object | None:
+            try:
+                return function(found)
+            except (KeyError, TypeError, AttributeError) as error:
+                why = f"a call cannot be read ({type(error).__name__})"
+                raise self.storage.unusable(_ROWS, why) from None
+
+        return self.storage.change(_ROWS, key, change)
+
+
+def calls_in(storage: Any) -> Calls:
+    """The journal in a ``State`` or another storage: one each, for it knows which calls of this
+    process are under way."""
+    found: Calls | None = getattr(storage, "calls", None)
+    return vars(storage).setdefault("calls", Calls(storage)) if found is None else found
+
+
+def _given(result: Any) -> Object:
+    """A result that a person gives, as the protocol has it."""
+    raw = result.raw if isinstance(result, ToolResult) else result
+    try:
+        text = canonical(raw)
+        made: Object = json.loads(text)
+        if made == {} or type(made) is not dict:
+            raise ValueError("it is not an object with content")
+        ToolResult.from_wire(made, "", "")
+    except ValueError as error:
+        raise ConfigError(f"settle(): the result is none that a tool gives: {error}") from None
+    if len(text) > MAX_RESULT_BYTES:
+        raise ConfigError(f"settle(): the result has more than {MAX_RESULT_BYTES} bytes")
+    return made

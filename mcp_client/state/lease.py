@@ -1,0 +1,160 @@
+"""Tells other processes that this one still runs, while it has calls under way.
+
+A process writes one row, its lease, and renews it every fifteen seconds from one thread; not one
+for each call. On the same machine a process that has ended is known by its number at once. On
+another machine it counts as gone when its lease was not renewed for 45 seconds: by the clock of
+that machine, or, where clocks differ, as long as somebody has been watching it.
+
+A process that was only suspended may come back after that. It is safe to be wrong about it:
+whatever is written under a claim compares the claim's mark, and another process that took the claim
+over has put its own there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import McpError, StateError
+from ..runtime.backoff import doubled
+from ..runtime.process_id import is_alive, process_id
+
+if TYPE_CHECKING:
+    from ..runtime.storage import Object, Storage
+
+__all__ = ["Lease"]
+
+_log = logging.getLogger("mcp_client")
+_ROWS = "callers"
+_RENEW_SECONDS = 15.0
+_GONE_SECONDS = 45.0
+_KEEP_SECONDS = 86_400.0
+_MAX_WATCHED = 1_000
+_MAX_LEFT = 10_000
+"""Changes that wait for the state to be usable again."""
+
+
+class Lease:
+    """That of this process in one storage. Each method may be called from any thread; those that
+    use the storage say so."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._pid = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self.id = os.urandom(16).hex()
+        self.process = process_id()
+        self._changed = threading.Condition()
+        self._under_way: set[str] = set()
+        self._left: list[Callable[[], object]] = []
+        self._renewed: float | None = None
+        self._thread: threading.Thread | None = None
+        self._watched: dict[str, tuple[float, float]] = {}
+
+    def enter(self, mark: str) -> None:
+        """The claim ``mark`` is one of this process from now on. Uses the storage."""
+        if self._pid != os.getpid():
+            self._begin()  # a forked child has none of its parent's claims, and no thread
+        if self._storage.waits:
+            renewed = self._renewed
+            if renewed is None or time.monotonic() - renewed >= _RENEW_SECONDS:
+                self._renew()
+        with self._changed:
+            self._under_way.add(mark)
+            self._start()
+
+    def leave(self, mark: str) -> None:
+        """The claim has ended."""
+        with self._changed:
+            self._under_way.discard(mark)
+            self._changed.notify()
+
+    def later(self, change: Callable[[], object]) -> None:
+        """Make a change of the storage as soon as that is possible, as long as this process
+        lives."""
+        with self._changed:
+            if len(self._left) >= _MAX_LEFT:
+                _log.error("the journal cannot be written: too many calls wait for that")
+                return
+            self._left.append(change)
+            self._start()
+            self._changed.notify()
+
+    def is_gone(self, row: Object) -> bool:
+        """Whether nobody holds the claim in ``row`` any more. Uses the storage."""
+        lease = row["lease"]
+        if not lease:
+            return True
+        if self._pid == os.getpid() and lease == self.id:
+            return row["mark"] not in self._under_way
+        if not self._storage.waits or not is_alive(row["process"]):
+            return True
+        found = self._storage.get(_ROWS, lease)
+        if found is None:
+            return True
+        at, now = found["at"], time.monotonic()
+        if self._watched.get(lease, (None, 0.0))[0] != at:
+            while len(self._watched) >= _MAX_WATCHED:
+                self._watched.pop(next(iter(self._watched)), None)
+            self._watched[lease] = at, now
+        since = self._watched[lease][1]
+        return time.time() - at > _GONE_SECONDS or now - since > _GONE_SECONDS
+
+    def _renew(self) -> None:
+        began, now = time.monotonic(), time.time()
+        row = {"process": self.process, "at": now, "due": now + _KEEP_SECONDS}
+        self._storage.change(_ROWS, self.id, lambda found: row)
+        if self._renewed is None:
+            self._storage.sweep(_ROWS, now)
+        self._renewed = began
+
+    # ----------------------------------------------------------------- its thread
+
+    def _start(self) -> None:
+        if self._thread is None and (self._storage.waits or self._left):
+            self._thread = threading.Thread(
+                target=self._run, name="mcp_client journal", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self) -> None:
+        failures, tried = 0, time.monotonic()
+        while True:
+            with self._changed:
+                if not self._under_way and not self._left:
+                    self._thread = None
+                    return
+                due = doubled(0.5, failures, _RENEW_SECONDS) if self._left else _RENEW_SECONDS
+                left = tried + due - time.monotonic()
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+            tried = time.monotonic()
+            failures = 0 if self._work() else failures + 1
+
+    def _work(self) -> bool:
+        try:
+            self._renew()
+            while self._left:
+                change = self._left[0]
+                try:
+                    change()
+                except StateError:
+                    raise
+                except McpError as error:
+                    _log.error("the end of a call is not in the journal: %s", error)
+                del self._left[0]
+        except McpError as error:
+            _log.warning("the journal cannot be written now: %s", error)
+            return False
+        except Exception as error:  # noqa: BLE001 - a storage of the host's own may do anything
+            _log.error("the journal cannot be written", exc_info=error)
+            return False
+        return True
