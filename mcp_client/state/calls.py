@@ -38,13 +38,13 @@ from ..protocol.canonical_json import canonical
 from ..runtime.keyed_digest import digest_with
 from ..runtime.safe_text import safe_text
 from .lease import Lease
+from .state import State
 
 if TYPE_CHECKING:
     from ..runtime.storage import Object, Storage
 
-__all__ = ["KEEP_SECONDS", "MAX_RESULT_BYTES", "Calls", "Claim", "UnsettledCall", "calls_in"]
+__all__ = ["MAX_RESULT_BYTES", "Calls", "Claim", "UnsettledCall", "calls_in"]
 
-KEEP_SECONDS = 7 * 86_400.0
 MAX_RESULT_BYTES = 1024 * 1024
 _ROWS = "calls"
 _CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
@@ -88,9 +88,7 @@ class Calls:
     files or a database wait for it. Each raises ``ConfigError`` or ``StateError`` where the state
     cannot be used."""
 
-    def __init__(self, storage: Storage, *, keep: float = KEEP_SECONDS) -> None:
-        if type(keep) not in (int, float) or not 0 < keep < float("inf"):
-            raise ConfigError(f"keep={keep!r}: give seconds above 0")
+    def __init__(self, storage: Storage, *, keep: float = State.keep) -> None:
         self.storage = storage
         self._keep = keep
         self._lease = Lease(storage)

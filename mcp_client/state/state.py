@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from .calls import Calls
 
-__all__ = ["FileState", "MemoryState", "State", "state_of"]
+__all__ = ["FileState", "MemoryState", "State", "checked_keep", "state_of"]
 
 _KIND = re.compile(r"[a-z][a-z_]{0,60}")
 _URLS = ("postgresql://", "postgres://")
@@ -36,7 +36,10 @@ class State(Storage):
     raises ``ConfigError`` where the state cannot be used.
     """
 
-    # Imported when they are asked for: a session with a state of its own seldom needs all four.
+    keep: float = 7 * 86_400.0
+    """For how many seconds ``calls`` keeps the results of calls."""
+
+    # Imported when they are asked for: a session with a state of its own seldom needs all five.
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -64,7 +67,7 @@ class State(Storage):
         """The journal of calls that have an ``idempotency_key``, of which some may be unsettled."""
         from .calls import Calls
 
-        return Calls(self)
+        return Calls(self, keep=self.keep)
 
     @cached_property
     def audit(self) -> AuditLog | DatabaseLog | None:
@@ -74,24 +77,33 @@ class State(Storage):
 
 
 class MemoryState(MemoryStorage, State):
-    """Keeps everything but an audit in memory. Sessions and hosts that are given it share it."""
+    """Keeps everything but an audit in memory. Sessions and hosts that are given it share it.
+
+    Results of calls with an ``idempotency_key`` are kept for ``keep`` seconds, a week by default.
+    """
+
+    def __init__(self, *, keep: float = State.keep) -> None:
+        super().__init__()
+        self.keep = checked_keep(keep)
 
 
 class FileState(State):
     """Keeps objects in files of a folder, which is made for its owner alone where it is missing.
 
     ``path`` is the folder. Processes of one machine may share it. It is refused where others may
-    write it, or may read or write a file in it; no link to it or in it is followed.
+    write it, or may read or write a file in it; no link to it or in it is followed. ``keep`` is
+    that of ``MemoryState``.
     """
 
     # What files need is imported here, for the row "import of the package" in the benchmarks.
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, keep: float = State.keep) -> None:
         from pathlib import Path
 
         from ..runtime.folder import given_path
 
         self.path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
+        self.keep = checked_keep(keep)
         self._files: dict[str, Storage] = {}
 
     def __repr__(self) -> str:
@@ -153,6 +165,13 @@ def check_kind(kind: str) -> str:
     if not _KIND.fullmatch(kind):
         raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
     return kind
+
+
+def checked_keep(keep: float) -> float:
+    """Raises ``ConfigError`` for what is no number of seconds."""
+    if type(keep) not in (int, float) or not 0 < keep < float("inf"):
+        raise ConfigError(f"keep={keep!r}: give seconds above 0")
+    return keep
 
 
 def state_of(state: Any, option: str = "state") -> State | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import warnings
 from pathlib import Path
 
 import pytest
@@ -133,9 +134,12 @@ def test_what_is_due_is_found_in_order_and_swept(file: SqliteFile) -> None:
     assert list(file.due(KIND, 1, 9)) == ["open"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_uses_a_connection_that_is_its_own(file: SqliteFile) -> None:
     put(file)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        child = os.fork()
     if not child:
         put(file, "child")
         os._exit(0 if file.get(KIND, "a") else 1)
