@@ -45,6 +45,7 @@ from ..errors import (
     OutcomeUnknown,
     ProtocolViolation,
     ServerError,
+    StateError,
     UnknownTool,
     UrlElicitationRequired,
 )
@@ -115,7 +116,8 @@ class JournalRow:
         try:
             return await self.within(take)
         except BaseException as error:
-            if not isinstance(error, Exception):  # cancelled, and a thread may go on with it
+            # Cancelled, and a thread may go on with it; or the state failed, and may have it.
+            if isinstance(error, StateError) or not isinstance(error, Exception):
                 self._abandoned = True
                 self.end_later(may_have_run=repeats)
             raise

@@ -11,7 +11,7 @@ from weakref import finalize
 
 from ..errors import ConfigError
 from ..runtime.storage import Change, Object
-from .state import State, check_kind
+from .state import State, check_kind, checked_keep
 
 if TYPE_CHECKING:
     from ..audit.database_log import DatabaseLog
@@ -74,7 +74,7 @@ class PostgresState(State):
     the tables in it are made on first use, by a role that may make them. ``pool`` is how many
     connections this process has at most, beside one that listens. With ``key`` (at least 16
     bytes, the same in every process) tokens are encrypted, which needs the package
-    ``cryptography``, and the audit is signed.
+    ``cryptography``, and the audit is signed. ``keep`` is that of ``MemoryState``.
 
     A database that cannot be reached, or does not answer for 20 seconds, is a ``StateError``; the
     next use connects again. If the connection ends while a change is being committed, that change
@@ -90,6 +90,7 @@ class PostgresState(State):
         schema: str = "mcp_client",
         pool: int = _MAX_CONNECTIONS,
         key: bytes | None = None,
+        keep: float = State.keep,
     ) -> None:
         if type(pool) is not int or pool < 1:
             raise ConfigError(f"PostgresState(pool={pool!r}): give a number of connections above 0")
@@ -97,6 +98,7 @@ class PostgresState(State):
         self._quoted: str = tables.quoted(schema)
         self._schema = schema
         self._seal: Seal = sealing.Seal(key, _SEALED)
+        self.keep = checked_keep(keep)
         self.key = key
         """What was given. The audit is signed with it."""
         self._connections: Connections = connections.Connections(dsn, pool)
