@@ -39,12 +39,12 @@ from ..errors import (
 from ..runtime.keyed_digest import end_mark
 from ..runtime.safe_text import safe_text
 from .model_calls import ModelCall
-from .parts import Media, Part
+from .parts import Media, Part, ServerContent
 
 if TYPE_CHECKING:
     from ..audit.redaction import Redaction
 
-__all__ = ["FAILED_HERE", "Answer", "explain"]
+__all__ = ["FAILED_HERE", "Answer", "ScriptOutput", "explain"]
 
 
 FAILED_HERE = (
@@ -80,6 +80,15 @@ class Answer:
     def media(self) -> Iterator[Media]:
         """Its images and sounds."""
         return (part for part in self.parts if isinstance(part, Media))
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptOutput:
+    """What a script of a model led to (code mode)."""
+
+    content: ServerContent
+    is_error: bool
+    """Whether it did not come to its end."""
 
 
 def explain(error: McpError, unknown: str = "") -> str:

@@ -60,6 +60,8 @@ class ModelCall:
     """The arguments it gave for a tool that is not found; otherwise empty."""
     is_own: bool = field(default=False, repr=False)
     """Whether the toolset itself answers it, as a search: it is no call of a server's tool."""
+    past: dict[str, Any] | None = field(default=None, repr=False)
+    """For a script that goes on: what it was told before."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", ModelArguments(self.arguments))

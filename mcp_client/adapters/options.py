@@ -50,6 +50,11 @@ class ToolsetOptions(TypedDict, total=False):
       asked, nothing is sent, and it is in no audit log. It gives only what was kept for an equal
       ``context``, and no binary data or image is ever among it.
     - ``kept_bytes``: the memory for what is kept, 64 MiB by default. The oldest is forgotten.
+    - ``code``: True for three tools in place of all but ``always``: ``search_tools`` and
+      ``describe_tools``, which say how tools are called in Python, and ``run_code(code)``, which
+      ``run`` executes in a sandbox: the model writes one script in place of many calls, and is
+      shown what it prints and its last expression. Approval is asked for each call of a script; see
+      ``mcp_client.code``. It needs the extra ``code``, and goes with no ``search`` or ``budget``.
     """
 
     strict: bool
@@ -59,6 +64,7 @@ class ToolsetOptions(TypedDict, total=False):
     structured: Structured
     large_results: Literal["cut", "keep"]
     kept_bytes: int
+    code: bool
 
 
 def check_toolset_options(options: Mapping[str, Any]) -> None:
@@ -67,6 +73,10 @@ def check_toolset_options(options: Mapping[str, Any]) -> None:
         if name not in _CHECKS:
             raise TypeError(f"toolset() has no option {name!r}; it has: {', '.join(_CHECKS)}")
         _CHECKS[name](name, value)
+    if options.get("code"):
+        for name in ("search", "budget"):
+            if options.get(name, False) is not False:
+                raise ConfigError(f"{name}= does not go with code=True, which has its own search")
 
 
 def _check_flag(name: str, value: object) -> None:
@@ -112,4 +122,5 @@ _CHECKS: dict[str, Any] = {
     "structured": _check_word(*get_args(Structured)),
     "large_results": _check_word("cut", "keep"),
     "kept_bytes": check_number,
+    "code": _check_flag,
 }

@@ -13,7 +13,7 @@ from ..errors import CallDenied, ConfigError, McpError
 from ..runtime.background import plain_task_group
 from ..runtime.event_loop import in_event_loop
 from ..runtime.portal import Blocking
-from .answers import FAILED_HERE
+from .answers import FAILED_HERE, ScriptOutput
 from .model_calls import ModelCall
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 
 _log = logging.getLogger("mcp_client")
 
-Outcome: TypeAlias = ToolResult | McpError | None
+Outcome: TypeAlias = ToolResult | ScriptOutput | McpError | None
 """What a call led to; None where it was not made, as for one with a ``problem``."""
 N = TypeVar("N")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..approval.constraints import glob
 from ..catalog.tool import Tool, tools_of
@@ -21,6 +21,9 @@ from .naming import legal_names
 from .options import BUDGET, ToolsetOptions
 from .schema_inlining import clean_text
 from .tool_search import ADVICE, CALL, OWN_TOOLS, ToolSearch, asked_for, own_definitions
+
+if TYPE_CHECKING:
+    from .code_mode import CodeSearch
 
 __all__ = ["Shape", "ShownTools"]
 
@@ -62,17 +65,27 @@ class ShownTools:
         self.tools = self._for_models(tools)
         """By qualified name."""
         self._keeps = options.get("large_results") == "keep"
-        own = [native.get("name", "")] if native else list(OWN_TOOLS) if how else []
+        runs_code = options.get("code", False)
+        own = [native.get("name", "")] if native else list(OWN_TOOLS) if how or runs_code else []
         own += [READ] if self._keeps else []
-        shown = legal_names(list(self.tools), letter_first=shape.letter_first, reserved=own)
+        own += ["run_code"] if runs_code else []
+        self._always = self._matching(options.get("always", ()))
+        wanted = [name for name in self.tools if not runs_code or name in self._always]
+        shown = legal_names(wanted, letter_first=shape.letter_first, reserved=own)
         self.names = {new: name for name, new in shown.items()}
         """The names that a model is shown, each with the qualified name of its tool."""
-        self._always = self._matching(options.get("always", ()))
         self.search: ToolSearch | None = None
+        self.code: CodeSearch | None = None
+        """The same as ``search``, where a model writes scripts."""
         self._definitions: dict[str, Definition] = {}
         """Of the tools that are declared, by the names that the model is shown."""
         before = earlier.search if earlier is not None else None
-        if how is True or before is not None or (how == "auto" and self._exceeds(options)):
+        if runs_code:
+            from .code_mode import CodeSearch
+
+            self.search = self.code = CodeSearch(self.tools, before)
+            self._notes += self.code.bindings.left_out
+        elif how is True or before is not None or (how == "auto" and self._exceeds(options)):
             self.search = ToolSearch(self.tools, self.names, before)
         self._define()
         self.request = shape._request(self._all_declared(native))
@@ -136,9 +149,12 @@ class ShownTools:
     def _all_declared(self, native: dict[str, Any] | None) -> list[dict[str, Any]]:
         declare = self._shape._declared
         found: list[dict[str, Any]] = []
-        if self.search is not None:
-            own = own_definitions(self._shape.dialect, self._strict)
-            found = [declare(name, OWN_TOOLS[name], one) for name, one in own]
+        if self.code is not None:
+            own = self.code.definitions(self._shape.dialect, self._strict)
+            found = [declare(*one) for one in own]
+        elif self.search is not None:
+            searching = own_definitions(self._shape.dialect, self._strict)
+            found = [declare(name, OWN_TOOLS[name], one) for name, one in searching]
         for new, definition in self._definitions.items():
             tool = self.tools[self.names[new]]
             declared = declare(new, _about(tool), definition)
@@ -164,7 +180,7 @@ class ShownTools:
                 if about and len(clean_text(about)) != len(about):
                     found.append(f"{_quoted(name)}: its description is shortened")
                 found += [f"{_quoted(name)}: {change}" for change in definition.changes]
-        if self.search is not None and self._strict:
+        if self.search is not None and self.code is None and self._strict:
             found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
         if self._keeps and self._strict:
             found.append(f"tool '{READ}': it is not strict: its arguments are optional")
@@ -177,8 +193,11 @@ class ShownTools:
         arguments, problem = arguments_of(raw.arguments)
         if self._keeps and raw.name == READ:
             return read_call(raw, arguments, problem)
-        if self.search is None or raw.name not in OWN_TOOLS:
+        own = OWN_TOOLS if self.code is None else self.code.names
+        if self.search is None or raw.name not in own:
             return self._call(raw, raw.name, arguments, problem)
+        if self.code is not None and raw.name == self.code.run:
+            return self.code.read(raw, arguments, problem)
         if raw.name != CALL:
             return self.search.answered(raw, arguments, problem)
         wanted, inner, problem = asked_for(arguments, problem)
@@ -190,10 +209,13 @@ class ShownTools:
         self, raw: RawCall, wanted: str, arguments: dict[str, Any], problem: str | None
     ) -> ModelCall:
         name = self.names.get(wanted)
-        if name is None and self.search is not None and wanted in self.tools:
+        may_guess = self.search is not None and self.code is None
+        if name is None and may_guess and wanted in self.tools:
             name = wanted  # models call by its own name what they have just read about
         if name is None:
             advice = ADVICE if self.search is not None else ""
+            if self.code is not None:
+                advice = self.code.advice
             problem = unknown_tool(wanted, list(self.names), advice)
             return ModelCall(raw.id, wanted, {}, problem, None, raw.name, arguments)
         if problem is not None:

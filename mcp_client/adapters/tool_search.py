@@ -21,7 +21,16 @@ from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall, arguments_of, listed, unknown_tool
 from .schema_inlining import clean_text
 
-__all__ = ["ADVICE", "CALL", "OWN_TOOLS", "ToolSearch", "asked_for", "own_definitions"]
+__all__ = [
+    "ADVICE",
+    "CALL",
+    "DESCRIBE",
+    "OWN_TOOLS",
+    "SEARCH",
+    "ToolSearch",
+    "asked_for",
+    "own_definitions",
+]
 
 SEARCH = "search_tools"
 DESCRIBE = "describe_tools"

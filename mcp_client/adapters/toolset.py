@@ -18,7 +18,7 @@ from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_call_options, check_context
 from ..errors import CallPending, InvalidArguments, McpError, UnknownTool
 from ..runtime.limits import Limits
-from .answers import Answer, explain
+from .answers import Answer, ScriptOutput, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
 from .kept_results import KEPT_BYTES, READ, KeptResults
@@ -216,7 +216,7 @@ class Toolset:
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
-            outcomes[number] = await outcome_of(target, calls[number], options)
+            outcomes[number] = await self._outcome_of(target, calls[number], options)
 
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
         if wanted:  # searches need no target
@@ -297,7 +297,7 @@ class Toolset:
         check_target(target, "resume")
 
         async def make(call: ModelCall, options: CallOptions) -> Answer | CallPending:
-            made = await outcome_of(target, call, options)
+            made = await self._outcome_of(target, call, options)
             if isinstance(made, CallPending):
                 return made
             return self._answer(call, made, limits(call.name), context)
@@ -307,6 +307,14 @@ class Toolset:
 
         resumption = Resumption(target, self._provider, paused, options, answer=failed)
         return self._messages(await resumption.run(make))
+
+    async def _outcome_of(self, target: Any, call: ModelCall, options: CallOptions) -> Outcome:
+        code = self._shown.code
+        if code is None or not call.is_own:
+            return await outcome_of(target, call, options)
+        from .code_mode import run_code
+
+        return await run_code(target, call, options, code.bindings)
 
     @property
     def _provider(self) -> str:
@@ -364,11 +372,8 @@ class Toolset:
     def _answer(
         self, call: ModelCall, outcome: Outcome, max_chars: int, context: Hashable
     ) -> Answer:
-        if isinstance(outcome, ToolResult):
-            # Anthropic takes nothing but text beside an error, and errors have little else.
-            media = {} if outcome.is_error else self.media_types
-            structured = self._options.get("structured", "auto")
-            content = ServerContent.of_result(outcome, media, structured)
+        if isinstance(outcome, ToolResult | ScriptOutput):
+            content = self._content_of(outcome)
             kept = self._kept
             shown = (kept and kept.shown(content, max_chars, context)) or content.marked(max_chars)
             return Answer(call, tuple(shown), outcome.is_error)
@@ -384,6 +389,13 @@ class Toolset:
             text = _NOT_MADE
         parts = shortened([encodable(text)], max_chars)
         return Answer(call, tuple(parts), call.answer is None)
+
+    def _content_of(self, outcome: ToolResult | ScriptOutput) -> ServerContent:
+        if isinstance(outcome, ScriptOutput):
+            return outcome.content
+        # Anthropic takes nothing but text beside an error, and errors have little else.
+        media = {} if outcome.is_error else self.media_types
+        return ServerContent.of_result(outcome, media, self._options.get("structured", "auto"))
 
     # --------------------------------------------------------- prompts and resources
 

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     import pydantic_monty as monty
 
 __all__ = [
+    "CLOSED",
     "AskedCall",
     "Failure",
     "Interpreter",
     "Returned",
     "Settled",
+    "Stop",
     "Turn",
     "interpreter_version",
 ]
@@ -92,6 +94,16 @@ class AskedCall:
     """Why it cannot be made: the arguments are not JSON, or too long."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What ended a script that it could not catch."""
+
+    kind: str
+    """The field of ``Limits`` or ``Timeouts``; or "cancelled", "closed", "crashed"."""
+    text: str
+    """The same in a sentence, without its first words, "the script was ended"."""
+
+
 @dataclass(slots=True)
 class Turn:
     """How a turn ended."""
@@ -106,8 +118,11 @@ class Turn:
     """The same, for a model."""
     error: str | None = None
     """The traceback of what it raised."""
-    limit: str | None = None
-    """The limit that ended it, in a sentence."""
+    stop: Stop | None = None
+    """What ended it that it could not catch, such as a limit."""
+
+
+CLOSED = Stop("closed", "it was closed")
 
 
 def interpreter_version() -> str:
@@ -151,7 +166,7 @@ class Interpreter:
         """Held while the process is used by a thread."""
         self._killing = threading.Lock()
         self._process: int | None = None
-        self._killed: str | None = None
+        self._killed: Stop | None = None
         instance = self._monty.ClassInstance
         self._servers = {server: instance(_Server()) for server in bindings.servers}
         self._by_id = {one.id: server for server, one in self._servers.items()}
@@ -182,10 +197,10 @@ class Interpreter:
         with self._turns:
             return self._turn(lambda: snapshot.resume({self._ids[number]: answer}))
 
-    def kill(self, limit: str) -> None:
-        """End the process, and the turn that runs in it. ``limit`` says why."""
+    def kill(self, stop: Stop) -> None:
+        """End the process, and the turn that runs in it."""
         with self._killing:
-            self._killed = self._killed or limit
+            self._killed = self._killed or stop
             if self._process is not None:
                 with contextlib.suppress(OSError):
                     _kill(self._process)
@@ -193,7 +208,7 @@ class Interpreter:
 
     def close(self) -> None:
         """End the process. Waits for the turn that runs."""
-        self.kill("it was closed")
+        self.kill(CLOSED)
         with self._turns:
             self._snapshot = None
             self._open.close()
@@ -233,10 +248,8 @@ class Interpreter:
         if room > 0:
             self._printed.append(text[:room])
         if len(text) > room:
-            self.kill(
-                f"it printed more than {self._limits.script_output:,} characters "
-                "(Limits.script_output)"
-            )
+            most = self._limits.script_output
+            self.kill(_limit("script_output", f"it printed more than {most:,} characters"))
 
     def _turn(self, step: Callable[[], Any]) -> Turn:
         monty, turn = self._monty, Turn()
@@ -259,7 +272,7 @@ class Interpreter:
         except monty.MontyError as error:
             self._ended(error, turn)
             return turn
-        turn.limit = self._killed
+        turn.stop = self._killed
         return turn
 
     def _called(self, snapshot: Any, turn: Turn) -> Callable[[], Any]:
@@ -279,7 +292,7 @@ class Interpreter:
         number = len(self._ids) + 1
         if number > self._limits.script_calls:
             self.kill(
-                f"it made more than {self._limits.script_calls:,} calls (Limits.script_calls)"
+                _limit("script_calls", f"it made more than {self._limits.script_calls:,} calls")
             )
             return lambda: None
         self._calls[snapshot.call_id], self._ids[number] = number, snapshot.call_id
@@ -312,30 +325,33 @@ class Interpreter:
             room = self._limits.script_output - self._chars
             turn.text, is_too_long = as_text(value, room)
             if is_too_long:
-                turn.limit = (
-                    "what it printed and its last expression have more than "
-                    f"{self._limits.script_output:,} characters (Limits.script_output)"
-                )
+                most = self._limits.script_output
+                text = f"its last expression and what it printed have more than {most:,} characters"
+                turn.stop = _limit("script_output", text)
 
     def _ended(self, error: Any, turn: Turn) -> None:
         """What there is to say of ``error``, with which the process or the script ended."""
         if self._killed is not None:
-            turn.limit = self._killed
+            turn.stop = self._killed
             return
         if isinstance(error, self._monty.MontyCrashedError):
             with self._killing:
                 self._process = None
-            turn.limit = "the process that ran it ended by itself"
+            turn.stop = Stop("crashed", "the process that ran it ended by itself")
             return
         said, inner = str(error), error.exception()
         if isinstance(inner, MemoryError) and "memory limit exceeded" in said:
             most = self._limits.script_memory
-            turn.limit = f"it took more than {most:,} bytes of memory (Limits.script_memory)"
+            turn.stop = _limit("script_memory", f"it took more than {most:,} bytes of memory")
         elif isinstance(inner, TimeoutError) and "time limit exceeded" in said:
             seconds = seconds_text(min(self._seconds, _TURN_SECONDS))
-            turn.limit = f"it computed for more than {seconds} without a call (Timeouts.script)"
+            turn.stop = Stop("script", f"it computed for more than {seconds} (Timeouts.script)")
         text = error.display() if hasattr(error, "display") else said
         turn.error = _cut(text.replace(f'"{_OURS}"', '"script"'))
+
+
+def _limit(field: str, text: str) -> Stop:
+    return Stop(field, f"{text} (Limits.{field})")
 
 
 def _asked(number: int, tool: Tool, given: Mapping[str, Any], line: int | None) -> AskedCall:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -26,6 +26,7 @@ from anyio.lowlevel import RunVar
 from ..approval.script import Script
 from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
+from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..errors import (
     CallDenied,
     CallPending,
@@ -36,13 +37,25 @@ from ..errors import (
     UnknownTool,
 )
 from ..runtime.background import plain_task_group
-from ..runtime.event_loop import current
+from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
-from .interpreter import AskedCall, Failure, Interpreter, Returned, Settled, Turn
+from .interpreter import (
+    CLOSED,
+    AskedCall,
+    Failure,
+    Interpreter,
+    Returned,
+    Settled,
+    Stop,
+    Turn,
+)
 from .past import Past
 from .spelling import Bindings
 from .values import sendable
+
+if TYPE_CHECKING:
+    from ..audit.run_record import RunRecord
 
 __all__ = ["PausedRun", "ScriptResult", "ScriptTarget", "run_script"]
 
@@ -61,6 +74,8 @@ class ScriptTarget(Protocol):
     _limits: Limits
     _timeouts: Timeouts
 
+    def _run_record(self, script: Script, context: Hashable) -> RunRecord | None: ...
+
     async def _call_as_code(
         self, name: str, arguments: Any, options: CallOptions, script: Script
     ) -> ToolResult: ...
@@ -78,8 +93,8 @@ class ScriptResult:
     """Its last expression."""
     error: str | None
     """The traceback of the exception that ended it."""
-    limit: str | None
-    """The limit that ended it, in a sentence."""
+    stop: Stop | None
+    """What ended it that it could not catch, such as a limit."""
     calls: int
     """How many calls it made."""
     text: str
@@ -88,7 +103,7 @@ class ScriptResult:
     @property
     def is_error(self) -> bool:
         """Whether it did not come to its end."""
-        return self.error is not None or self.limit is not None
+        return self.error is not None or self.stop is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +130,60 @@ async def run_script(
     says what a model may know of an error. ``past`` is that of the run that goes on. Raises
     ``ConfigError`` where the interpreter is not installed, or ``past`` is not that of this script.
     """
-    options = cast("CallOptions", dict(options))
-    id = cast("dict[str, Any]", options).pop("idempotency_key", None) or uuid.uuid4().hex
+    own = cast("dict[str, Any]", dict(options))
+    id = own.pop("idempotency_key", None) or uuid.uuid4().hex
     code = code.replace("\r\n", "\n").replace("\r", "\n")
+    is_resumed = past is not None
     if past is None:
         past = Past.of(id, code)
     past.check(code)
-    return await _Run(target, tools, code, past, options=options, explain=explain).run()
+    run = _Run(target, tools, code, past, options=cast("CallOptions", own), explain=explain)
+    record = target._run_record(Script(past.id, code), options.get("context"))
+    if record is not None:
+        await record.open_run(resumed=is_resumed)
+    try:
+        found = await _until_cancelled(run.run, options.get("cancel"))
+    except BaseException as error:
+        if record is not None:
+            record.calls = run.calls
+            await record.failed(error)
+        raise
+    if record is not None:
+        record.calls = run.calls
+        await _close(record, found)
+    return found
+
+
+async def _close(record: RunRecord, found: ScriptResult | PausedRun) -> None:
+    if isinstance(found, PausedRun):
+        await record.over("paused")
+        return
+    record.output_chars = len(found.text)
+    if found.stop is not None:
+        await record.over(found.stop.kind)
+    elif found.error is not None:
+        await record.over(
+            "script_error", found.error.rstrip().rpartition("\n")[2].partition(":")[0]
+        )
+    else:
+        await record.over()
+
+
+async def _until_cancelled(
+    run: Callable[[], Awaitable[ScriptResult | PausedRun]], token: CancelToken | None
+) -> ScriptResult | PausedRun:
+    """Run it until ``token`` is cancelled. Raises ``CallCancelled`` then."""
+    if token is None:
+        return await run()
+    before = cancel_requests()
+    with anyio.CancelScope() as scope:
+        forget = token._watch(scope, current())
+        try:
+            return await run()
+        finally:
+            forget()
+    await stop_if_cancelled(None, before)
+    raise token._error("", "run_code", sent=True)
 
 
 class _Run:
@@ -154,6 +216,11 @@ class _Run:
         self._waiting: dict[int, CallPending] = {}
         self._change = anyio.Event()
 
+    @property
+    def calls(self) -> int:
+        """How many calls it has made."""
+        return self._started
+
     async def run(self) -> ScriptResult | PausedRun:
         clock = PausableClock(current().now)
         token = script_clock.set(clock)
@@ -161,8 +228,8 @@ class _Run:
             with clock.scope(clock.now() + self._seconds):
                 turn = await self._turns()
                 return self._paused() if turn is None else self._result(turn)
-            why = f"more than {seconds_text(self._seconds)} (Timeouts.script), without the time "
-            return self._result(Turn(limit=f"it took {why}that people took to answer"))
+            why = f"it took more than {seconds_text(self._seconds)} (Timeouts.script), without the "
+            return self._result(Turn(stop=Stop("script", f"{why}time that people took to answer")))
         finally:
             script_clock.reset(token)
             await self._close()
@@ -253,17 +320,17 @@ class _Run:
     def _result(self, turn: Turn) -> ScriptResult:
         output = self._interpreter.output
         parts = [output.rstrip("\n"), turn.text, (turn.error or "").rstrip("\n")]
-        if turn.limit is not None:
-            parts.append(f"The script was ended: {turn.limit}.")
-        if turn.error is not None or turn.limit is not None:
+        if turn.stop is not None:
+            parts.append(f"The script was ended: {turn.stop.text}.")
+        if turn.error is not None or turn.stop is not None:
             lost = self._live - self._waiting.keys() - {one.number for one in self._past.answers}
             sent = self._past.sent + len(lost)
             parts.append(_SENT.format(sent) if sent else "Nothing was sent by it.")
-        if len(self._asked) > self._started:
+        elif len(self._asked) > self._started:
             parts.append(_NOT_AWAITED.format(len(self._asked) - self._started))
         text = "\n".join(filter(None, parts)) or _NO_OUTPUT
         made = self._started
-        return ScriptResult(self._past.id, output, turn.value, turn.error, turn.limit, made, text)
+        return ScriptResult(self._past.id, output, turn.value, turn.error, turn.stop, made, text)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -271,15 +338,16 @@ class _Run:
                 function, abandon_on_cancel=True, limiter=_limiter()
             )
         except BaseException:
-            self._interpreter.kill("it was cancelled")
+            self._interpreter.kill(_CANCELLED)
             raise
 
     async def _close(self) -> None:
-        self._interpreter.kill("it was closed")
+        self._interpreter.kill(CLOSED)
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
             await anyio.to_thread.run_sync(self._interpreter.close, abandon_on_cancel=True)
 
 
+_CANCELLED = Stop("cancelled", "it was cancelled")
 _SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
 _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
 _NO_OUTPUT = "The script ended without output: print what you want to see."

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..audit.run_record import RunRecord
     from ..session.session import Session
     from .directory import Entry
-    from .options import SharedOptions
 
 __all__ = ["ScriptsOfHost"]
 

@@ -1,0 +1,339 @@
+"""A script's calls: each goes through the gate, and what it leads to is what Python would say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import anyio
+import pytest
+from anyio import create_task_group, fail_after
+
+from mcp_client import (
+    Allow,
+    CallCancelled,
+    CancelToken,
+    ConfigError,
+    Deny,
+    Rule,
+    Rules,
+    Timeouts,
+    ToolCall,
+)
+from mcp_client.code import interpreter
+from mcp_client.code import run as runs
+from tests.adapters.worlds import Server, opened
+from tests.code.worlds import run
+
+both_eras = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+TRY = """\
+try:
+    print(await {})
+except {} as error:
+    print("{}:", error)
+"""
+
+
+@both_eras
+async def test_a_script_calls_tools_and_returns_what_it_printed_and_its_last_expression(
+    revision: Any,
+) -> None:
+    server = Server()
+    code = (
+        "import asyncio\n"
+        "print(await desk.echo(text='one'))\n"
+        "more = await asyncio.gather(*[desk.echo(text=str(n)) for n in range(3)])\n"
+        "data = await desk.result(result={'structuredContent': {'n': 7}, 'content': []})\n"
+        "[more, data['n'] + 1]\n"
+    )
+
+    async def serve(message: dict[str, Any]) -> Any:
+        if message["method"] == "server/discover" and revision == "2026-07-28":
+            return {"supportedVersions": [revision], "capabilities": {"tools": {}}}
+        return await server(message)
+
+    async with opened(serve, revision=revision) as session:
+        found = await run(session, code)
+    assert found.text == 'one\n[["0", "1", "2"], 8]'
+    assert (found.value, found.calls, found.is_error) == ([["0", "1", "2"], 8], 5, False)
+    assert len(server.ran) == 5
+
+
+async def test_the_approver_sees_the_script_and_the_line_of_each_call() -> None:
+    asked: list[ToolCall] = []
+
+    async def hook(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    code = "x = 1\r\nawait desk.echo(\r\n    text='a')\r\nawait desk.echo(text='b')"
+    async with opened(Server(), approval=hook) as session:
+        found = await run(session, code, context="ana")
+    scripts = [call.script for call in asked if call.script is not None]
+    assert [(one.calls, one.line) for one in scripts] == [(0, 2), (1, 4)]
+    assert {(one.id, one.code) for one in scripts} == {(found.id, code.replace("\r\n", "\n"))}
+    assert {(call.origin, call.context) for call in asked} == {("code", "ana")}
+
+
+async def test_calls_side_by_side_are_asked_about_and_made_side_by_side() -> None:
+    server, asked, all_asked = Server(), [], anyio.Event()
+    server.wanted = 3
+
+    async def hook(call: ToolCall) -> Allow:
+        asked.append(call)
+        if len(asked) == 3:
+            all_asked.set()
+        await all_asked.wait()
+        return Allow()
+
+    code = "import asyncio\nawait asyncio.gather(*[desk.wait(n=n) for n in range(3)])"
+    async with opened(server, approval=hook) as session, create_task_group() as group:
+
+        async def answer() -> None:
+            await server.all_wait.wait()
+            server.go_on.set()
+
+        group.start_soon(answer)
+        with fail_after(20):
+            found = await run(session, code)
+    assert found.value == ["waited 0", "waited 1", "waited 2"]
+
+
+async def test_one_branch_goes_on_while_another_one_waits() -> None:
+    server = Server()
+    code = (
+        "import asyncio\n"
+        "async def quick():\n"
+        "    for n in range(3):\n"
+        "        last = await desk.echo(text=str(n))\n"
+        "    return last\n"
+        "await asyncio.gather(desk.wait(n=9), quick())"
+    )
+
+    async def hook(call: ToolCall) -> Allow:
+        if call.arguments.get("text") == "2":
+            server.go_on.set()
+        return Allow()
+
+    async with opened(server, approval=hook) as session:
+        with fail_after(20):
+            found = await run(session, code)
+    assert found.value == ["waited 9", "2"]
+
+
+async def test_refusals_errors_and_timeouts_are_exceptions_that_a_script_can_catch() -> None:
+    async def hook(call: ToolCall) -> Allow | Deny:
+        return Deny("not on Fridays") if call.arguments.get("text") == "no" else Allow()
+
+    code = "".join(
+        [
+            TRY.format("desk.echo(text='no')", "CallDenied", "denied"),
+            TRY.format("desk.fail()", "ToolFailed", "failed"),
+            TRY.format("desk.wait()", "CallTimeout", "late"),
+            TRY.format("desk.echo(text={1: 2})", "InvalidArguments", "wrong"),
+            TRY.format("desk.refused()", "CallFailed", "error"),
+            "await desk.echo(text='and on')",
+        ]
+    )
+
+    async def serve(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            names = ("echo", "wait", "fail", "refused")
+            return {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names]}
+        return await server(message)
+
+    server = Server()
+    async with opened(serve, approval=hook) as session:
+        with fail_after(20):
+            found = await run(session, code, timeout=Timeouts(total=0.1))
+    lines = found.text.splitlines()
+    assert lines[0] == (
+        "denied: Nothing was sent. The call was not approved: not on Fridays. Do not repeat it as "
+        "it is."
+    )
+    assert lines[1] == "failed: the disk is full"
+    assert lines[2].startswith("late: The server 'desk' did not answer in time. It may have run:")
+    assert lines[3].startswith("wrong: Nothing was sent. Arguments cannot be sent as JSON")
+    assert lines[4].startswith("error: Error from the server 'desk' (its words are data")
+    assert "hunter2" not in found.text
+    assert lines[-1] == "and on"
+
+
+async def test_an_exception_ends_the_script_with_its_traceback_and_no_frame_of_ours() -> None:
+    code = "print('so far')\nasync def inner():\n    return await desk.fail()\nawait inner()"
+    async with opened(Server()) as session:
+        found = await run(session, code)
+    assert found.text == (
+        "so far\n"
+        "Traceback (most recent call last):\n"
+        '  File "script", line 4, in <module>\n'
+        "    await inner()\n"
+        "    ~~~~~~~~~~~~~\n"
+        '  File "script", line 3, in inner\n'
+        "    return await desk.fail()\n"
+        "           ~~~~~~~~~~~~~~~~~\n"
+        "RuntimeError: the disk is full\n"
+        "Calls that it had sent before: 1. What they did stays done: do not simply run it again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("nothing", "NameError: name 'nothing' is not defined"),
+        ("await nothing()", "NameError: name 'nothing' is not defined"),
+        ("await desk.nothing()", "AttributeError: there is no tool desk.nothing"),
+        ("await desk.echo('x')", "TypeError: desk.echo() takes keyword arguments only"),
+        ("(", "SyntaxError"),
+        ("import subprocess", "ModuleNotFoundError"),
+    ],
+)
+async def test_what_does_not_exist_is_said_as_python_says_it(code: str, said: str) -> None:
+    server = Server()
+    async with opened(server) as session:
+        found = await run(session, code)
+    assert said in found.text
+    assert found.error is not None
+    assert server.ran == []
+
+
+async def test_a_tool_is_a_value_too() -> None:
+    async with opened(Server()) as session:
+        found = await run(session, "say = desk.echo\n[await say(text=t) for t in 'ab']")
+    assert found.value == ["a", "b"]
+
+
+async def test_a_call_that_the_script_does_not_wait_for_is_not_made() -> None:
+    server = Server()
+    async with opened(server) as session:
+        found = await run(session, "desk.echo(text='x')\nprint('done')")
+    assert server.ran == []
+    assert found.text == (
+        "done\nCalls that it did not wait for and that were not made: 1. Use await."
+    )
+
+
+async def test_a_rule_that_names_no_origin_allows_no_script() -> None:
+    server = Server()
+    own = [Rule("allow", tool="*", origin="code")]
+    others = [Rule("allow", tool="*")]
+    for rules, ran in ((others, 0), (own, 1)):
+        policy = Rules(rules, ask=lambda call: Deny("no rule"))
+        async with opened(server, approval=policy) as session:
+            found = await run(session, "await desk.echo(text='x')")
+        assert len(server.ran) == ran
+        assert ("no rule" in found.text) is (ran == 0)
+
+
+async def test_a_text_that_no_string_of_a_script_can_hold_arrives_without_it() -> None:
+    result = {"structuredContent": {"a": "x\ud800y"}, "content": []}
+
+    async def serve(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": "odd", "inputSchema": {"type": "object"}}]}
+        return result if message["method"] == "tools/call" else NotImplemented
+
+    async with opened(serve) as session:
+        found = await run(session, "(await desk.odd())['a']")
+    assert found.value == "x?y"
+
+
+# ------------------------------------------------------------------------ its end
+
+
+async def test_cancelling_the_run_cancels_what_is_under_way() -> None:
+    server = Server()
+    server.wanted = 2
+    code = "import asyncio\nawait asyncio.gather(desk.wait(), desk.wait())"
+    async with opened(server) as session:
+        with fail_after(20):
+            async with create_task_group() as group:
+                group.start_soon(run, session, code)
+                await server.all_wait.wait()
+                group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "code", ["await desk.wait()", "print(await desk.wait())\nwhile True: pass"]
+)
+async def test_a_token_cancels_the_run(code: str) -> None:
+    server, token = Server(), CancelToken()
+    server.wanted = 1
+    async with opened(server) as session, create_task_group() as group:
+
+        async def cancel() -> None:
+            await server.all_wait.wait()
+            if "True" in code:
+                server.go_on.set()
+                while not server.ran:
+                    await anyio.lowlevel.checkpoint()
+            token.cancel("enough")
+
+        group.start_soon(cancel)
+        with fail_after(20), pytest.raises(CallCancelled, match="enough"):
+            await run(session, code, cancel=token)
+        with pytest.raises(CallCancelled):
+            await run(session, "1", cancel=token)
+
+
+async def test_cancelling_a_script_that_computes_ends_its_process_at_once() -> None:
+    async with opened(Server()) as session:
+        began = time.monotonic()
+        with anyio.move_on_after(0.2):
+            await run(session, "while True: pass")
+        assert time.monotonic() - began < 10  # it would go on for 20 seconds
+
+
+async def test_a_server_that_dies_is_an_exception_in_the_script() -> None:
+    class Dead(Exception):
+        pass
+
+    async def serve(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/call":
+            raise Dead
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": "die", "inputSchema": {"type": "object"}}]}
+        return NotImplemented
+
+    async with opened(serve) as session:
+        with fail_after(20):
+            found = await run(session, TRY.format("desk.die()", "CallFailed", "gone"))
+    assert found.text.startswith("gone: ")
+
+
+async def test_an_interpreter_that_dies_ends_the_run_and_settles_every_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[interpreter.Interpreter] = []
+
+    class Watched(interpreter.Interpreter):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr(runs, "Interpreter", Watched)
+
+    async def hook(call: ToolCall) -> Allow:
+        process = made[-1]._process
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        return Allow()
+
+    async with opened(Server(), approval=hook) as session:
+        with fail_after(20):
+            found = await run(session, "print('a')\nprint(await desk.echo(text='x'))")
+    assert found.stop is not None
+    assert found.stop.kind == "crashed"
+    assert found.output == "a\n"
+    assert "Calls that it had sent before: 1." in found.text
+
+
+async def test_without_the_package_a_script_is_a_wrong_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pydantic_monty", None)
+    async with opened(Server()) as session:
+        with pytest.raises(ConfigError, match=r'pip install "mcp-client-host\[code\]"'):
+            await run(session, "1")

@@ -1,0 +1,27 @@
+"""Scripts of a model, run on a session of ``tests.adapters.worlds``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_client import Session
+from mcp_client.adapters.answers import explain
+from mcp_client.code.past import Past
+from mcp_client.code.run import PausedRun, ScriptResult, run_script
+from mcp_client.code.spelling import Bindings
+
+__all__ = ["attempt", "run"]
+
+
+async def attempt(
+    session: Session, code: str, *, past: Past | None = None, **options: Any
+) -> ScriptResult | PausedRun:
+    tools = Bindings(await session.list_tools())
+    return await run_script(session, tools, code, options=options, explain=explain, past=past)  # type: ignore[arg-type]
+
+
+async def run(session: Session, code: str, **options: Any) -> ScriptResult:
+    """What a script led to that does not wait for a person."""
+    found = await attempt(session, code, **options)
+    assert isinstance(found, ScriptResult)
+    return found
