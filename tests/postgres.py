@@ -24,7 +24,7 @@ import psycopg
 
 from tests.interop.peers import postgresql
 
-__all__ = ["PASSWORD", "PostgresServer", "new_cluster"]
+__all__ = ["PASSWORD", "PostgresServer", "free_port", "new_cluster"]
 
 USER, PASSWORD = "tester", "pass word/of:tests"
 """Of the superuser. No line that the package writes may contain the password."""
@@ -61,7 +61,7 @@ class PostgresServer:
         for path in [self.folder / "data", *(self.folder / "data").rglob("*")]:
             _give(path)
         self.settings = {**_SETTINGS, **settings}
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
 
@@ -192,7 +192,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
         pass
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -55,7 +55,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import same_context
-from ..errors import CallPending, ConfigError, InvalidArguments, McpError
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current
@@ -78,6 +78,8 @@ _MAX_DECIDED = 100
 _MAX_DECIDED_CHARS = 1_000_000
 """Of the arguments of decided calls, which are kept for people to look at."""
 _POLL_SECONDS = 1.0
+_OUTAGE_SECONDS = 30.0
+"""How long a database may be away from a call that waits for a decision in it."""
 """Seconds after which a store is looked at again: other processes may change it."""
 _KEEP_SECONDS = 7 * 86_400.0
 _CLEANUP_SECONDS = 5.0
@@ -403,7 +405,7 @@ class ApprovalQueue:
         while True:
             noted = self._notifier.count
             if is_claimed:
-                found = await in_thread(tickets.look, request)
+                found = await self._looked(tickets, request)
                 if found is None or mark not in found.callers:
                     return _WITHDRAWN
             else:
@@ -429,6 +431,17 @@ class ApprovalQueue:
                     retryable=True,
                 )
             await self._notifier.wait(max(0.0, min(_POLL_SECONDS, until - clock())), noted=noted)
+
+    async def _looked(self, tickets: Tickets, request: ApprovalRequest) -> Ticket | None:
+        """The ticket of a call that waits. A database that is lost for a moment ends no wait."""
+        until = current().now() + _OUTAGE_SECONDS
+        while True:
+            try:
+                return await in_thread(tickets.look, request)
+            except StateError:
+                if current().now() >= until:
+                    raise
+            await anyio.sleep(_POLL_SECONDS)
 
     def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
         """``left`` is for how many seconds its caller waits for an answer at most."""

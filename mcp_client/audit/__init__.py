@@ -15,6 +15,7 @@
     schema_marks.py  which arguments a tool's schema marks as secret
     log_file.py      the file, to which lines are only ever added
     database_log.py  the same in a database, a chain of lines for each process
+    database_chains.py  the chains there, and their verification
     group_commit.py  threads that wait to write, written for together
     hash_chain.py    lines that hold the hash of the line before, and their verification
 """

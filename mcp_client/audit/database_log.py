@@ -25,25 +25,32 @@ import secrets
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ..errors import AuditError, ConfigError, StateError
-from ..runtime.atomic_file import own_folder
+from ..errors import AuditError, StateError
+from .database_chains import (
+    APPEND,
+    BEGIN,
+    FIRST_HASH,
+    FIRST_LINE,
+    HEAD,
+    LAST_HEADS,
+    Chains,
+    Database,
+    export,
+    verify,
+)
 from .group_commit import GroupCommit
 from .hash_chain import (
     MAX_LINE_BYTES,
     NOTHING,
-    Check,
     Position,
     Verified,
-    key_of,
     now,
     seal,
-    unseal,
 )
 from .sinks import Record, Sink, in_own_thread
 
@@ -55,47 +62,14 @@ _PATIENCE = 30.0
 """Seconds to wait for threads of this process that are writing."""
 _GROUP_CHARS = 1024 * 1024
 _MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
-_MAX_NAMED = 32
-"""Chains that the first line of another names."""
 _MAX_DOUBTS = 1_000
 _MAX_KNOWN = 10_000
-_PAGE_LINES = 1_000
-_NAMED = ("number", "chain", "last_line", "last_hash")
 _RETRY_SECONDS = 0.5, 5.0
 """Between attempts to write what is kept: the first pause, and the longest."""
 
-# With the quoted names of the tables put in.
-_APPEND = """
-with head as (
-    update {chains} set line = %s, hash = %s where chain = %s and line = %s and hash = %s
-    returning chain
-)
-insert into {lines} (chain, line, text)
-select head.chain, new.line, new.text
-from head, unnest(%s::bigint[], %s::text[]) as new (line, text)
-"""
-_HEAD = "select line, hash from {chains} where chain = %s"
-_HEADS = "select number, chain, line, hash from {chains} order by number"
-_LAST_HEADS = f"{_HEADS} desc limit {_MAX_NAMED}"
-_BEGIN = "insert into {chains} (chain, line, hash) values (%s, 1, '') returning number"
-_FIRST_HASH = "update {chains} set hash = %s where chain = %s"
-_FIRST_LINE = "insert into {lines} (chain, line, text) values (%s, 1, %s)"
-_NEXT_NAME = "select chain from {lines} where chain > %s order by chain limit 1"
-_OF_CHAIN = "select line, text from {lines} where chain = %s"
-_PAGE = f"{_OF_CHAIN} order by line limit {_PAGE_LINES}"
-_NEXT_PAGE = f"{_OF_CHAIN} and line > %s order by line limit {_PAGE_LINES}"
 
-
-class Database(Protocol):
-    """What the log needs of a state."""
-
-    @property
-    def key(self) -> bytes | None: ...
-    def _connection(self) -> AbstractContextManager[Any]:
-        """A connection in autocommit mode. Raises ``StateError`` and ``ConfigError`` for the
-        database's own errors."""
-
-    def _table(self, name: str) -> str: ...
+class _Elsewhere(Exception):
+    """The records cannot be appended in this transaction."""
 
 
 class _Doubt(NamedTuple):
@@ -105,24 +79,12 @@ class _Doubt(NamedTuple):
     records: Sequence[Mapping[str, Any]]
 
 
-class _Chain(NamedTuple):
-    """A row of the table of chains."""
-
-    number: int
-    name: str
-    line: int
-    hash: str
-
-
 class DatabaseLog:
     """The audit of a ``PostgresState``: give it as ``audit=``, or let ``state=`` do that."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._tables = {
-            "lines": database._table("audit_line"),
-            "chains": database._table("audit_chain"),
-        }
+        self._chains = Chains(database)
         self._process = 0
         self._name, self._number = "", 0
         self._last = Position(0, 1, NOTHING)
@@ -153,6 +115,17 @@ class DatabaseLog:
         record that is too long.
         """
         self._waiting.append(records)
+
+    def append_in(
+        self, change: Callable[[Callable[[Any], None] | None], object], *records: Mapping[str, Any]
+    ) -> None:
+        """``append`` in the transaction of ``change``, which gets a function of the connection to
+        call before it commits. Where that cannot be, first ``change(None)``, then ``append``."""
+        try:
+            self._waiting.alone(partial(self._append_in, change, records))
+        except _Elsewhere:
+            change(None)
+            self.append(*records)
 
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write ``records`` as soon as that is possible, and before any others."""
@@ -198,18 +171,42 @@ class DatabaseLog:
 
     def _write(self, given: Sequence[Mapping[str, Any]]) -> bool:
         """One thread at a time: see ``GroupCommit``."""
-        kept = len(self._kept)
-        records = [*list(self._kept)[:kept], *given]
         with self._database._connection() as connection:
             self._begin_where_needed(connection)
+            kept = len(self._kept)
+            records = [*list(self._kept)[:kept], *given]
             while not self._appended(connection, records):
                 loss = self._loss(connection)
                 if loss is not None:
                     self._begin(connection, loss)
                     self._losses.append(self._tell(loss))
+        self._doubts.clear()
         for _ in range(kept):
             self._kept.popleft()
         return True
+
+    def _append_in(
+        self, change: Callable[[Any], object], records: Sequence[Mapping[str, Any]]
+    ) -> None:
+        if self._process != os.getpid() or self._kept:
+            raise _Elsewhere
+        before = self._last
+
+        def append(connection: Any) -> None:
+            if not self._appended(connection, records):
+                raise _Elsewhere
+
+        try:
+            change(append)
+        except BaseException:
+            if self._last is not before:  # the transaction may have ended well nevertheless
+                self._doubt(self._last, records)
+                self._last = before
+            raise
+        self._doubts.clear()
+
+    def _doubt(self, last: Position, records: Sequence[Mapping[str, Any]]) -> None:
+        self._doubts = [*self._doubts[1 - _MAX_DOUBTS :], _Doubt(last, records)]
 
     def _appended(self, connection: Any, records: Sequence[Mapping[str, Any]]) -> bool:
         """False where the last line of the chain is another one than this log knows."""
@@ -227,14 +224,13 @@ class DatabaseLog:
         numbers = list(range(before.line + 1, last.line + 1))
         values = last.line, last.hash, self._name, before.line, before.hash, numbers, lines
         try:
-            count = self._run(connection, _APPEND, *values).rowcount
+            count = self._chains.run(connection, APPEND, *values).rowcount
         except BaseException:
-            self._doubts = [*self._doubts[1 - _MAX_DOUBTS :], _Doubt(last, new)]
+            self._doubt(last, new)
             raise
         if count != len(lines):
             return False
         self._last = last
-        self._doubts.clear()
         return True
 
     def _not_known(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -252,7 +248,7 @@ class DatabaseLog:
     def _loss(self, connection: Any) -> dict[str, Any] | None:
         """What the next chain says of our last line; None where the last line is one that we wrote
         without being told so."""
-        row = self._run(connection, _HEAD, self._name).fetchone()
+        row = self._chains.run(connection, HEAD, self._name).fetchone()
         for doubt in self._doubts if row is not None else ():
             if (doubt.last.line, doubt.last.hash) == tuple(row):
                 self._last, self._doubts = doubt.last, []
@@ -273,9 +269,10 @@ class DatabaseLog:
         return text
 
     def _begin_where_needed(self, connection: Any) -> None:
-        if self._process != os.getpid():  # the first record of this process, or of a fork of it
-            self._doubts, self._kept = [], deque()
-            self._known.clear()
+        if self._process != os.getpid():
+            if self._process:  # the parent of this one, which writes what it has kept
+                self._kept.clear()
+                self._known.clear()
             self._begin(connection, None)
             self._process = os.getpid()
 
@@ -283,8 +280,8 @@ class DatabaseLog:
         """Begin a chain. One whose beginning fails is not used: the next attempt begins another."""
         name = secrets.token_hex(8)
         with connection.transaction():
-            named = self._run(connection, _LAST_HEADS).fetchall()
-            number = self._run(connection, _BEGIN, name).fetchone()[0]
+            named = self._chains.run(connection, LAST_HEADS).fetchall()
+            number = self._chains.run(connection, BEGIN, name).fetchone()[0]
             first = {
                 "time": now(),
                 "event": "begun",
@@ -297,21 +294,21 @@ class DatabaseLog:
                 **({} if loss is None else {"lost": loss}),
             }
             line, last = seal(first, Position(0, 1, NOTHING), self.key)
-            self._run(connection, _FIRST_HASH, last.hash, name)
-            self._run(connection, _FIRST_LINE, name, line.decode("ascii"))
+            self._chains.run(connection, FIRST_HASH, last.hash, name)
+            self._chains.run(connection, FIRST_LINE, name, line.decode("ascii"))
         self._name, self._number, self._last, self._doubts = name, number, last, []
 
     # ------------------------------------------------------------------ reading
 
     def verify(self, key: bytes | None = None, noted: str | None = None) -> Verified:
         """What ``verify_audit(state)`` does."""
-        return _Verification(self, key, noted).run()
+        return verify(self._chains, repr(self), self.key if key is None else key, noted)
 
     def records(self) -> Iterator[tuple[str, int, bytes]]:
         """All lines as (chain, line, text), of one moment, chain by chain from the oldest on."""
-        with self._snapshot() as connection:
-            for chain in self._all(connection):
-                for number, line in self._read(connection, chain.name):
+        with self._chains.snapshot() as connection:
+            for chain in self._chains.all(connection):
+                for number, line in self._chains.read(connection, chain.name):
                     yield chain.name, number, line
 
     def export(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
@@ -319,137 +316,7 @@ class DatabaseLog:
 
         The folder is made for its owner alone. Raises ``ConfigError`` where a file is there.
         """
-        path, made = Path(folder), []
-        try:
-            own_folder(path)
-            with self._snapshot() as connection:
-                for chain in self._all(connection):
-                    file = path / f"{chain.number:06d}-{chain.name}.jsonl"
-                    with open(file, "xb", opener=_own_file) as stream:
-                        for _, line in self._read(connection, chain.name):
-                            stream.write(line + b"\n")
-                    made.append(file)
-        except OSError as error:
-            raise ConfigError(f"the audit cannot be exported to {path}: {error}") from None
-        return tuple(made)
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[Any]:
-        """A connection that sees the tables as they are at the beginning."""
-        with self._database._connection() as connection, connection.transaction():
-            connection.execute("set transaction isolation level repeatable read, read only")
-            yield connection
-
-    def _run(self, connection: Any, statement: str, *values: Any) -> Any:
-        return connection.execute(statement.format_map(self._tables), values)
-
-    def _all(self, connection: Any) -> list[_Chain]:
-        return [_Chain(*row) for row in self._run(connection, _HEADS).fetchall()]
-
-    def _names_of_lines(self, connection: Any) -> Iterator[str]:
-        """The chains that there are lines of, without looking at each line."""
-        name = ""
-        while (row := self._run(connection, _NEXT_NAME, name).fetchone()) is not None:
-            name = row[0]
-            yield name
-
-    def _read(self, connection: Any, chain: str) -> Iterator[tuple[int, bytes]]:
-        rows = self._run(connection, _PAGE, chain).fetchall()
-        while rows:
-            for number, text in rows:
-                yield number, text.encode("utf-8", "replace")
-            rows = self._run(connection, _NEXT_PAGE, chain, number).fetchall()
-
-
-class _Verification:
-    """One run of ``verify_audit`` over all chains, of one moment."""
-
-    def __init__(self, log: DatabaseLog, key: bytes | None, noted: str | None) -> None:
-        self._log = log
-        self._key = log.key if key is None else key_of(key)
-        self._check = Check(self._key, None)
-        self._noted = set() if noted is None else set(filter(None, noted.split(",")))
-        self._named: dict[str, dict[int, str]] = {}
-        """By chain, the hashes of lines that the first lines of others name."""
-        self._numbers: dict[str, int] = {}
-        self._gone = 0
-        self._heads: list[str] = []
-
-    def run(self) -> Verified:
-        log, check = self._log, self._check
-        with log._snapshot() as connection:
-            chains = log._all(connection)
-            known = {chain.name for chain in chains}
-            for name in log._names_of_lines(connection):
-                if name not in known:
-                    raise self._wrong(name, None, "its row in the table of chains is gone")
-            for chain in chains:
-                self._note_named(connection, chain)
-            self._check_gone(chains)
-            for chain in chains:
-                self._verify(connection, chain)
-        if self._noted:
-            raise check.wrong(repr(log), None, "a line that was noted is gone: a chain was cut off")
-        found = check.done(repr(log))
-        return replace(found, earlier=self._gone, last_hash=",".join(self._heads) or NOTHING)
-
-    def _note_named(self, connection: Any, chain: _Chain) -> None:
-        """What the first line of a chain says of others. Its own hash is compared later."""
-        _, text = next(self._log._read(connection, chain.name), (0, b""))
-        with suppress(ValueError):
-            record, _ = unseal(text, self._key)
-            lost = record.get("lost")
-            if lost is not None:
-                record["after"].append([lost[name] for name in _NAMED])
-            for number, name, line, hash in record["after"]:
-                self._numbers[name] = number
-                self._named.setdefault(name, {})[line] = hash
-
-    def _check_gone(self, chains: Sequence[_Chain]) -> None:
-        """The oldest chains may be gone whole, others not."""
-        there = {chain.name for chain in chains}
-        oldest = min((chain.number for chain in chains), default=0)
-        for name, lines in self._named.items():
-            if name not in there:
-                if self._numbers[name] > oldest:
-                    raise self._wrong(name, None, "all of it is gone, and older chains are not")
-                self._gone += max(lines)
-
-    def _verify(self, connection: Any, chain: _Chain) -> None:
-        check, named = self._check, self._named.get(chain.name, {})
-        is_named = named.get(chain.line) == chain.hash
-        place, at = _place(self._log, chain.name), None
-        check.begin(place)
-        for number, text in self._log._read(connection, chain.name):
-            try:
-                record, position = unseal(text, self._key)
-            except ValueError:
-                raise check.changed(place, number, at is not None) from None
-            whose = record.get("chain"), record.get("number"), position.line
-            if at is None and whose != (chain.name, chain.number, 1):
-                raise self._wrong(chain.name, number, "the chain does not begin with it")
-            if number != position.line or named.pop(number, position.hash) != position.hash:
-                raise self._wrong(chain.name, number, "it was inserted, moved or written again")
-            check.line(place, number, record, position, at is not None)
-            self._noted.discard(position.hash)
-            at = position
-        last = max([chain.line, *named])
-        if at is None or (at.line, at.hash) != (chain.line, chain.hash) or named:
-            reason = f"its end was cut off or changed: line {last} was there"
-            raise self._wrong(chain.name, None, reason)
-        if not is_named:
-            self._heads.append(chain.hash)
-
-    def _wrong(self, chain: str, number: int | None, reason: str) -> AuditError:
-        return self._check.wrong(_place(self._log, chain), number, reason)
-
-
-def _place(log: DatabaseLog, chain: str) -> str:
-    return f"{log!r}, chain {chain}"
-
-
-def _own_file(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        return export(self._chains, folder)
 
 
 class _DatabaseSink(Sink):

@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from ..errors import StateError
 
 __all__ = ["GroupCommit"]
 
+T = TypeVar("T")
 _Records = Sequence[Mapping[str, Any]]
 
 
@@ -83,6 +84,21 @@ class GroupCommit:
             raise mine.error
         if not mine.is_written:
             raise self._busy()
+
+    def alone(self, write: Callable[[], T]) -> T:
+        """``write()`` while no other thread writes. Raises what it does, or ``busy()``."""
+        until = time.monotonic() + self._patience
+        with self._turns:
+            while self._is_writing:
+                if not self._turns.wait(max(0.0, until - time.monotonic())):
+                    raise self._busy()
+            self._is_writing = True
+        try:
+            return write()
+        finally:
+            with self._turns:
+                self._is_writing = False
+                self._turns.notify_all()
 
     def _take_turn(self, mine: _Waiting, until: float) -> bool:
         """Wait until no thread writes: True to write now, False where ``mine`` is settled."""

@@ -1,0 +1,353 @@
+"""The audit in a database: one chain a process, all of them verified, nothing written twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from mcp_client import (
+    AuditError,
+    AuditLog,
+    ConfigError,
+    MemoryState,
+    PostgresState,
+    StateError,
+    verify_audit,
+)
+from mcp_client.audit import database_log
+from mcp_client.audit.database_log import DatabaseLog
+
+KEY = b"0123456789abcdef"
+BOUND = 30.0
+
+
+@pytest.fixture
+def state(database: str) -> Iterator[PostgresState]:
+    state = PostgresState(database, key=KEY)
+    yield state
+    state.close()
+
+
+def opened(call: str = "1", **more: Any) -> dict[str, Any]:
+    return {"event": "opened", "process": 7, "call": call, "server": "s", "tool": "t", **more}
+
+
+def closed(call: str = "1", **more: Any) -> dict[str, Any]:
+    return {"event": "closed", "process": 7, "call": call, "outcome": "ok", **more}
+
+
+def sql(database: str, statement: str, *values: Any) -> list[Any]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("set search_path to mcp_client")
+        done = connection.execute(statement, values or None)
+        return done.fetchall() if done.description else []
+
+
+def other_chain(state: PostgresState) -> DatabaseLog:
+    """As another process has one."""
+    return DatabaseLog(state)
+
+
+def events(state: PostgresState) -> list[str]:
+    return [json.loads(line)["event"] for _, _, line in state.audit.records()]
+
+
+def test_what_is_appended_is_verified_with_the_calls_that_are_open(state: PostgresState) -> None:
+    state.audit.append(opened("1"), opened("2"))
+    state.audit.append(closed("1"))
+    found = verify_audit(state)
+    assert (found.lines, found.calls, found.keyed, found.earlier) == (4, 2, True, 0)
+    assert [(call.call, call.line) for call in found.open_calls] == [("2", 3)]
+    assert found.open_calls[0].file == found.files[0]
+    assert verify_audit(state.audit, noted=found.last_hash) == found
+
+
+def test_a_database_without_records_is_intact_and_empty(state: PostgresState) -> None:
+    found = verify_audit(state)
+    assert (found.lines, found.files, found.last_hash) == (0, (), "0" * 64)
+
+
+def test_the_first_line_of_a_chain_says_who_writes_it_and_which_there_were(
+    state: PostgresState,
+) -> None:
+    state.audit.append(opened())
+    other = other_chain(state)
+    other.append(closed())
+    first = [json.loads(line) for _, number, line in other.records() if number == 1]
+    assert [one["event"] for one in first] == ["begun", "begun"]
+    assert first[0]["after"] == []
+    (named,) = first[1]["after"]
+    assert named[1:3] == [first[0]["chain"], 2]
+    assert all(one["host"] and one["process"] and one["time"] for one in first)
+
+
+def test_a_call_opened_by_one_process_may_be_closed_by_another(state: PostgresState) -> None:
+    first, second = other_chain(state), other_chain(state)
+    second.append(opened("x"))
+    first.append(opened("y"))
+    second.append(closed("y", process=8, opened_by=7))
+    first.append(closed("x", process=9, opened_by=7))
+    assert verify_audit(state).open_calls == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["\0", "\ud800", "'); drop table x; --", "ä" * 10_000, "\\u0000", "%s {lines}"]
+)
+def test_any_text_and_number_of_a_record_comes_back(text: str, state: PostgresState) -> None:
+    record = {"event": "other", "text": text, text: [10**400, 1e308, -0.0, None]}
+    state.audit.append(record)
+    *_, (_, _, line) = state.audit.records()
+    shown = json.loads(line)
+    assert {name: shown[name] for name in record} == record
+    assert verify_audit(state).lines == 2
+
+
+@pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {"a": "x" * 600_000}])
+def test_a_record_that_cannot_be_written_spoils_no_other(
+    odd: dict[str, Any], state: PostgresState
+) -> None:
+    state.audit.append(opened())
+    with pytest.raises((AuditError, TypeError, ValueError)):
+        state.audit.append(odd)
+    state.audit.append(closed())
+    assert verify_audit(state).lines == 3
+
+
+def test_threads_that_append_at_once_lose_no_line_and_share_writes(state: PostgresState) -> None:
+    log = state.audit
+
+    def append() -> None:
+        for _ in range(20):
+            log.append(opened(), closed())
+
+    threads = [threading.Thread(target=append) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(BOUND)
+    assert verify_audit(state).lines == 1 + 8 * 20 * 2
+
+
+PROCESS = """
+import sys
+from mcp_client import PostgresState
+
+state = PostgresState(sys.argv[1], key=b"0123456789abcdef")
+for number in range(50):
+    state.audit.append({"event": "opened", "process": 1, "call": str(number)})
+state.close()
+"""
+
+
+def test_each_process_writes_a_chain_of_its_own(database: str, state: PostgresState) -> None:
+    words = [sys.executable, "-c", PROCESS, database]
+    processes = [subprocess.Popen(words) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    found = verify_audit(state)
+    assert (len(found.files), found.lines) == (3, 3 * 51)
+
+
+TAMPERED = {
+    "changed": "update audit_line set text = replace(text, '\"s\"', '\"r\"') where line = 3",
+    "removed from the middle": "delete from audit_line where line = 3",
+    "cut": "delete from audit_line where line = 5",
+    "cut, with its row": """
+        with cut as (delete from audit_line where line = 5 and chain = {0}),
+             last as (select text from audit_line where line = 4 and chain = {0})
+        update audit_chain set line = 4, hash = substring((select text from last) from '.{{66}}$')
+        where chain = {0}""",
+    "moved": "update audit_line set line = 50 where line = 5",
+    "swapped": """update audit_line as one set text = other.text from audit_line as other
+        where one.chain = other.chain and one.line in (3, 4) and other.line = 7 - one.line""",
+    "all lines removed": "delete from audit_line where chain = {0}",
+    "its row removed": "delete from audit_chain where chain = {0}",
+    "its row changed": "update audit_chain set line = 4 where chain = {0}",
+    "its number changed": """alter table audit_chain alter number set generated by default;
+        update audit_chain set number = 900 where chain = {1}""",
+    "all of it removed": """with lines as (delete from audit_line where chain = {1})
+        delete from audit_chain where chain = {1}""",
+    "renamed": "update audit_line set chain = 'other' where chain = {0}",
+    "a line inserted": """insert into audit_line
+        select chain, 6, text from audit_line where line = 5""",
+    "not a line": "update audit_line set text = 'nonsense' where line = 1",
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_what_was_done_to_the_tables_is_found(
+    how: str, state: PostgresState, database: str
+) -> None:
+    for _ in range(3):
+        other_chain(state).append(*[opened()] * 4)
+    names = [
+        f"'{row[0]}'" for row in sql(database, "select chain from audit_chain order by number")
+    ]
+    statement = TAMPERED[how].format(*names)
+    sql(database, statement)
+    with pytest.raises(AuditError) as caught:
+        verify_audit(state)
+    assert "not as it was written" in str(caught.value)
+
+
+def test_a_line_cannot_be_forged_without_the_key(state: PostgresState, database: str) -> None:
+    state.audit.append(opened())
+    forger = PostgresState(database, key=b"another key of 16")
+    with pytest.raises(AuditError, match="the key is not the one"):
+        verify_audit(forger)
+    forger.close()
+
+
+def test_an_end_that_nothing_names_is_missed_only_where_it_was_noted(
+    state: PostgresState, database: str
+) -> None:
+    other_chain(state).append(opened())
+    before = verify_audit(state)
+    log = other_chain(state)
+    log.append(opened())
+    noted = verify_audit(state).last_hash
+    assert noted != before.last_hash
+    sql(database, "delete from audit_line where chain = %s", log._name)
+    sql(database, "delete from audit_chain where chain = %s", log._name)
+    assert verify_audit(state) == before
+    with pytest.raises(AuditError, match="noted"):
+        verify_audit(state, noted=noted)
+
+
+def test_the_oldest_chains_may_be_deleted_whole(state: PostgresState, database: str) -> None:
+    logs = [other_chain(state) for _ in range(3)]
+    for log in logs:
+        log.append(opened())
+    sql(database, "delete from audit_line where chain = %s", logs[0]._name)
+    sql(database, "delete from audit_chain where chain = %s", logs[0]._name)
+    found = verify_audit(state)
+    assert (found.earlier, found.lines) == (2, 4)
+
+
+@pytest.mark.parametrize("how", ["cut", "deleted"])
+def test_a_process_notices_that_its_last_line_is_gone(
+    how: str, state: PostgresState, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = state.audit
+    log.append(opened())
+    before = sql(database, "select line, hash from audit_chain")[0]
+    log.append(closed())
+    sql(
+        database,
+        "delete from audit_line where line = 3" if how == "cut" else "delete from audit_line",
+    )
+    if how == "cut":
+        sql(database, "update audit_chain set line = %s, hash = %s", *before)
+    else:
+        sql(database, "delete from audit_chain")
+    with caplog.at_level(logging.ERROR, "mcp_client"):
+        log.append(opened("2"))
+    assert "line 3 was its last" in caplog.text
+    assert len(log.take_losses()) == 1
+    assert log.take_losses() == []
+    assert events(state)[-2:] == ["begun", "opened"]
+    if how == "cut":
+        with pytest.raises(AuditError, match="cut off"):
+            verify_audit(state)
+    else:
+        assert verify_audit(state).lost == 1
+
+
+class _Lost:
+    """A connection that is lost right after a statement was done, or before it."""
+
+    def __init__(self, connection: Any, *, done: bool) -> None:
+        self.connection, self.done = connection, done
+
+    def transaction(self) -> Any:
+        return self.connection.transaction()
+
+    def execute(self, statement: str, values: Any = ()) -> Any:
+        if "unnest" not in statement:
+            return self.connection.execute(statement, values)
+        if self.done:
+            self.connection.execute(statement, values)
+        raise StateError("the connection was lost")
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_write_whose_outcome_is_unknown_is_done_once(
+    done: bool, state: PostgresState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = state.audit
+    log.append(opened("1"))
+    whole = DatabaseLog._appended
+    with monkeypatch.context() as lossy:
+        lossy.setattr(
+            DatabaseLog,
+            "_appended",
+            lambda self, connection, records: whole(self, _Lost(connection, done=done), records),
+        )
+        with pytest.raises(StateError):
+            log.append(closed("1"))
+        with pytest.raises(StateError):
+            log.append(opened("2"))
+    log.append(opened("3"))
+    log.append(dict(closed("1")), opened("2"), closed("2"))
+    assert verify_audit(state).lost == 0
+    lines = [json.loads(line) for _, _, line in log.records()][1:]
+    said = sorted((line["call"], line["event"]) for line in lines)
+    assert said == [
+        ("1", "closed"), ("1", "opened"), ("2", "closed"), ("2", "opened"), ("3", "opened")
+    ]  # fmt: skip
+
+
+def test_what_is_kept_is_written_by_itself_and_before_all_else(
+    state: PostgresState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_log, "_RETRY_SECONDS", (0.01, 0.01))
+    log = state.audit
+    log.keep([closed("1")])
+    assert log._retrying is not None
+    log._retrying.join(BOUND)
+    assert not log.has_kept
+    monkeypatch.setattr(database_log, "_RETRY_SECONDS", (BOUND, BOUND))
+    log.keep([closed("2")])
+    log.append(opened("3"))
+    assert not log.has_kept
+    calls = [json.loads(line).get("call") for _, _, line in log.records()]
+    assert calls == [None, "1", "2", "3"]
+    log.close()
+    log._retrying.join(BOUND)
+    assert not log._retrying.is_alive()
+
+
+def test_an_exported_chain_is_verified_as_a_file(state: PostgresState, tmp_path: Path) -> None:
+    for _ in range(2):
+        other_chain(state).append(opened(), closed())
+    files = state.audit.export(tmp_path / "out")
+    assert len(files) == 2
+    for file in files:
+        found = verify_audit(file, key=KEY)
+        assert (found.lines, found.calls, found.keyed) == (3, 1, True)
+        assert file.stat().st_mode & 0o777 == 0o600
+        AuditLog(file, key=KEY).append(opened())
+        assert verify_audit(file, key=KEY).lines == 4
+    with pytest.raises(ConfigError, match="File exists"):
+        state.audit.export(tmp_path / "out")
+
+
+def test_a_state_that_keeps_no_audit_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="keeps no audit"):
+        verify_audit(MemoryState())
+
+
+def test_a_forked_child_writes_a_chain_of_its_own(state: PostgresState) -> None:
+    log = state.audit
+    log.append(opened("1"))
+    log._process = -1  # as in a child
+    log.append(opened("2"))
+    assert len(verify_audit(state).files) == 2
