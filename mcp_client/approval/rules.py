@@ -69,7 +69,7 @@ from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
 from .request import KINDS, ApprovalRequest, RequestKind
 
-__all__ = ["RULE_KEYS", "Explanation", "Outcome", "Rule", "Rules", "rule_of"]
+__all__ = ["RULE_KEYS", "Explanation", "Origin", "Outcome", "Rule", "Rules", "rule_of"]
 
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 Origin: TypeAlias = CallOrigin | Literal["any"]

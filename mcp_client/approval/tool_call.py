@@ -47,7 +47,7 @@ SOURCES = {
 }
 ORIGINS = {
     "app": "the server's own view (MCP App), not the host",
-    "code": "a script that a model wrote, not the host",
+    "code": "a script, which is shown here, not the host",
 }
 """Where a call comes from, where that is not the host."""
 _MADE_BY = {"host": "", "app": ", made by its view", "code": ", made by scripts"}

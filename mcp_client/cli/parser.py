@@ -163,6 +163,11 @@ def _add_server_commands(commands: Any) -> None:
     )
     stubs = add("stubs", "write typed Python for a server's tools", module="file_commands")
     stubs.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
+    about = "run a script of yours that calls tools; without one, show how it calls them"
+    script = add("run", about, module="run_command")
+    script.add_argument(
+        "script", nargs="?", metavar="SCRIPT", help="a Python file, or - for standard input"
+    )
     add("shell", "run many commands in one session", module="shell")
     about = "find out what is wrong with a server; no tool is called without --allow"
     add("doctor", about, module="doctor")

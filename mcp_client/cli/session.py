@@ -19,7 +19,7 @@ import anyio.to_thread
 from ..approval.decision import Allow, Answer, Deny
 from ..approval.managed_policy import ManagedPolicy
 from ..approval.request import ApprovalRequest
-from ..approval.rules import Rule, Rules
+from ..approval.rules import Origin, Rule, Rules
 from ..approval.tool_call import ToolCall
 from ..catalog.finding import Finding
 from ..errors import ConfigError, StartDenied
@@ -337,7 +337,8 @@ def is_allowed(options: argparse.Namespace, tool: Tool) -> bool:
 
 
 def _rules(options: argparse.Namespace) -> list[Rule]:
-    allowed = [_rule(glob, tuple(options.allow_finding)) for glob in options.allow]
+    origin: Origin = "code" if options.command == "run" else "host"
+    allowed = [_rule(glob, tuple(options.allow_finding), origin) for glob in options.allow]
     return [*_policy_rules(options), *allowed]
 
 
@@ -345,7 +346,7 @@ def _policy_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
     return Rules.from_file(options.policy).rules if options.policy else ()
 
 
-def _rule(glob: str, findings: tuple[str, ...]) -> Rule:
+def _rule(glob: str, findings: tuple[str, ...], origin: Origin) -> Rule:
     """``TOOL``, ``SERVER/TOOL`` or ``SERVER__TOOL``: server and tool are matched apart, so that no
     tool is called like one of another server."""
     server: str | None = None
@@ -355,7 +356,7 @@ def _rule(glob: str, findings: tuple[str, ...]) -> Rule:
             server, _, tool = glob.partition(separator)
             break
     try:
-        return Rule("allow", server=server, tool=tool, findings=findings)
+        return Rule("allow", server=server, tool=tool, findings=findings, origin=origin)
     except ConfigError as error:
         raise UsageError(f"--allow {glob}: {error.message}") from None
 

@@ -43,6 +43,7 @@ __all__ = [
     "read",
     "resources",
     "search",
+    "standard_input",
     "tools",
 ]
 
@@ -109,7 +110,7 @@ async def call(options: argparse.Namespace) -> int:
     """Call a tool with the arguments that the words give, if that is approved; print its result."""
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
-        arguments = arguments_of(options.arguments, tool.input_schema, _stdin)
+        arguments = arguments_of(options.arguments, tool.input_schema, standard_input)
         slip = check_names(arguments, tool.input_schema)
         missing = missing_names(arguments, tool.input_schema)
         if missing:
@@ -149,7 +150,8 @@ async def _tool(session: Session, name: str) -> Tool:
         raise UnknownTool(text, server=error.server, tool=error.tool) from None
 
 
-def _stdin() -> str:
+def standard_input() -> str:
+    """All of it. Raises ``UsageError``."""
     try:
         data = sys.stdin.buffer.read(_MAX_STDIN_BYTES + 1)
     except (OSError, AttributeError) as error:

@@ -69,7 +69,7 @@ async def run(target: Session | Host, script: Script, tool: str = "a", *, times:
 
 def test_the_facts_of_a_call_tell_which_script_makes_it_and_where() -> None:
     told = {fact.kind: fact.text for fact in call_by().facts()}
-    assert told["origin"] == "a script that a model wrote, not the host"
+    assert told["origin"] == "a script, which is shown here, not the host"
     assert told["script_calls"] == "this is call 3 of the script"
     assert told["script_line"] == "await files.delete(n=n)"
     assert told["script"] == "  1  for n in range(3):\n> 2      await files.delete(n=n)"

@@ -175,7 +175,7 @@ async def test_a_call_of_a_script_is_asked_about_with_the_script(
     assert answer == Allow(remember=Remember("script"), source="person")
     screen = await desk.screen()
     for shown in (
-        "Called by      a script that a model wrote, not the host",
+        "Called by      a script, which is shown here, not the host",
         "Calls          this is call 3 of the script",
         "Calling line | await files.rm(n=n)\\u{1b}[2J",
         "Script       |   1  for n in range(3):",

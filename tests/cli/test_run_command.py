@@ -1,0 +1,175 @@
+"""``run TARGET SCRIPT``: a person's own script, of which each call is approved as any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import ROOT, at_terminal, environment, example, run, server
+
+pytest.importorskip("pydantic_monty")
+
+WEATHER = example("weather")
+SCRIPT = """\
+cities = ["Oslo", "Bergen"]
+for city in cities:
+    found = await weather.get_weather(location=city)
+    print(city, found["temperature"])
+found
+"""
+FOUND = {"temperature": 22.5, "conditions": "Partly cloudy"}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_without_a_script_it_shows_how_one_calls_the_tools() -> None:
+    done = run("run", WEATHER)
+    assert (done.code, done.err) == (0, "")
+    assert "class weather:" in done.out
+    assert "    async def get_weather(*, location: str) -> GetWeatherResult:" in done.out
+    first = run("run", WEATHER, "--json").json["signatures"][0]
+    assert done.out.startswith(first)
+
+
+def test_what_a_script_prints_and_its_last_expression_are_the_output(script: Path) -> None:
+    done = run("run", WEATHER, str(script), "--allow", "get_*")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"Oslo 22.5\nBergen 22.5\n{json.dumps(FOUND)}\n"
+    found = run("run", WEATHER, "-", "--allow", "get_*", "--json", stdin=SCRIPT).json
+    assert found.pop("run")
+    assert found == {
+        "output": "Oslo 22.5\nBergen 22.5\n",
+        "value": FOUND,
+        "calls": 2,
+        "error": None,
+        "limit": None,
+    }
+
+
+@pytest.mark.parametrize("options", [[], ["--no-input"], ["--approve", "deny"], ["--trust"]])
+def test_a_call_that_is_not_approved_is_refused(script: Path, options: list[str]) -> None:
+    done = run("run", WEATHER, str(script), *options)
+    assert (done.code, done.out) == (3, "")
+    assert 'File "script", line 3' in done.err
+    assert "allow it with --allow get_weather" in done.err
+    assert run("run", WEATHER, str(script), *options, "--json").code == 3
+
+
+def test_a_script_may_go_on_after_a_refusal() -> None:
+    code = "try:\n    await weather.set_alarm(location='Oslo')\nexcept CallDenied:\n    print('no')"
+    done = run("run", WEATHER, "-", stdin=code)
+    assert (done.code, done.out) == (0, "no\n")
+
+
+def test_a_rule_for_calls_of_the_host_lets_no_script_call(script: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "rules.json"
+    policy.write_text('{"rules": [{"outcome": "allow", "tool": "*"}]}')
+    policy.chmod(0o600)
+    assert run("run", WEATHER, str(script), "--policy", str(policy)).code == 3
+    policy.write_text('{"rules": [{"outcome": "allow", "tool": "*", "origin": "code"}]}')
+    assert run("run", WEATHER, str(script), "--policy", str(policy)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "said"),
+    [
+        ("print(1)\n1 / 0", "1\n", "ZeroDivisionError"),
+        ("await weather.gone()", "", "AttributeError"),
+        ("while True:\n    print('x' * 1000)", None, "Limits.script_output"),
+        ("def broken(:", "", "SyntaxError"),
+        ("open('/etc/passwd').read()", "", "Error"),
+    ],
+)
+def test_a_script_that_fails_says_why_and_what_it_printed(
+    code: str, out: str | None, said: str
+) -> None:
+    done = run("run", WEATHER, "-", "--allow", "*", stdin=code)
+    assert done.code == 1
+    assert said in done.err
+    assert out is None or done.out == out
+    found = run("run", WEATHER, "-", "--allow", "*", "--json", stdin=code)
+    assert found.code == 1
+    assert said in (found.json["limit"] or found.json["error"])
+
+
+def test_a_script_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
+    broken, large = tmp_path / "broken.py", tmp_path / "large.py"
+    broken.write_bytes(b"\xff\xfe\xff")
+    large.write_text("#" * (1024 * 1024 + 1))
+    for words, said in (
+        ([str(tmp_path / "none.py")], "No such file"),
+        ([str(tmp_path)], "directory"),
+        ([str(broken)], "is not UTF-8"),
+        ([str(large)], "has more than 1,048,576 bytes"),
+        (["a.py", "b.py"], "takes no further argument"),
+    ):
+        done = run("run", "/never/started", *words)
+        assert (done.code, done.out) == (2, ""), words
+        assert said in done.err, words
+
+
+def test_each_call_and_the_run_are_in_the_audit(script: Path, tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    run("run", WEATHER, str(script), "--allow", "get_*", "--audit", str(log))
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    calls = [one for one in records if one["event"] == "opened" and one["tool"]]
+    assert [(one["origin"], one["script_call"], one["script_line"]) for one in calls] == [
+        *[("code", 1, 3), ("code", 2, 3)],
+    ]
+    assert len({one["script"] for one in calls}) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_a_person_is_asked_once_for_the_script(script: Path) -> None:
+    child = at_terminal("run", WEATHER, str(script))
+    child.expect("Called by +a script")
+    child.expect("> 3 +found = await weather")
+    child.expect(r"Run it\? \[")
+    child.sendline("r")
+    child.expect("Bergen 22.5")
+    child.wait()
+    assert child.exitstatus == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
+    code = "print('begun')\nawait scripted.never()"
+    target = server("scripted")
+    words = ["run", target, "-", "--allow", "*", "--json", "--audit", str(tmp_path / "log")]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "mcp_client", *words],
+        cwd=ROOT,
+        env=environment(None),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stdin is not None
+    started.stdin.write(code)
+    started.stdin.close()
+    log = tmp_path / "log"
+    for _ in range(600):
+        if log.exists() and '"tool":"never"' in log.read_text().replace(" ", ""):
+            break
+        with pytest.raises(subprocess.TimeoutExpired):
+            started.wait(0.1)
+    os.kill(started.pid, signal.SIGINT)
+    started.stdin = None
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130
+    assert json.loads(out)["error"]["type"] == "Interrupted"
+    with pytest.raises(ProcessLookupError):  # the group is empty
+        os.killpg(started.pid, 0)
