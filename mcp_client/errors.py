@@ -130,8 +130,8 @@ class McpError(Exception):
         tail = getattr(self, "stderr_tail", "")
         if not tail:
             return text
-        shown = "\n".join("    " + line for line in tail.splitlines()[-10:])
-        return f"{text}\n  the server's last words on standard error:\n{shown}"
+        shown = "\n".join(f"    {line}" for line in ends_of(tail))
+        return f"{text}\n  the server's first and last words on standard error:\n{shown}"
 
 
 class NotSent(McpError):
@@ -228,7 +228,7 @@ class ConnectError(NotSent):
     exit_code: int | None = None
     """What the server's process ended with; negative for a signal; None while it runs."""
     stderr_tail: str = ""
-    """The last lines the server wrote to its standard error."""
+    """What the server wrote to its standard error: of much, the first lines and the last."""
     http_status: int | None = None
     """The status of an HTTP server's refusal; 404 where it no longer knows our session."""
     body_excerpt: str = ""
@@ -303,7 +303,7 @@ class ConnectionLost(OutcomeUnknown):
     exit_code: int | None = None
     """What the server's process ended with; negative for a signal; None while it runs."""
     stderr_tail: str = ""
-    """The last lines the server wrote to its standard error."""
+    """What the server wrote to its standard error: of much, the first lines and the last."""
     http_status: int | None = None
     """The status a gateway answered with in place of the server."""
 
@@ -409,6 +409,18 @@ class AuditError(McpError):
 
 class ConfigError(McpError):
     """A wrong argument or configuration; nothing was started."""
+
+
+_FIRST_LINES, _LAST_LINES = 4, 8
+
+
+def ends_of(text: str) -> list[str]:
+    """The first lines and the last: an error often stands first, and advice on usage last."""
+    lines = text.splitlines()
+    left = len(lines) - _FIRST_LINES - _LAST_LINES
+    if left <= 1:
+        return lines
+    return [*lines[:_FIRST_LINES], f"[{left} more lines]", *lines[-_LAST_LINES:]]
 
 
 def _is_field(kind: type, name: str) -> bool:

@@ -166,7 +166,7 @@ def test_an_error_of_a_connection_shows_the_servers_last_words(cls: Any) -> None
     assert error.exit_code == 3
     assert str(error).startswith("weather: it exited\n")
     assert "line 19" in str(error)
-    assert "line 9\n" not in str(error)
+    assert "line 3\n    [8 more lines]\n    line 12\n" in str(error)
     assert error.stderr_tail == tail
 
 

@@ -30,6 +30,7 @@ from ..errors import (
     McpError,
     NegotiationError,
     OutcomeUnknown,
+    ends_of,
 )
 from ..protocol.era import TOOLS_CALL
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
@@ -405,7 +406,7 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
     text = str(error.args[0])  # what can be done is said below
     tail = getattr(error, "stderr_tail", "")
     if tail:
-        text += "; its last words were: " + " / ".join(tail.splitlines()[-3:])
+        text += "; its first and last words were: " + " / ".join(ends_of(tail))
     if report.code == LOGIN_NEEDED:
         given = bool(options.header)
         report.found(
@@ -455,7 +456,7 @@ def _show(report: Report) -> None:
     print_parts((f"{report.server}: ", "bold"), verdict, (f"{speaks}{called}", ""))
     for problem in report.problems:
         kind = (f"[{problem.kind}]", style.get(problem.kind, "bold red"))
-        print_parts(("\n", ""), kind, (f" {safe_text(problem.what, 1_000)}", ""))
+        print_parts(("\n", ""), kind, (f" {safe_text(problem.what, 2_000)}", ""))
         if problem.advice:
             print_text(f"    {safe_text(problem.advice, 1_000)}")
     if report.confinement is not None:

@@ -77,6 +77,7 @@ class Interrupted(McpError):
 
 
 _CODES: tuple[tuple[type[McpError], int], ...] = (
+    (Interrupted, INTERRUPTED),
     (NotFound, NOT_FOUND),
     (UnknownTool, NOT_FOUND),
     (ConfigError, USAGE),
@@ -133,6 +134,8 @@ def in_shell(error: McpError) -> McpError:
 
 def error_document(error: Exception) -> dict[str, Any]:
     """The error as one JSON document."""
+    if isinstance(error, McpError):
+        error = in_shell(error)
     return {
         "error": {
             "type": type(error).__name__,

@@ -41,32 +41,21 @@ def main(words: Sequence[str] | None = None) -> int:
 def _ended(error: Exception | None, as_json: bool) -> int:
     """Say why the command failed, as JSON too where that was asked for."""
     from ..errors import McpError
-    from .exits import (
-        INTERRUPTED,
-        SERVER_ERROR,
-        USAGE,
-        Interrupted,
-        error_document,
-        exit_code,
-        in_shell,
-    )
-    from .output import note, print_json
+    from .exits import Interrupted, error_document, exit_code
+    from .output import note_error, print_json
 
-    if error is None:
-        error = Interrupted("interrupted")
-    code, text = SERVER_ERROR, f"unexpected {type(error).__name__}: {error}"
-    if isinstance(error, McpError):
-        error = in_shell(error)
-        code = INTERRUPTED if isinstance(error, Interrupted) else exit_code(error)
-        text = error.message if code == USAGE else str(error)
+    error = error or Interrupted("interrupted")
+    known = error
+    if not isinstance(known, McpError):
+        known = McpError(f"unexpected {type(error).__name__}: {error}")
     try:
         if as_json:
             print_json(error_document(error))
             sys.stdout.flush()
-        note(f"mcp-client: {text}")
+        note_error(known)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return code
+    return exit_code(known)
 
 
 def _run(words: list[str]) -> int:

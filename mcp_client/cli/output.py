@@ -12,11 +12,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..catalog.result import ToolResult
+from ..errors import McpError, ends_of
 from ..protocol.content import (
     AudioContent,
     EmbeddedResource,
@@ -24,14 +27,18 @@ from ..protocol.content import (
     ResourceLink,
     TextContent,
 )
+from ..runtime.console import between_dialogues, in_dialogue
+from ..runtime.console_layout import broken
 from ..runtime.safe_text import is_invisible, safe_text
-from .exits import UsageError
+from .exits import USAGE, UsageError, exit_code, in_shell
 from .screen import Screen, draw, screen_of
 
 __all__ = [
     "Progress",
     "log_to_stderr",
     "note",
+    "note_error",
+    "note_of_server",
     "print_answer",
     "print_content",
     "print_contents",
@@ -101,12 +108,37 @@ def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
 
 def note(text: object) -> None:
     """A line for people, on standard error."""
-    print(safe_text(text, 10_000, lines=True), file=sys.stderr)
+    with _progress_aside():
+        print(safe_text(text, 10_000, lines=True), file=sys.stderr)
+
+
+def note_of_server(server: str, text: str) -> None:
+    """Lines of a server, on standard error. Each begins with the server's name and a mark, also
+    where a terminal would wrap it: so none looks like a line of ours."""
+    name = safe_text(server, 40)
+    on_terminal = sys.stderr.isatty()
+    width = shutil.get_terminal_size().columns - len(name) - 4 if on_terminal else sys.maxsize
+    with _progress_aside():
+        for line in safe_text(text, 10_000, lines=True).replace("\t", "    ").split("\n"):
+            for number, piece in enumerate(broken(line, max(width, 10))):
+                print(f"{name} {':' if number else '|'} {piece}", file=sys.stderr)
+
+
+def note_error(error: McpError) -> None:
+    """An error, and below it what the server wrote to its standard error."""
+    said = in_shell(error)
+    tail = vars(said).pop("stderr_tail", "")
+    note(f"mcp-client: {said.message if exit_code(said) == USAGE else said}")
+    for line in ends_of(tail):
+        note_of_server(said.server or "server", line)
 
 
 class _Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        note(f"{record.levelname.lower()}: {record.getMessage()}")
+        text = f"{record.levelname.lower()}: {record.getMessage()}"
+        _, of_server, server = record.name.partition("mcp_client.server.")
+        show = partial(note_of_server, server, text) if of_server else partial(note, text)
+        between_dialogues(show)
 
 
 def log_to_stderr() -> None:
@@ -233,35 +265,61 @@ def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -
     raise UsageError(f"--save {folder}: too many files")
 
 
+@contextmanager
+def _progress_aside() -> Iterator[None]:
+    """The line of progress, if one is shown, stands below what is printed meanwhile."""
+    shown = Progress.shown
+    if shown is None:
+        yield
+        return
+    shown.erase()
+    yield
+    shown.draw()
+
+
 class Progress:
     """The progress of a call as one line of the terminal, which is removed afterwards."""
 
+    shown: ClassVar[Progress | None] = None
+
     def __init__(self, screen: Screen | None) -> None:
         self._screen = screen
-        self._shown = 0
+        self._width = 0
+        self._now: tuple[float, float | None, str] = 0.0, None, ""
 
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         part = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        self._now = progress, total, f"{part} {message or ''}".rstrip()
+        if not in_dialogue():
+            Progress.shown = self
+            self.draw()
+
+    def draw(self) -> None:
+        progress, total, said = self._now
         columns = max(10, shutil.get_terminal_size().columns - 1)
-        text = safe_text(f"{part} {message or ''}".rstrip(), columns)[:columns]
+        text = safe_text(said, columns)[:columns]
         if self._screen is not None:
-            self._shown = 1
             self._screen.bar(progress, total, text)
         elif all(map(str.isascii, text)):
-            self._draw(text)
+            self._write(text)
         else:  # wide characters take two columns
-            self._draw(text[: columns // 2])
+            self._write(text[: columns // 2])
 
-    def _draw(self, text: str) -> None:
-        print(f"\r{text:<{self._shown}}", end="\r", file=sys.stderr, flush=True)
-        self._shown = min(2 * len(text), max(10, shutil.get_terminal_size().columns - 1))
+    def erase(self) -> None:
+        if self._screen is not None:
+            self._screen.clear()
+        else:
+            self._write("")
 
     def clear(self) -> None:
         """Erase the line, if one is shown."""
-        if self._shown and self._screen is not None:
-            self._screen.clear()
-        elif self._shown:
-            self._draw("")
+        if Progress.shown is self:
+            self.erase()
+            Progress.shown = None
+
+    def _write(self, text: str) -> None:
+        print(f"\r{text:<{self._width}}", end="\r", file=sys.stderr, flush=True)
+        self._width = min(2 * len(text), max(10, shutil.get_terminal_size().columns - 1))
 
 
 def progress_to(options: argparse.Namespace) -> Progress | None:

@@ -30,8 +30,8 @@ from ..runtime.executables import split_words
 from ..session.session import Session
 from . import session_commands
 from .completion import Known, is_plain, keep_names, known_of, offered
-from .exits import DONE, USAGE, UsageError, exit_code, in_shell
-from .output import note, print_text
+from .exits import DONE, USAGE, UsageError, exit_code
+from .output import note, note_error, print_text
 from .parser import parsed, session_options
 from .session import open_session, state_file
 
@@ -75,7 +75,7 @@ async def shell(options: argparse.Namespace) -> int:
                 code = USAGE
             except McpError as error:
                 code = exit_code(error)
-                note(in_shell(error).message if code == USAGE else in_shell(error))
+                note_error(error)
             sys.stdout.flush()
     return code
 

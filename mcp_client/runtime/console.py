@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple, TextIO
 
@@ -38,7 +39,17 @@ if sys.platform != "win32":
 else:
     termios: Any = None
 
-__all__ = ["TRIES", "Console", "ask_at", "open_console", "tell", "terminal", "why_no_terminal"]
+__all__ = [
+    "TRIES",
+    "Console",
+    "ask_at",
+    "between_dialogues",
+    "in_dialogue",
+    "open_console",
+    "tell",
+    "terminal",
+    "why_no_terminal",
+]
 
 TRIES = 3
 """How often a person is asked for one of several words."""
@@ -47,7 +58,11 @@ _SHORT = {"yes": "y", "no": "n"}
 _MAX_LINE_BYTES = 4_000
 """Bytes of a line; a terminal cuts off what is above 4095."""
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+_MAX_KEPT = 200
 _lock = CrossLoopLock()
+_kept_lock = threading.RLock()
+_kept: list[Callable[[], None]] | None = None
+"""What is to be shown once the open dialogue has ended; None where none is open."""
 
 
 class _Place(NamedTuple):
@@ -89,10 +104,38 @@ async def open_console() -> AsyncIterator[Console]:
     Left by an exception, cancelling among them, the question is withdrawn and the screen says so.
     """
     async with _lock.turn() as waited:
-        with _reader() as fd:
+        with _undisturbed(), _reader() as fd:
             console = Console(fd, waited)
             with console.listening():
                 yield console
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    global _kept
+    with _kept_lock:
+        _kept = []
+    try:
+        yield
+    finally:
+        with _kept_lock:
+            kept, _kept = _kept, None
+            for show in kept or ():
+                show()
+
+
+def in_dialogue() -> bool:
+    return _kept is not None
+
+
+def between_dialogues(show: Callable[[], None]) -> None:
+    """Call ``show`` now, or when the open dialogue has ended. From any thread. Of more than 200 in
+    one dialogue the first are shown."""
+    with _kept_lock:
+        if _kept is None:
+            show()
+        elif len(_kept) < _MAX_KEPT:
+            _kept.append(show)
 
 
 async def tell(text: str) -> None:

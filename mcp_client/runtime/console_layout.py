@@ -30,6 +30,7 @@ __all__ = [
     "Fold",
     "Page",
     "Row",
+    "broken",
     "cells",
     "json_rows",
     "prose",

@@ -196,7 +196,7 @@ class Limits:
       that the others were not made.
     - ``pending``: Calls that wait in one ``ApprovalQueue(limits=...)``; more are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
-    - ``stderr_bytes``: How much of the end of a server's standard error is kept.
+    - ``stderr_bytes``: How much of a server's standard error is kept, of its end above all.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
       backoff decides.
     - ``script_calls``: Calls of one script of a model.

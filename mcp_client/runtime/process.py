@@ -14,7 +14,8 @@ close its input, wait, ask it and all it started to end, wait, kill them. ``Proc
 system does the last two. A process that is not closed ends with its ``Process`` object or with the
 interpreter.
 
-Standard error is always drained, into a ring that keeps its end: a full pipe would stop the server.
+Standard error is always drained, into a ring that keeps both ends of it: a full pipe would stop the
+server.
 """
 
 from __future__ import annotations
@@ -35,15 +36,18 @@ __all__ = ["CHUNK_BYTES", "Pending", "Process", "StderrTail"]
 
 CHUNK_BYTES = 64 * 1024
 """Bytes that are read or written at once."""
+_HEAD_BYTES, _CUT = 2_000, b"[...]\n"
 _STRAGGLER_SECONDS = 0.5
 
 
 class StderrTail:
-    """The last ``size`` bytes of standard error; ``listener`` gets each line of it."""
+    """The last ``size`` bytes of standard error, and of more the first lines as well; ``listener``
+    gets each line of it."""
 
     def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
         self._size = size
         self._kept = bytearray()
+        self._head = b""
         self._cut = False
         self._line = bytearray()
         self._listener = listener
@@ -51,8 +55,11 @@ class StderrTail:
     def feed(self, data: bytes) -> None:
         self._kept += data
         if len(self._kept) > self._size:
-            del self._kept[: -self._size]
+            if not self._cut:
+                first = self._kept[: min(self._size // 4, _HEAD_BYTES)]
+                self._head = bytes(first[: first.rfind(b"\n") + 1])
             self._cut = True
+            del self._kept[: -self._size]
         if self._listener is None:
             return
         *lines, rest = data.split(b"\n")
@@ -72,8 +79,11 @@ class StderrTail:
     def tail(self) -> str:
         """The kept bytes as text, in whole lines where there are any: a secret cut in two would
         not be recognized by those who mask secrets."""
-        start = self._kept.find(b"\n") + 1 if self._cut else 0
-        return self._kept[start:].decode(errors="replace").strip()
+        if not self._cut:
+            return self._kept.decode(errors="replace").strip()
+        head = self._head and self._head + _CUT
+        last = self._kept[len(head) :]
+        return (head + last[last.find(b"\n") + 1 :]).decode(errors="replace").strip()
 
 
 class Pending:

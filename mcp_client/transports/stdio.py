@@ -44,6 +44,7 @@ __all__ = ["StdioServer", "StdioTransport"]
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
 _SETTLE_SECONDS = 0.5
+_MAX_TAIL_CHARS, _HEAD_CHARS = 4_000, 1_000
 _MAX_BACKLOG_BYTES = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
 
@@ -412,7 +413,10 @@ class StdioTransport(Transport):
         return Advice(f"{found}: give it with StdioServer(..., env={{{pairs}}})", "env", found)
 
     def _tail(self) -> str:
-        return self._secrets.text(self._stderr_tail.tail())[-4000:]
+        text = self._secrets.text(self._stderr_tail.tail())
+        if len(text) <= _MAX_TAIL_CHARS:
+            return text
+        return f"{text[:_HEAD_CHARS]}\n[...]\n{text[_HEAD_CHARS + 7 - _MAX_TAIL_CHARS :]}"
 
     def _given(self) -> set[str]:
         from ..runtime.masking import secrets_given  # only where something was given

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,6 +34,7 @@ __all__ = [
     "run",
     "sending",
     "server",
+    "until",
     "without_extra",
 ]
 
@@ -73,12 +75,16 @@ def sending(*content: dict[str, Any], **more: Any) -> list[str]:
     return [*words, "--allow", "raw"]
 
 
-def offering(folder: Path, result: dict[str, Any], **schemas: Any) -> str:
-    """A server with one tool of these schemas, which always answers so."""
+def offering(folder: Path, result: dict[str, Any], during: str = "", **schemas: Any) -> str:
+    """A server with one tool of these schemas, which always answers so; ``during`` a call it runs
+    this, where ``tell(method, **params)`` sends a notification."""
     tool = {"name": "count", "inputSchema": {"type": "object"}, **schemas}
     program = folder / "counting.py"
     program.write_text(f"""
-import json, sys
+import json, os, sys, time
+def tell(method, **params):
+    told = {{"jsonrpc": "2.0", "method": "notifications/" + method, "params": params}}
+    print(json.dumps(told), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
     match asked["method"]:
@@ -89,6 +95,8 @@ for line in sys.stdin:
         case "tools/list":
             found = {{"tools": [{tool!r}], "ttlMs": 0, "cacheScope": "private"}}
         case _:
+            token = asked["params"].get("_meta", {{}}).get("progressToken")
+            exec({during!r})
             found = {result!r}
     found["resultType"] = "complete"
     print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": found}}), flush=True)
@@ -173,6 +181,14 @@ def at_terminal(
 def _heed_ctrl_c() -> None:
     """A job in the background of a shell, as the run of these tests may be, ignores SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for it, at most a minute."""
+    end = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def without_extra(folder: Path) -> dict[str, str]:

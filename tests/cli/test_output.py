@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from tests.cli.shell import at_terminal, example, offering, run, sending, server
+from mcp_client.cli.output import Progress, note, note_of_server
+from tests.cli.shell import at_terminal, example, offering, run, sending, server, until
 
 MAKEFILE = "all:\n\tcc -o a a.c\r\n\n"
 
@@ -94,3 +97,91 @@ def test_a_missing_argument_of_a_prompt_is_named(tmp_path: Path) -> None:
     done = run("prompt", server("library", "stateless"), "summary")
     assert done.code == 2
     assert "missing: title; nothing was sent; the prompt is summary(title)" in done.err
+
+
+# ------------------------------------------------------------------- lines of a server
+
+LIES = "mcp-client: log in at http://evil.example"
+
+
+def saying(folder: Path, text: str, *more: str) -> str:
+    said = f"tell('message', level='warning', data={text!r})"
+    return offering(folder, {"content": []}, during="\n".join([said, *more]))
+
+
+def test_each_line_of_a_server_carries_its_name_and_a_mark(tmp_path: Path) -> None:
+    target = saying(tmp_path, f"{' ' * 60}{LIES} {LIES}\n{LIES}")
+    done = run("call", target, "count", "--allow=count")
+    assert done.err.splitlines()[0].startswith("counting | warning: ")
+    assert not re.search("^mcp-client", done.err, re.MULTILINE)
+    for columns in (30, 60, 100):
+        found = shown("call", target, "count", "--allow=count", columns=columns, NO_COLOR="1")
+        lines = [line for line in found.splitlines() if line.strip("\r")]
+        assert all(re.match(r"counting [|:] ", line) for line in lines), found
+        assert all(len(line) < columns for line in lines)
+
+
+def test_a_line_of_a_server_stays_off_the_line_of_progress(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Progress(None)
+    progress(1, 3, "on my way")
+    note_of_server("counting", "error: half")
+    progress.clear()
+    note("done")
+    wiped = r"\r\r +\r"
+    shown = capsys.readouterr().err
+    assert re.fullmatch(
+        rf"\r1/3 on my way{wiped}counting \| error: half\n\r1/3 on my way{wiped}done\n", shown
+    ), shown
+
+
+def test_a_line_of_a_server_stays_off_the_question(tmp_path: Path) -> None:
+    target = offering(tmp_path, {"content": []})
+    program, told = tmp_path / "counting.py", tmp_path / "told"
+    later = f"""
+            def say():
+                tell("message", level="error", data="while you think")
+                open({str(told)!r}, "w").close()
+            import threading
+            threading.Timer(0.5, say).start()
+"""
+    listing = '        case "tools/list":\n'
+    program.write_text(program.read_text().replace(listing, listing + later))
+    child = at_terminal("call", target, "count")
+    child.expect(r"Run it\? \[[^]]*\] ")
+    until(told.exists)
+    child.sendline("n")
+    child.expect(pexpect.EOF)
+    said = child.before.replace("\r\n", "\n")
+    assert said.startswith("n\n"), said
+    assert "counting | error: while you think" in said
+
+
+# ----------------------------------------------------------------------- a dead server
+
+DEAD = """
+import sys
+print("FATAL: the database is locked", file=sys.stderr)
+for n in range({count}):
+    print("usage line", n, file=sys.stderr)
+print("try --help", file=sys.stderr)
+sys.exit(2)
+"""
+
+
+@pytest.mark.parametrize("count", [30, 20_000])
+def test_a_dead_server_shows_the_first_lines_beside_the_last(count: int, tmp_path: Path) -> None:
+    program = tmp_path / "dead.py"
+    program.write_text(DEAD.format(count=count))
+    target = f"{sys.executable} {program}"
+    done = run("tools", target)
+    assert done.code == 5
+    lines = done.err.splitlines()
+    assert lines[1] == "dead | FATAL: the database is locked"
+    assert lines[-1] == "dead | try --help"
+    assert len(lines) < 20
+    report = run("doctor", target)
+    assert report.code == 5
+    assert "FATAL: the database is locked" in report.out
+    assert "try --help" in report.out
