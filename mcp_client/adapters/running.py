@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from ..catalog.result import ToolResult
-from ..connection.call_options import CallOptions
+from ..connection.call_options import MAX_KEY_CHARS, CallOptions, check_call_options, check_key
 from ..errors import CallDenied, ConfigError, McpError
+from ..protocol.canonical_json import sha256
 from ..runtime.background import plain_task_group
 from ..runtime.event_loop import in_event_loop
 from ..runtime.portal import Blocking
+from ..state import State
 from .answers import FAILED_HERE, ScriptOutput
 from .model_calls import ModelCall
 
@@ -20,8 +22,10 @@ __all__ = [
     "BlockingTarget",
     "CallTarget",
     "Outcome",
+    "check_run_options",
     "check_target",
     "done_on",
+    "key_of",
     "outcome_of",
     "side_by_side",
 ]
@@ -83,6 +87,31 @@ async def side_by_side(
     async with plain_task_group() as group:
         for number in numbers:
             group.start_soon(make, number)
+
+
+def check_run_options(options: CallOptions, target: object = None, prefix: object = None) -> None:
+    """Raises what ``check_call_options`` does, and ``ConfigError`` for a wrong prefix of keys, and
+    for one where ``target`` has no state."""
+    check_call_options(options)
+    if options.get("idempotency_key") is not None:
+        raise ConfigError(
+            "idempotency_key= is for one call, and a response may have several: give "
+            "run(idempotency_prefix=...)"
+        )
+    if prefix is None:
+        return
+    check_key("idempotency_prefix", prefix, MAX_KEY_CHARS // 2)
+    if not isinstance(getattr(target, "_paused_in", None), State):
+        raise ConfigError(
+            "idempotency_prefix= needs a place where calls are kept by their keys: give connect or "
+            "Host a state=, such as the path of a folder"
+        )
+
+
+def key_of(prefix: str, call: ModelCall, number: int) -> str:
+    """The ``idempotency_key`` of a call, the one with this ``number`` of its response."""
+    key = f"{prefix}/{call.id or number}"
+    return key if len(key) <= MAX_KEY_CHARS else f"{prefix}/{sha256(call.id)}"
 
 
 def check_target(target: object, what: str = "run") -> None:

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
-from ..connection.call_options import CallOptions, check_call_options, check_context
+from ..connection.call_options import CallOptions, check_context
 from ..errors import CallPending, InvalidArguments, McpError, UnknownTool
 from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain
@@ -29,8 +29,10 @@ from .running import (
     BlockingTarget,
     CallTarget,
     Outcome,
+    check_run_options,
     check_target,
     done_on,
+    key_of,
     outcome_of,
     side_by_side,
 )
@@ -149,6 +151,7 @@ class Toolset:
         response: Any,
         *,
         max_chars: MaxChars = MAX_CHARS,
+        idempotency_prefix: str | None = None,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]]: ...
 
@@ -159,6 +162,7 @@ class Toolset:
         response: Any,
         *,
         max_chars: MaxChars = MAX_CHARS,
+        idempotency_prefix: str | None = None,
         **options: Unpack[CallOptions],
     ) -> Coroutine[Any, Any, list[dict[str, Any]]]: ...
 
@@ -168,6 +172,7 @@ class Toolset:
         response: Any,
         *,
         max_chars: MaxChars = MAX_CHARS,
+        idempotency_prefix: str | None = None,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
         """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
@@ -179,6 +184,9 @@ class Toolset:
         ``max_chars`` limits the text of one answer: one number for all tools, a mapping from globs
         of qualified names, or a function of them (``MaxChars``). What is too much is left out of
         its middle; see ``large_results`` of ``ToolsetOptions``.
+        ``idempotency_prefix`` names this response, with a ``state``: each call has the
+        ``idempotency_key`` ``"<prefix>/<the model's id of the call>"``, or its number where it has
+        no id. So after a crash the same response with the same prefix makes no call twice.
         The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``.
 
         It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
@@ -191,18 +199,25 @@ class Toolset:
         others have run, that is a ``CallPending`` with all ``.tickets``: ``resume`` goes on.
         """
         found: Any = done_on(
-            target, "run", lambda its: self._run(its, response, max_chars, options)
+            target,
+            "run",
+            lambda its: self._run(its, response, max_chars, idempotency_prefix, options),
         )
         return found  # type: ignore[no-any-return]
 
     async def _run(
-        self, target: Any, response: Any, max_chars: MaxChars, options: CallOptions
+        self,
+        target: Any,
+        response: Any,
+        max_chars: MaxChars,
+        prefix: str | None,
+        options: CallOptions,
     ) -> list[dict[str, Any]]:
         char_limits(max_chars)
-        if options:
-            check_call_options(options)
         if target is not None:
             check_target(target)
+        if options or prefix is not None:
+            check_run_options(options, target, prefix)
         limits: Limits = getattr(target, "_limits", _LIMITS)
         search = self._shown.search
         while search is not None and search.prepare():
@@ -216,8 +231,10 @@ class Toolset:
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
-            outcomes[number] = await self._outcome_of(target, calls[number], options)
+            keyed = options if prefix is None else {**options, "idempotency_key": keys[number]}
+            outcomes[number] = await self._outcome_of(target, calls[number], keyed)
 
+        keys = [None if prefix is None else key_of(prefix, call, n) for n, call in enumerate(calls)]
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
         if wanted:  # searches need no target
             check_target(target)
@@ -234,7 +251,6 @@ class Toolset:
         if any(isinstance(outcome, CallPending) for outcome in outcomes):
             from .paused import pause
 
-            keys = [None] * len(calls)
             await pause(target, self._provider, answers, outcomes, options, keys)
         return self._messages(answers) if answers else []
 
@@ -293,7 +309,7 @@ class Toolset:
         from .paused import Resumption
 
         limits, context = char_limits(max_chars), options.get("context")
-        check_call_options(options)
+        check_run_options(options)
         check_target(target, "resume")
 
         async def make(call: ModelCall, options: CallOptions) -> Answer | CallPending:

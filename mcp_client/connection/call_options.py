@@ -40,6 +40,7 @@ __all__ = [
     "Strictness",
     "check_call_options",
     "check_context",
+    "check_key",
     "check_read_options",
     "check_strictness",
 ]
@@ -154,12 +155,11 @@ def _check_retry(retry: object) -> None:
         raise ConfigError(f"retry={retry!r}: give Retry(attempts=...)")
 
 
-def _check_key(key: object) -> None:
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
-        shown = repr(key) if not isinstance(key, str) else f"a text of {len(key)} characters"
-        raise ConfigError(
-            f"idempotency_key={shown}: give a text of 1 to {MAX_KEY_CHARS} characters"
-        )
+def check_key(option: str, key: object, most: int = MAX_KEY_CHARS) -> None:
+    """Raises ``ConfigError`` unless ``key`` is a text of at most so many characters."""
+    if not isinstance(key, str) or not 0 < len(key) <= most:
+        shown = f"a text of {len(key)} characters" if isinstance(key, str) else repr(key)
+        raise ConfigError(f"{option}={shown}: give a text of 1 to {most} characters")
 
 
 _CHECKS: dict[str, Any] = {
@@ -170,7 +170,7 @@ _CHECKS: dict[str, Any] = {
     "cancel": _check_cancel,
     "context": check_context,
     "retry": _check_retry,
-    "idempotency_key": _check_key,
+    "idempotency_key": lambda key: check_key("idempotency_key", key),
 }
 
 

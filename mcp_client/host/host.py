@@ -19,7 +19,7 @@ import anyio
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges
-from ..connection.call_options import CallOptions, Retry, check_call_options
+from ..connection.call_options import CallOptions, check_call_options
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
@@ -454,10 +454,6 @@ class Host(LibraryOfHost, ScriptsOfHost):
     async def _find(self, name: str) -> tuple[Entry, Session]:
         entry = await self._tools.entry(name)
         return entry, await entry.server.usable()
-
-    @property
-    def _retry(self) -> Retry | None:
-        return self._options.retry
 
     @property
     def _paused_in(self) -> Storage | None:

@@ -211,7 +211,6 @@ class SharedOptions:
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
-        self.retry = options.get("retry")
         kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
         self.decisions, self.policy = kept.decisions, options.get("policy")
         self.sandbox: Sandbox | None = None

@@ -16,7 +16,7 @@ from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, ReadOptions, Retry, check_read_options
+from ..connection.call_options import CallOptions, ReadOptions, check_read_options
 from ..connection.connection import Connection
 from ..connection.rpc import REPEATABLE
 from ..errors import McpError
@@ -367,10 +367,6 @@ class Session(LibraryOfSession):
     @property
     def _paused_in(self) -> Storage | None:
         return self._setup.paused
-
-    @property
-    def _retry(self) -> Retry | None:
-        return self._setup.retry
 
     async def _record_not_made(
         self, name: str, arguments: Any, error: McpError, context: Hashable
