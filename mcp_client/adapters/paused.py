@@ -51,6 +51,8 @@ _MAX_IN_MEMORY = 1_000
 """Records in the memory of this process. Beyond that, those go that would expire first."""
 _MAX_MEDIA_CHARS = 8_000_000
 """Of the images and sounds in one record or answer, as Base64."""
+_MAX_PAST_CHARS = 8_000_000
+"""Of what a script was told."""
 _HERE = MemoryStorage()
 _NOT_FOUND = (
     "no response is paused under this text: it was changed, has expired, or belongs to another "
@@ -170,7 +172,12 @@ class Resumption:
         made: Answer | CallPending | None = None
         try:
             journal.set(calls)  # in a task of its own
+            if "past" in call:  # a script may have come further meanwhile
+                now = self._checked(await _in(self._storage, self._storage.get, _ROWS, self._key))
+                call = now["calls"][number]
             made = await make(_model_call(call), self._options_of(record, number))
+            if isinstance(made, CallPending):
+                await self._note_past(number, made)
         finally:
             outcome = None
             if isinstance(made, Answer):
@@ -179,6 +186,22 @@ class Resumption:
             if failure is not None:
                 _log.error("the answer to a call of a resumed response: %s", failure)
         return made
+
+    async def _note_past(self, number: int, pending: CallPending) -> None:
+        """Keep how far a script has come. Where that cannot be, it goes on from where it was
+        before: the journal has what it called since."""
+        past: Object = getattr(pending, "past", {})
+
+        def noted(row: Object | None) -> Object | None:
+            if row is not None:
+                row["calls"][number] |= _past_of(past)
+            return row
+
+        if past:
+            try:
+                await _in(self._storage, self._storage.change, _ROWS, self._key, noted)
+            except McpError as error:
+                _log.error("how far a script has come cannot be kept: %s", error)
 
     def _options_of(self, record: Object, number: int) -> CallOptions:
         options: CallOptions = {**self._options}
@@ -233,13 +256,26 @@ def _kept(answer: Answer, outcome: object, key: str | None) -> Object:
     call = answer.call
     row = {"id": call.id, "name": call.name, "shown_name": call.shown_name}
     if isinstance(outcome, CallPending):
+        past = getattr(outcome, "past", None)
+        row |= {} if past is None else _past_of(past)
         return {**row, "state": _WAITS, "key": key, "arguments": canonical(call.arguments)}
     return {**row, **_answered(answer)}
 
 
 def _model_call(row: Object) -> ModelCall:
     arguments = json.loads(row.get("arguments", "{}"))
-    return ModelCall(row["id"], row["name"], arguments, shown_name=row["shown_name"])
+    past, shown = row.get("past"), row["shown_name"]
+    is_own = past is not None
+    return ModelCall(row["id"], row["name"], arguments, shown_name=shown, is_own=is_own, past=past)
+
+
+def _past_of(past: Object) -> Object:
+    """What is kept of a script. Raises ``ConfigError`` where that is too much."""
+    if len(json.dumps(past)) > _MAX_PAST_CHARS:
+        raise ConfigError(
+            f"the results that a script has by now take more than {_MAX_PAST_CHARS:,} characters"
+        )
+    return {"past": past}
 
 
 def _answered(answer: Answer) -> Object:

@@ -16,7 +16,7 @@ from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_context
-from ..errors import CallPending, InvalidArguments, McpError, UnknownTool
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError, UnknownTool
 from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
@@ -326,6 +326,8 @@ class Toolset:
 
     async def _outcome_of(self, target: Any, call: ModelCall, options: CallOptions) -> Outcome:
         code = self._shown.code
+        if code is None and call.past is not None:
+            raise ConfigError("a script was paused: resume it with a toolset of code=True")
         if code is None or not call.is_own:
             return await outcome_of(target, call, options)
         from .code_mode import run_code

@@ -24,6 +24,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ..approval.script import Script
+from ..catalog.call_context import ModelArguments, is_storable
 from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
 from ..connection.cancellation import CancelToken, stop_if_cancelled
@@ -36,10 +37,12 @@ from ..errors import (
     McpError,
     UnknownTool,
 )
+from ..protocol.canonical_json import sha256
 from ..runtime.background import plain_task_group
 from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
+from ..session.journal import journal
 from .interpreter import (
     CLOSED,
     AskedCall,
@@ -72,7 +75,12 @@ class ScriptTarget(Protocol):
     """What makes the calls: a ``Session`` or a ``Host``."""
 
     _limits: Limits
-    _timeouts: Timeouts
+
+    @property
+    def _timeouts(self) -> Timeouts: ...
+
+    @property
+    def _has_journal(self) -> bool: ...
 
     def _run_record(self, script: Script, context: Hashable) -> RunRecord | None: ...
 
@@ -126,12 +134,14 @@ async def run_script(
 ) -> ScriptResult | PausedRun:
     """Run ``code`` until it ends, or until nothing but approvals can make it go on.
 
-    ``options`` are those of each call; an ``idempotency_key`` is the id of the run. ``explain``
-    says what a model may know of an error. ``past`` is that of the run that goes on. Raises
+    ``options`` are those of each call. An ``idempotency_key`` is for the run: where it is run once
+    more, no call is repeated that the journal has. ``explain`` says what a model may know of an
+    error. ``past`` is that of the run that goes on. Raises
     ``ConfigError`` where the interpreter is not installed, or ``past`` is not that of this script.
     """
     own = cast("dict[str, Any]", dict(options))
-    id = own.pop("idempotency_key", None) or uuid.uuid4().hex
+    key = own.pop("idempotency_key", None)
+    id = uuid.uuid4().hex if key is None else sha256(key)[:32]
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     is_resumed = past is not None
     if past is None:
@@ -203,6 +213,8 @@ class _Run:
         self._interpreter = Interpreter(
             code, tools, limits=self._limits, seconds=self._seconds, seed=past.id
         )
+        has_journal = target._has_journal or journal.get() is not None
+        self._is_keyed = has_journal and is_storable(options.get("context"))
         self._asked: dict[int, AskedCall] = {}
         """The calls that the script made, by their numbers."""
         self._started = 0
@@ -219,7 +231,7 @@ class _Run:
     @property
     def calls(self) -> int:
         """How many calls it has made."""
-        return self._started
+        return max(self._started, self._told)
 
     async def run(self) -> ScriptResult | PausedRun:
         clock = PausableClock(current().now)
@@ -292,13 +304,16 @@ class _Run:
         tool, run = call.tool, self._past.id
         script = Script(run, self._code, call.number - 1, call.line)
         options = cast("dict[str, Any]", dict(self._options))
-        if getattr(self._target, "_has_journal", False):
+        if self._is_keyed:
             options["idempotency_key"] = f"{run}/{call.number}"
         try:
             if call.problem is not None:
                 raise call.problem
             result = await self._target._call_as_code(
-                tool.qualified_name, call.arguments, cast("CallOptions", options), script
+                tool.qualified_name,
+                ModelArguments(call.arguments),
+                cast("CallOptions", options),
+                script,
             )
         except CallPending:
             raise
@@ -329,8 +344,8 @@ class _Run:
         elif len(self._asked) > self._started:
             parts.append(_NOT_AWAITED.format(len(self._asked) - self._started))
         text = "\n".join(filter(None, parts)) or _NO_OUTPUT
-        made = self._started
-        return ScriptResult(self._past.id, output, turn.value, turn.error, turn.stop, made, text)
+        ended = turn.error, turn.stop, self.calls
+        return ScriptResult(self._past.id, output, turn.value, *ended, text)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:

@@ -247,6 +247,10 @@ class SharedOptions:
             error.server = error.server or name
             raise
 
+    @property
+    def has_state(self) -> bool:
+        return self._options["state"] is not None
+
     def paused_in(self, configs: Iterable[ServerConfig]) -> Storage | None:
         """Where a model's response is kept of which calls wait for approval."""
         from ..session.session_options import paused_in

@@ -32,6 +32,10 @@ class ScriptsOfHost(ABC):
     def _timeouts(self) -> Timeouts:
         return self._options.timeouts
 
+    @property
+    def _has_journal(self) -> bool:
+        return self._options.has_state
+
     @abstractmethod
     async def _find_or_record(
         self, name: str, arguments: Any, options: CallOptions

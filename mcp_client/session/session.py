@@ -365,6 +365,10 @@ class Session(LibraryOfSession):
         )
 
     @property
+    def _has_journal(self) -> bool:
+        return self._setup.state is not None
+
+    @property
     def _paused_in(self) -> Storage | None:
         return self._setup.paused
 
