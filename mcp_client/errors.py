@@ -36,6 +36,20 @@ McpError                     .message .server .tool .retryable .attempts .advice
 ├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
 └── ConfigError              a wrong argument or configuration; nothing was started
+
+Where ``call_tool(..., idempotency_key=...)`` is a step of a durable engine (DBOS, Restate,
+Temporal), each error asks for one of three things:
+
+======  ==================================  ======================================================
+ask     ``CallPending``                     wait, in the engine, until the tickets are decided, and
+                                            run the step again
+retry   ``Retry().permits(error)``:         run the step again after a pause: nothing was sent, or
+        ``StateError``, most                nothing is repeated
+        ``ConnectError``, a busy server
+final   all others                          the result of the step. After ``OutcomeUnknown`` the
+                                            call may have run, and ``state.calls.unsettled()`` lists
+                                            it for a person; ``AuthError`` needs a login first
+======  ==================================  ======================================================
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def drawn() -> dict[str, tuple[str | None, set[str]]]:
     """Each error of the tree at the head of the module, with the one above it and its fields."""
     found: dict[str, tuple[str | None, set[str]]] = {}
     above: list[str] = []
-    for line in (errors.__doc__ or "").splitlines():
+    tree, _, _ = (errors.__doc__ or "").partition("\n\nWhere ")
+    for line in tree.splitlines():
         branch = re.match(r"([│├└─ ]*)([A-Z]\w+)", line)
         if branch and (branch[1] or branch[2] == "McpError"):
             depth = len(branch[1]) // 4

@@ -1,0 +1,131 @@
+"""The agents of ``examples/`` on durable engines, killed in each phase: their call runs once."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.interop import peers
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 90.0
+
+
+@pytest.fixture
+def restate(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Where Restate's server is, as its example reads it from the environment."""
+    program, folder = peers.restate_server(), tmp_path / "restate"
+    folder.mkdir()
+    ingress, admin, node = _free_ports(3)
+    settings = {
+        "RESTATE_BASE_DIR": str(folder),
+        "RESTATE_BIND_ADDRESS": f"127.0.0.1:{node}",
+        "RESTATE_ADVERTISED_ADDRESS": f"http://127.0.0.1:{node}",
+        "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{ingress}",
+        "RESTATE_ADMIN__BIND_ADDRESS": f"127.0.0.1:{admin}",
+        "RESTATE_DEFAULT_NUM_PARTITIONS": "1",
+        "RESTATE_DISABLE_TELEMETRY": "true",
+        "RESTATE_LOG_FILTER": "warn",
+    }
+    urls = {
+        "RESTATE": f"http://127.0.0.1:{ingress}",
+        "RESTATE_ADMIN": f"http://127.0.0.1:{admin}",
+    }
+    log = folder / "log"
+    with log.open("wb") as file:
+        server = subprocess.Popen(
+            [str(program)], env={**os.environ, **settings}, stdout=file, stderr=file
+        )
+    try:
+        for url in (f"{urls['RESTATE_ADMIN']}/health", f"{urls['RESTATE']}/restate/health"):
+            _wait_for(url, server, log)
+        yield urls
+    finally:
+        server.kill()
+        server.wait(30)
+
+
+@pytest.fixture(params=["dbos", "dbos on PostgreSQL", "restate"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """The name of the example, and what it reads from the environment."""
+    peers.durable()
+    env = {"AGENT_FOLDER": str(tmp_path)}
+    if request.param == "restate":
+        (port,) = _free_ports(1)
+        env |= {"ADDRESS": f"127.0.0.1:{port}", **request.getfixturevalue("restate")}
+        return "durable_agent_restate", env
+    if request.param != "dbos":
+        env["DATABASE"] = request.getfixturevalue("own_postgres").new_database()
+    return "durable_agent_dbos", env
+
+
+def test_an_agent_killed_while_it_waits_and_while_the_tool_runs_runs_its_call_once(
+    engine: tuple[str, dict[str, str]],
+) -> None:
+    name, env = engine
+    said, seen = run(f"examples/{name}.py", **env).splitlines()[-2:]
+    assert said.startswith("OutcomeUnknown: ")
+    assert re.fullmatch("sold once; for a person to settle: [^ ]+/call_1", seen)
+
+
+def test_a_call_whose_result_was_not_checkpointed_is_given_its_result_again(
+    engine: tuple[str, dict[str, str]],
+) -> None:
+    name, env = engine
+    words = ("-m", "tests.interop.durable_checks", f"examples.{name}")
+    check = "killed_between_the_result_and_the_checkpoint"
+    assert run(*words, check, **env, PAYMENT_SECONDS="0") == "tea: paid\n"
+
+
+@pytest.mark.parametrize("engine", ["dbos", "restate"], indirect=True)
+def test_no_engine_retries_a_call_whose_server_died_while_it_ran(
+    engine: tuple[str, dict[str, str]],
+) -> None:
+    name, env = engine
+    words = ("-m", "tests.interop.durable_checks", f"examples.{name}")
+    assert run(*words, "the_server_dies_while_the_tool_runs", **env).startswith("ConnectionLost: ")
+
+
+def run(*words: str, **env: str) -> str:
+    given = {**os.environ, "PYTHONPATH": str(ROOT), **env}
+    done = subprocess.run(
+        [str(peers.durable()), *words],
+        cwd=ROOT,
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    return done.stdout
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + SECONDS
+    while server.poll() is None and time.monotonic() < until:
+        try:
+            if httpx.get(url, trust_env=False).is_success:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def _free_ports(many: int) -> list[int]:
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(many)]
+        for one in found:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in found]
