@@ -56,14 +56,15 @@ def _show(options: argparse.Namespace, found: ScriptResult, most: int) -> None:
     if options.json:
         value: Any = text if isinstance(found.value, str) or not text else json.loads(text)
         document = {"output": found.output, "value": value, "calls": found.calls, "run": found.id}
-        print_json({**document, "error": found.error, "limit": found.limit})
+        stop = None if found.stop is None else found.stop.text
+        print_json({**document, "error": found.error, "limit": stop})
         return
     if found.output:
         print_text(found.output.removesuffix("\n"), whole=True)
     if found.value is not None and text:
         print_text(text, whole=True)
-    if found.limit is not None:
-        note(f"the script was ended: {found.limit}")
+    if found.stop is not None:
+        note(f"the script was ended: {found.stop.text}")
     elif found.error is not None:
         note(found.error.rstrip("\n"))
 
