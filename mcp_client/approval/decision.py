@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ..errors import ConfigError
@@ -54,6 +54,10 @@ class Allow:
     source: str = "hook"
     by: str | None = None
     expires_at: float | None = None
+    _give_back: Callable[[], Awaitable[object]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """To be called where an answer that is given once was not used after all."""
 
     def __post_init__(self) -> None:
         if self.by is not None:

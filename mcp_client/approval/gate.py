@@ -47,7 +47,7 @@ from .decision import (
     not_an_answer,
     not_arguments,
 )
-from .remembered import ApprovalMemory, OneCallApproval
+from .remembered import ApprovalMemory, OneCallApproval, write_down
 from .request import ApprovalRequest, NotStorable
 
 __all__ = [
@@ -63,7 +63,6 @@ __all__ = [
     "allow_all",
     "deny_all",
     "remembered_meanwhile",
-    "write_down",
 ]
 
 R = TypeVar("R", bound=ApprovalRequest)
@@ -73,8 +72,6 @@ _log = logging.getLogger("mcp_client.approval")
 _MAX_FAILURE_KINDS = 100
 _MAX_EDITS = 3
 """How often an approver is asked about an edit of their own that has findings."""
-_WRITE_SECONDS = 15.0
-"""Waiting for another process that writes the same file takes at most ten."""
 _LOOP_TURNS = 3
 """Turns of the event loop after a hook has answered, so that what the server said by then is known
 when it is checked whether the call is still the one that was approved: one for the loop to see that
@@ -254,7 +251,7 @@ class Gate:
 
         Where something is found about the edit, the approver is asked about the edited call.
         """
-        shown = request
+        shown, given = request, []
         for _ in range(_MAX_EDITS):
             edited = self._with_arguments(request, answer.arguments, who)
             if check is not None:
@@ -264,7 +261,14 @@ class Gate:
             if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):
                 return edited, answer
             shown = edited
-            answer, who = await self._wait(edited, seconds)
+            given.append(answer)
+            try:
+                answer, who = await self._wait(edited, seconds)
+            except CallPending:  # the yes to what led here is needed again then
+                for earlier in reversed(given):
+                    if earlier._give_back is not None:
+                        await earlier._give_back()
+                raise
             if type(answer) is not Allow or answer.arguments is None:
                 return edited, answer
         reason = f"the approver edited the arguments {_MAX_EDITS} times, and each has findings"
@@ -449,19 +453,6 @@ async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
     if question is None or not question.is_open:
         return None
     return await question.gate.recall(call)
-
-
-async def write_down(
-    what: str, write: Callable[..., object], *args: Any, seconds: float = _WRITE_SECONDS
-) -> None:
-    """Call ``write(*args)``, which writes a file, in a thread and for a bounded time.
-
-    A yes that cannot be written down in time is still a yes: that is logged, with ``what`` it was.
-    """
-    with anyio.move_on_after(seconds) as scope:
-        await in_thread(write, *args)
-    if scope.cancelled_caught:
-        _log.warning("%s is not remembered: writing it hangs", what)
 
 
 _THIS_CALL = Remember("call")

@@ -11,7 +11,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from ..catalog.call_context import is_storable, same_context
+from ..runtime.callbacks import in_thread
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
 from .decisions import Decision, Decisions
@@ -20,9 +23,11 @@ from .request import ApprovalRequest, is_known
 if TYPE_CHECKING:
     from .tool_call import ToolCall
 
-__all__ = ["ApprovalMemory", "OneCallApproval"]
+__all__ = ["ApprovalMemory", "OneCallApproval", "write_down"]
 
 _log = logging.getLogger("mcp_client.approval")
+_WRITE_SECONDS = 15.0
+"""Waiting for another process that writes the same file takes at most ten."""
 
 
 class ApprovalMemory:
@@ -160,3 +165,16 @@ def _same_call(one: ToolCall, other: ToolCall) -> bool:
         and one.tool.fingerprint == other.tool.fingerprint
         and same_context(one.context, other.context)
     )
+
+
+async def write_down(
+    what: str, write: Callable[..., object], *args: Any, seconds: float = _WRITE_SECONDS
+) -> None:
+    """Call ``write(*args)``, which writes a file, in a thread and for a bounded time.
+
+    A yes that cannot be written down in time is still a yes: that is logged, with ``what`` it was.
+    """
+    with anyio.move_on_after(seconds) as scope:
+        await in_thread(write, *args)
+    if scope.cancelled_caught:
+        _log.warning("%s is not remembered: writing it hangs", what)

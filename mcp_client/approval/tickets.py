@@ -18,10 +18,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
+from ..runtime.callbacks import in_thread
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
@@ -164,7 +166,14 @@ class Tickets:
             return replace(again, answer=None, decided_at=None, is_kept=False)
 
         self._change(ticket.request.key, take)
+        if type(used) is Allow and used.arguments is not None:
+            return replace(used, _give_back=partial(in_thread, self._give_back, ticket))
         return used
+
+    def _give_back(self, ticket: Ticket) -> None:
+        """Have the answer of ``ticket`` there again, unless somebody has asked once more."""
+        again = replace(ticket, callers={}, is_kept=True)
+        self._change(ticket.request.key, lambda old: old or again)
 
     def leave(self, request: ApprovalRequest, mark: str, keep_until: float | None = None) -> None:
         """A caller does not wait any more. With ``keep_until`` its ticket stands until then."""

@@ -23,7 +23,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..approval.gate import Gate, write_down
+from ..approval.gate import Gate
+from ..approval.remembered import write_down
 from ..approval.skill_request import SKILL_FINDING
 from ..catalog.finding import Finding
 from ..catalog.inspection import text_findings

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NewType
 import anyio
 
 from ..approval.decision import Allow
-from ..approval.gate import write_down
+from ..approval.remembered import write_down
 from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult

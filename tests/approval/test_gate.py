@@ -36,7 +36,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
-from mcp_client.approval.gate import write_down
+from mcp_client.approval.remembered import write_down
 from tests.server.skills import MAIN, PDF, entry_of
 
 pytestmark = pytest.mark.one_backend

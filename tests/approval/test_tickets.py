@@ -152,6 +152,44 @@ async def test_edited_arguments_and_how_long_a_yes_holds_are_in_the_ticket(
     assert server.ran == [{"n": 7}, {"n": 2}, {"n": 3}]
 
 
+async def test_an_edit_with_findings_takes_effect_once_both_questions_are_answered(
+    store: Decisions,
+) -> None:
+    tool = {
+        "name": "t",
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    }
+    sent: list[Any] = []
+
+    def server(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": [tool]}
+        if message["method"] == "tools/call":
+            sent.append(message["params"]["arguments"])
+            return {"content": []}
+        return NotImplemented
+
+    queue = ApprovalQueue(decisions=store, wait=0)
+    async with connect(MemoryServer(server), approval=queue) as session:
+        first = await ticket_of(session)
+        queue.decide(first, Allow({"n": "many"}), by="ana")
+        about_edit = await ticket_of(session)
+        assert await ticket_of(session) == about_edit, "the first yes is still there"
+        (pending,) = queue.pending
+        assert pending.request.edited
+        assert [one.kind for one in pending.request.findings] == ["broken_arguments"]
+        queue.decide(about_edit, Allow({"n": None}), by="bo")  # an edit of the edit
+        last = await ticket_of(session)
+        assert last not in (first, about_edit)
+        queue.decide(last, Allow(), by="cy")
+        assert sent == []
+        await session.call_tool("t", {"n": 1})
+        assert sent == [{"n": None}]
+        assert store.tickets.decided() == ()
+        assert await ticket_of(session) not in (first, about_edit, last), "each was used once"
+    assert len(sent) == 1
+
+
 async def test_a_caller_that_waits_hears_of_the_decision_at_once_or_gets_the_ticket(
     store: Decisions,
 ) -> None:
