@@ -32,7 +32,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,7 +46,7 @@ from ..catalog.call_context import (
     same_context,
 )
 from ..errors import ConfigError
-from ..protocol.canonical_json import plain
+from ..protocol.canonical_json import plain, sha256
 from ..runtime.keyed_digest import digest_with, keyed
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import MemoryStorage, Object, Storage
@@ -66,6 +66,7 @@ _KEY = "decisions"
 _REMEDY = "put back an older one, or delete it to be asked again"
 _PAUSED_REMEDY = "put back an older one, or delete it if no response has to be resumed"
 _MAX_TIME_SECONDS = 1e11
+_PLACE_CHARS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,12 +188,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class _Index:
-    """Decisions, found by what they are for."""
+    """Decisions that one process keeps, found by what they are for."""
 
-    def __init__(self, key: bytes | None, kept: Iterable[Decision], stamp: Hashable = None) -> None:
-        self.key = key
-        self.stamp = stamp
-        """Of the state, as it was when they were read."""
+    def __init__(self, kept: Iterable[Decision] = ()) -> None:
         self.all: dict[str, Decision] = {}
         self._places: dict[Hashable, dict[str, Decision]] = {}
         self._with_exact: set[Hashable] = set()
@@ -206,18 +204,12 @@ class _Index:
         if one.exact is not None:
             self._with_exact.add(place)
 
-    def find(self, request: ApprovalRequest, identity: str) -> Decision | None:
-        kept, key = request._kept_as(), self.key
-        if kept.fingerprint is None or key is None:
-            return None
-        place = request.kind, request.server, kept.topic
+    def at(self, request: ApprovalRequest, topic: str, key: bytes) -> Sequence[Decision]:
+        place = request.kind, request.server, topic
         found = [*self._places.get((place, None), {}).values()]
         if place in self._with_exact and request._exactly is not None:
             found += self._places.get((place, keyed(request._exactly, key)), {}).values()
-        if not found:
-            return None
-        same = keyed(identity, key), kept.bound(key), request.trusted, request.origin
-        return next((one for one in found if _covers(one, request, same)), None)
+        return found
 
 
 def _covers(one: Decision, request: ApprovalRequest, same: tuple[Hashable, ...]) -> bool:
@@ -250,9 +242,10 @@ class Decisions:
         """The file, or None."""
         self._own: _Index | None = None
         """What is kept by this object alone: then a context may be any value."""
+        self._key: bytes | None = None
         if where is None:
             self._state: Storage = MemoryStorage()
-            self._own = _Index(os.urandom(32), ())
+            self._own, self._key = _Index(), os.urandom(32)
         elif isinstance(where, Storage):
             self._state = where
         else:
@@ -260,9 +253,7 @@ class Decisions:
 
             file = JsonFile(where, "decisions", (_ROWS, "tickets", "keys"), _REMEDY)
             self._state, self.path = file, file.path
-        self._last: _Index | None = None
         self._lock = threading.Lock()
-        self._expired: list[str] = []
         self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
 
     @classmethod
@@ -285,10 +276,8 @@ class Decisions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept, as far as that is known without reading a file."""
-        if self._own is not None:
-            return not self._own.all
-        return not self.waits and not self._index().all
+        """Whether nothing is kept, as far as that is known without asking the state."""
+        return self._own is not None and not self._own.all
 
     @cached_property
     def tickets(self) -> Tickets:
@@ -344,15 +333,26 @@ class Decisions:
 
     def find(self, request: ApprovalRequest, identity: str) -> Decision | None:
         """The decision that covers ``request`` to the server with this ``lasting_identity``."""
-        index = self._index()
-        return index.find(request, identity) if index.all else None
+        if self.is_empty:
+            return None
+        kept, key = request._kept_as(), self._known_key()
+        if kept.fingerprint is None or key is None:
+            return None
+        at = self._at if self._own is None else self._own.at
+        found = at(request, kept.topic, key)
+        if not found:
+            return None
+        same = keyed(identity, key), kept.bound(key), request.trusted, request.origin
+        return next((one for one in found if _covers(one, request, same)), None)
 
     def add(
         self, request: ApprovalRequest, remember: Remember, identity: str, by: str | None = None
     ) -> None:
         """Keep a yes of ``by`` to ``request``, in place of an older one to the same question."""
-        own, kept, now = self._own, request._kept_as(), time.time()
-        key = self._state.secret(_KEY) if own is None or own.key is None else own.key
+        kept, now = request._kept_as(), time.time()
+        if self._own is None or self._key is None:
+            self._key = self._state.secret(_KEY)
+        key = self._key
         made = Decision.about(
             request,
             id="",
@@ -371,8 +371,8 @@ class Decisions:
         question += [] if made.script is None else [made.script]
         where = None if made.where is None else plain(made.where)
         whose = context_text(made.context)
-        id = digest_with(key, json.dumps([*question, where, whose], sort_keys=True))[:32]
-        self._put(replace(made, id=id))
+        id = digest_with(key, json.dumps([*question, where, whose], sort_keys=True))
+        self._put(replace(made, id=_place_of(made) + id[:_PLACE_CHARS]))
 
     def check(self) -> None:
         """Raises ``ConfigError`` where the store cannot be used."""
@@ -385,48 +385,96 @@ class Decisions:
             observer.revoked(unwanted, by)
         return len(unwanted)
 
-    def _kept(self) -> tuple[Decision, ...]:
-        with self._lock:
-            return tuple(self._index().all.values())
+    # ------------------------------------------------------------------ the state
+    # A row holds the decisions on one question of one context, and its key is a digest of these: so
+    # a request reads only what may be about it, however many others there are.
+
+    def _known_key(self) -> bytes | None:
+        """What digests are made with; None where nothing was ever kept."""
+        if self._key is None:
+            self._key = self._state.known_secret(_KEY)
+        return self._key
+
+    def _at(self, request: ApprovalRequest, topic: str, key: bytes) -> Sequence[Decision]:
+        """What is kept now that may be about this request."""
+        if not is_storable(request.context):
+            return []
+        exactly = None if request._exactly is None else keyed(request._exactly, key)
+        what = request.kind, request.server, topic, request.context
+        places = {_place(*what, exact) for exact in (None, exactly)}
+        return self._read_all(self._state.several(_ROWS, places))
+
+    def _kept(self) -> Sequence[Decision]:
+        if self._own is not None:
+            with self._lock:
+                return [*self._own.all.values()]
+        return self._read_all(self._state.list(_ROWS))
 
     def _put(self, made: Decision) -> None:
         if self._own is not None:
             with self._lock:
                 self._own.add(made)
             return
-        row = made.to_json()
-        del row["id"]
-        self._state.change(_ROWS, made.id, lambda found: row)
-        if self._expired:
-            self._state.remove(_ROWS, self._expired)
+        self._change(made.id[:_PLACE_CHARS], lambda kept: {**kept, made.id: made})
+        self._state.sweep(_ROWS, time.time())
 
     def _drop(self, ids: set[str]) -> None:
-        kept = {one.id for one in self._kept()}
+        ours = {id for id in ids if len(id) == 2 * _PLACE_CHARS}
+        for id in ids - ours:
+            self.tickets.withdraw(id)
         if self._own is not None:
             with self._lock:
                 left = [one for one in self._own.all.values() if one.id not in ids]
-                self._own = _Index(self._own.key, left)
-        elif ids & kept:
-            self._state.remove(_ROWS, ids & kept)
-        for id in ids - kept:
-            self.tickets.withdraw(id)
+                self._own = _Index(left)
+        else:
+            for place in {id[:_PLACE_CHARS] for id in ours}:
+                self._change(
+                    place, lambda kept: {id: one for id, one in kept.items() if id not in ids}
+                )
 
-    def _index(self) -> _Index:
-        if self._own is not None:
-            return self._own
-        last, stamp = self._last, self._state.stamp(_ROWS)
-        if last is None or stamp is None or last.stamp != stamp:
-            found = (self._read(id, row) for id, row in self._state.list(_ROWS).items())
-            kept = sorted(found, key=lambda one: one.decided_at)
-            self._expired = [one.id for one in kept if one.has_expired]
-            last = self._last = _Index(self._state.known_secret(_KEY), kept, stamp)
-        return last
+    def _change(
+        self, place: str, function: Callable[[dict[str, Decision]], dict[str, Decision]]
+    ) -> None:
+        def changed(row: Object | None) -> Object | None:
+            found = [] if row is None else self._read_all({place: row})
+            kept = function({one.id: one for one in found if not one.has_expired})
+            return _row(kept.values()) if kept else None
 
-    def _read(self, id: str, row: Object) -> Decision:
+        self._state.change(_ROWS, place, changed)
+
+    def _read_all(self, rows: Mapping[str, Object]) -> Sequence[Decision]:
         try:
-            return Decision.from_json({**row, "id": id})
-        except ValueError as error:
-            raise self._state.unusable(_ROWS, str(error)) from None
+            found = [
+                (place, Decision.from_json({**one, "id": id}))
+                for place, row in rows.items()
+                for id, one in row["decisions"].items()
+            ]
+            if not all(place == _place_of(one) == one.id[:_PLACE_CHARS] for place, one in found):
+                raise ValueError("a decision is not where it belongs")
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise self._state.unusable(_ROWS, f"{error}") from None
+        return [one for _, one in found]
+
+
+def _place_of(one: Decision) -> str:
+    return _place(one.kind, one.server, one.topic, one.context, one.exact)
+
+
+def _place(kind: str, server: str, topic: str, context: Hashable, exact: str | None) -> str:
+    """The key of the row for this question."""
+    whose = context_text(context) if is_storable(context) else ""
+    return sha256(json.dumps([kind, server, topic, whose, exact]))[-_PLACE_CHARS:]
+
+
+def _row(kept: Iterable[Decision]) -> Object:
+    made: Object = {"decisions": {}}
+    for one in kept:
+        made["decisions"][one.id] = one.to_json()
+        del made["decisions"][one.id]["id"]
+    ends = [one.expires_at for one in kept]
+    if None not in ends:  # then the state removes it
+        made["due"] = max(end for end in ends if end is not None)
+    return made
 
 
 def _check_filter(kind: object, server: object) -> None:

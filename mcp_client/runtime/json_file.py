@@ -54,6 +54,8 @@ class JsonFile(Storage):
         self._format = f"mcp-client {what}"
         self._what = what
         self._kinds = frozenset(kinds)
+        self._last: tuple[Hashable, dict[str, dict[str, Object]]] | None = None
+        """What the file held when it had this stamp."""
 
     def __repr__(self) -> str:
         return f"<the {self._what} {self.path}>"
@@ -63,7 +65,15 @@ class JsonFile(Storage):
         return self._file.path
 
     def get(self, kind: str, key: str) -> Object | None:
-        return self._of(self._read()[1], kind).get(key)
+        return self.several(kind, [key]).get(key)
+
+    def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        last, stamp = self._last, self._file.stamp()
+        if last is None or stamp is None or last[0] != stamp:
+            last = self._last = stamp, self._read()[1]
+        kept = self._of(last[1], kind)
+        # Copies, because what is returned is the caller's own.
+        return {key: json.loads(json.dumps(kept[key])) for key in keys if key in kept}
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         with self._changed(kind) as kept:

@@ -112,6 +112,9 @@ class FileState(State):
     def get(self, kind: str, key: str) -> Object | None:
         return self._file(kind).get(kind, key)
 
+    def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        return self._file(kind).several(kind, keys)
+
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         return self._file(kind).change(kind, key, function)
 

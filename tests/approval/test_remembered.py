@@ -630,7 +630,7 @@ async def test_no_value_of_the_arguments_is_written_down_and_of_what_is_wrong_on
     async with server.connect(decisions=file) as session:
         await session.call_tool("a", {"n": "s3cret"})
     assert "s3cret" not in file.read_text()
-    (entry,) = text_of(file)["decisions"].values()
+    ((entry,),) = (row["decisions"].values() for row in text_of(file)["decisions"].values())
     assert entry["findings"] == [["broken_arguments", "/n: string"]]
 
 

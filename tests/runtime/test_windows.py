@@ -290,7 +290,7 @@ def test_a_byte_that_others_have_locked_is_told_from_a_lock_that_fails() -> None
 
 _AS_ON_WINDOWS = """
 import importlib, pkgutil, sys, types
-import asyncio, anyio, trio, httpx, h11, jsonschema, keyring, jwt, starlette
+import asyncio, anyio, trio, httpx, h11, jsonschema, keyring, jwt, starlette, psycopg
 import anyio._backends._asyncio, anyio._backends._trio, subprocess, socket, select, ctypes
 import starlette.applications, cryptography.hazmat.primitives, tempfile, shutil, getpass, pathlib
 import os, signal
