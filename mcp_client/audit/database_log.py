@@ -131,6 +131,7 @@ class DatabaseLog:
         """Write ``records`` as soon as that is possible, and before any others."""
         self._kept.extend(records)
         if self._kept and (self._retrying is None or not self._retrying.is_alive()):
+            self._closed.clear()
             self._retrying = threading.Thread(
                 target=self._retry, name="mcp_client audit", daemon=True
             )
@@ -216,7 +217,9 @@ class DatabaseLog:
             line, last = seal(record, last, self.key)
             if len(line) > _MAX_RECORD_BYTES:
                 reason = f"a record of more than {_MAX_RECORD_BYTES} bytes"
-                raise AuditError(f"{self!r} cannot be written: {reason}", reason=reason)
+                raise AuditError(
+                    f"{self!r} cannot be written: {reason}", path=repr(self), reason=reason
+                )
             lines.append(line.decode("ascii"))
         if not lines:
             return True

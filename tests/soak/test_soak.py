@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.interop.peers import postgresql
 from tests.soak.measure import Line
 from tests.soak.run import soak
 from tests.soak.verdict import NOT_SENT, Report
@@ -48,3 +51,14 @@ def test_a_report_says_what_was_not_right() -> None:
     report.check("nothing was lost", [])
     assert report.lines == ["  no   nothing ran twice", "  yes  nothing was lost"]
     assert report.wrong == ["nothing ran twice: 1 times not, as ['1.1']"]
+
+
+@pytest.mark.slow
+def test_crashes_of_workers_and_of_the_database_repeat_no_call_and_lose_none(
+    tmp_path: Path,
+) -> None:
+    options = ["--calls", "200", "--kill-worker", "0.2", "--kill-database", "2"]
+    words = [sys.executable, "-m", "tests.soak.crash", *options, "--folder", str(tmp_path)]
+    postgresql()
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -22,6 +22,7 @@ NOT_SENT = {
     "InvalidSchema",
     "CallDenied",
     "CallPending",
+    "StateError",
     "CallWithdrawn",
     "ConnectError",
     "NegotiationError",
