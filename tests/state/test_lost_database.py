@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ class Database:
     def sql(self, *statements: str) -> None:
         with self.server.connection(self.name) as connection:
             for statement in statements:
-                connection.execute(statement)  # type: ignore[arg-type]
+                connection.execute(statement.encode())
 
     def disconnect(self) -> None:
         self.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'")
@@ -202,9 +202,11 @@ USES: dict[str, Any] = {
 }
 
 
-def connecting(server: Server, state: PostgresState, use: str) -> AbstractContextManager[Session]:
+def connecting(
+    server: Server, state: PostgresState, use: str
+) -> AbstractAsyncContextManager[Session]:
     options = {"approval": allow_all, "timeouts": Timeouts(approval=BOUND), **USES[use](state)}
-    return connect(server.transport, **options)  # type: ignore[no-any-return]
+    return connect(server.transport, **options)
 
 
 BEFALLS = [
@@ -219,7 +221,7 @@ BEFALLS = [
 
 
 async def call(session: Session, use: str, key: str) -> Any:
-    return await session.call_tool("echo", **({"idempotency_key": key} if use == "all" else {}))
+    return await session.call_tool("echo", idempotency_key=key if use == "all" else None)
 
 
 @pytest.mark.parametrize("how", BEFALLS)
