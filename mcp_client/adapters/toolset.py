@@ -50,6 +50,12 @@ _TOO_MANY = (
     "Nothing was sent. At most {} calls of one response are made, and others stand before this "
     "one. Make it again, with fewer at once."
 )
+_MAX_SCRIPTS = 8
+"""Of one response: each has a process to itself."""
+_TOO_MANY_SCRIPTS = (
+    f"Nothing was run. At most {_MAX_SCRIPTS} scripts of one response are run, and others stand "
+    "before this one. Put them together."
+)
 
 T = TypeVar("T", bound="Toolset")
 
@@ -128,7 +134,7 @@ class Toolset:
         return list(self._calls(response, _LIMITS.model_calls))
 
     def _calls(self, response: Any, most: int) -> Iterator[ModelCall]:
-        count = 0
+        count = scripts = 0
         seen: set[str] = set()
         for raw in self._found(response):
             if raw.id and raw.id in seen:
@@ -136,11 +142,15 @@ class Toolset:
                 continue
             seen.add(raw.id)
             count += 1
-            if count <= most:
+            problem = _TOO_MANY.format(most) if count > most else None
+            if self._shown.code is not None and raw.name == self._shown.code.run:
+                scripts += 1
+                problem = problem or (_TOO_MANY_SCRIPTS if scripts > _MAX_SCRIPTS else None)
+            if problem is None:
                 yield self._shown.read(raw)
             else:
-                problem = _TOO_MANY.format(most)
-                yield ModelCall(raw.id, raw.name, {}, problem, None, raw.name)
+                is_own = problem is _TOO_MANY_SCRIPTS
+                yield ModelCall(raw.id, raw.name, {}, problem, None, raw.name, is_own=is_own)
         if count > most:
             _log.warning("a model's response has %d calls: %d are made", count, most)
 
