@@ -1,4 +1,4 @@
-"""One request as a person sees it on the page, and what was decided about others.
+"""One request as a person sees it on the page.
 
 A card shows the request's ``facts`` and nothing else, whatever kind of request it is. It takes
 bounded room; what is left out is said, and "Show all of it" leads to all of it, in parts that are
@@ -7,21 +7,22 @@ bounded, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..approval.decision import CHOICES, Allow, Remember
-from ..approval.queue import DecidedApproval, PendingApproval
+from ..approval.decision import CHOICES
+from ..approval.queue import PendingApproval
 from ..approval.request import ApprovalRequest, Choice, Fact
-from ..catalog.call_context import is_storable
-from ..runtime.console_layout import SHORT, WHOLE, Fold
+from ..approval.tool_call import SOURCES
+from ..runtime.console_layout import SHORT, WHOLE, Fold, runs_backwards
 from .markup import (
     CARD,
     PART,
     PROSE,
     Html,
+    Line,
     Part,
     block,
     element,
@@ -30,8 +31,9 @@ from .markup import (
     json_lines,
     prose_lines,
 )
+from .subject import NAME_OF, age_of, arguments_order, time_of, title_of, whose
 
-__all__ = ["card", "decided_list", "part", "time_of", "whole"]
+__all__ = ["card", "part", "whole"]
 
 _FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
 _MAX_PROSE_CHARS = 700
@@ -44,17 +46,21 @@ _MAX_DIFF_LINE_CHARS = 2_000
 """Characters of one of them; where two long texts differ is said above them."""
 _HINTS = {"read_only": "no", "destructive": "yes", "idempotent": "no", "open_world": "yes"}
 """What is the risk of each."""
+_ASSUMED = {
+    "read_only": "not read-only",
+    "destructive": "destructive",
+    "idempotent": "not repeatable",
+    "open_world": "reaching out",
+}
+_LABELS = {"title": "The server calls it", "description": "The server says"}
+"""In place of those that have less room."""
 _TEXTS = ("title", "description", "system_prompt", "message")
 _FIRST, _LAST = ("finding", "changes"), ("title", "description")
 """So no description can put off what matters."""
 _ON_REQUEST = ("fingerprint", "request")
-_TITLES = {
-    "call": ("", "subject"),
-    "skill": ("Skill ", "name"),
-    "start": ("Start of ", "server"),
-    "sampling": ("Model for ", "server"),
-}
-"""The words before the name of a request, and the fact, and attribute, that is its name."""
+_BACKWARDS = "Some letters here run right to left: the order shown may differ from what is sent."
+_LINES_BEFORE_CALL = 8
+"""Lines of a script that stand above the one that calls."""
 
 
 class _Group(NamedTuple):
@@ -77,13 +83,20 @@ class _Group(NamedTuple):
         return "\n".join(fact.text for fact in self.facts)
 
 
-def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html:
-    """The request with everything it takes to decide it. ``token`` is for its form; ``context`` is
-    whether the request's context is shown. The editor, for what has arguments, is shown by the
-    script, which fetches what it holds."""
+def card(
+    pending: PendingApproval,
+    token: str,
+    *,
+    opened: str = "",
+    query: str = "",
+    context: bool = False,
+) -> Html:
+    """The request with everything it takes to decide it. ``token`` is for its form, ``opened`` for
+    that of several: it proves that this card was there. ``query`` is of the list that a browser
+    without scripts comes back to, ``context`` whether the request's context is shown. The editor,
+    for what has arguments, is shown by the script, which fetches what it holds."""
     request, id = pending.request, pending.id
     shown, folded = _on_card(request)
-    name, server = _names(request)
     expires_at = None
     if pending.expires_at is not None:
         expires_at = joined([", refused ", time_of(pending.expires_at), " if it is not decided"])
@@ -91,14 +104,15 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
         "card.html",
         id=id,
         kind=request.kind,
-        text=f"{request.kind} {server} {name} {request.subject}"[:500],
-        title=joined(_title(request)),
-        asked_at=time_of(pending.asked_at),
+        title=joined(title_of(request)),
+        asked_at=age_of(pending.asked_at),
         expires_at=expires_at,
         context=_context(request) if context else None,
         facts=shown,
         more="Show all of it" if folded else "Everything about it",
         token=token,
+        opened=opened,
+        query=f"?{query}" if query else None,
         editor=filled("editor.html", id=id) if request.can_edit else None,
         edit_button=filled("edit_button.html", id=id) if request.can_edit else None,
         choices=joined(_option(request, name) for name in request.choices()),
@@ -106,34 +120,42 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
     )
 
 
-def whole(pending: PendingApproval, *, context: bool = False) -> Html:
-    """All facts, to be read: nothing is left out, but long texts go on at ``part``."""
+def whole(
+    pending: PendingApproval, *, token: str = "", opened: str = "", context: bool = False
+) -> Html:
+    """All facts, and the answer: nothing is left out, but long texts go on at ``part``."""
     request = pending.request
-    groups = _groups(request)
-    return joined(
-        [
-            element("h1", *_title(request)),
-            _context(request) if context else None,
-            *(_in_full(pending.id, group, 0) for group in groups),
-            _rows([Fact("This request", request.key, "key"), Fact("Its id", request.id, "id")]),
-        ]
-    )
+    parts = [
+        *_all_in_full(pending),
+        _rows([Fact("This request", request.key, "key"), Fact("Its id", request.id, "id")]),
+    ]
+    return _alone(pending, parts, token, opened, context)
 
 
-def part(pending: PendingApproval, name: str, start: int) -> Html | None:
+def part(
+    pending: PendingApproval, name: str, start: int, *, token: str = "", opened: str = ""
+) -> Html | None:
     """One text of the request, from line ``start``; None if it has no such text."""
     for group in _groups(pending.request):
         if group.name == name:
-            title = element("h1", *_title(pending.request))
-            return joined([title, _in_full(pending.id, group, start)])
+            shown = _in_full(pending.id, pending.request, group, start)
+            return _alone(pending, [shown], token, opened, False)
     return None
 
 
-def decided_list(decided: list[DecidedApproval]) -> Html:
-    """What was decided lately, the newest first."""
-    if not decided:
-        return element("p", "Nothing yet.", class_="hint")
-    return element("ol", *(_decided(one) for one in reversed(decided)), class_="decided")
+def _alone(
+    pending: PendingApproval, parts: list[Html], token: str, opened: str, context: bool
+) -> Html:
+    request = pending.request
+    return filled(
+        "whole.html",
+        id=pending.id,
+        token=token,
+        opened=opened,
+        title=element("h1", *title_of(request)),
+        context=_context(request) if context else None,
+        facts=joined([*parts, _direction(request)]),
+    )
 
 
 # ------------------------------------------------------------------------ the facts
@@ -143,6 +165,7 @@ def _groups(request: ApprovalRequest) -> list[_Group]:
     """The facts, in the order in which they stand on the page."""
     groups: list[_Group] = []
     ranked = sorted(request.facts(), key=lambda fact: (fact.kind not in _FIRST, fact.kind in _LAST))
+    ranked = [replace(one, label=_LABELS.get(one.kind, one.label)) for one in ranked]
     for kind, some in groupby(ranked, lambda fact: fact.kind):
         facts = list(some)
         each = [[fact] for fact in facts] if kind == "message" else [facts]
@@ -154,7 +177,7 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
     """The facts with as much of each as its room allows, and whether anything is left out."""
     parts: list[Part] = []
     folded = False
-    in_title = ("server", _TITLES[request.kind][1])
+    in_title = ("server", NAME_OF[request.kind][1])
     groups = [one for one in _groups(request) if one.kind not in (*in_title, *_ON_REQUEST)]
     warned = [group for group in groups if group.kind in _FIRST]
     if warned:
@@ -173,9 +196,10 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
             parts += _beside([fact for group in some for fact in group.facts])
             continue
         for group in some:
-            inner, cut = _below(group, request.kind == "start")
+            inner, cut = _below(group, request)
             parts.append(inner)
             folded |= cut
+    parts += [_direction(request) or ""]
     return joined(parts), folded
 
 
@@ -194,11 +218,14 @@ def _is_row(group: _Group) -> bool:
     return is_short and not fact.is_json and fact.kind not in ("subject", *_TEXTS)
 
 
-def _below(group: _Group, is_whole: bool) -> tuple[Html, bool]:
+def _below(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
     """The facts below their label, and whether anything is left out. What would be run is shown
     whole, in up to 4,000 lines."""
     if group.facts[0].is_json:
-        return _json(group.label, group.text)
+        return _json(group, request)
+    if group.kind == "script":
+        return _script(group, request)
+    is_whole = request.kind == "start"
     most = len(group.facts) if is_whole else _MAX_FACTS_OF.get(group.kind, _MAX_FACTS)
     text = group._replace(facts=group.facts[:most]).text
     limit = _MAX_PROSE_CHARS if group.kind in _LAST else len(text)
@@ -214,12 +241,14 @@ def _below(group: _Group, is_whole: bool) -> tuple[Html, bool]:
     return inner, bool(left)
 
 
-def _json(label: str, text: str) -> tuple[Html, bool]:
+def _json(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
     """Folded as little as the room of a card allows."""
+    label, text = group.label, group.text
     if text == "{}":
         return _section(label, element("p", "None.", class_="hint")), False
+    titles = arguments_order(request) if group.kind == "arguments" else {}
     for fold in _FOLDS:
-        shown = block(json_lines(text, fold), label, CARD)
+        shown = block(json_lines(text, fold, titles, with_titles=True), label, CARD)
         if shown.left == 0:
             break
     folded = fold is not WHOLE[0] or shown.left > 0
@@ -229,7 +258,26 @@ def _json(label: str, text: str) -> tuple[Html, bool]:
         cut = element("p", f"Not all of it is shown here: {size}", class_="cut")
     if shown.left > 0:
         more = element("p", f"{shown.left:,} more lines", class_="cut")
+    if any(titles.values()):
+        label = f"{label}, under the server's titles"
     return _section(label, cut, shown.html, more), folded
+
+
+def _script(group: _Group, request: Any) -> tuple[Html, bool]:
+    """The lines around the one that calls, which is marked."""
+    called = getattr(getattr(request, "script", None), "line", None) or 0
+    start = max(0, called - 1 - _LINES_BEFORE_CALL)
+    shown = block(_numbered(group.text, called), group.label, PROSE, start)
+    left = [f"{start:,} lines above"] if start else []
+    left += [f"{shown.left:,} more lines"] if shown.left > 0 else []
+    remark = element("p", " and ".join(left), class_="cut") if left else None
+    return _section(group.label, shown.html, remark), bool(left)
+
+
+def _numbered(text: str, called: int) -> Iterator[Line]:
+    for number, line in enumerate(text.split("\n"), 1):
+        mark = "calls" if number == called else ""
+        yield Line(f"{number:>4}  {line}", f"l code {mark}".rstrip())
 
 
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
@@ -264,7 +312,7 @@ def _changes(text: str) -> tuple[Html, bool]:
     left = len(lines) - len(shown)
     remarks += [f"… {left:,} more lines"] if left > 0 else []
     shown += map(_diff_line, remarks)
-    pre = element("pre", *shown, class_="block diff", tabindex="0", role="group", aria_label=label)
+    pre = element("pre", *shown, class_="block diff", role="group", aria_label=label)
     return element("details", element("summary", label), pre, open=True), bool(remarks)
 
 
@@ -280,13 +328,23 @@ def _diff_line(line: str) -> Html:
 
 
 def _hints(facts: Sequence[Fact]) -> Html:
-    shown = []
+    """What is known stands out; what is assumed of any tool is one sentence."""
+    shown, assumed = [], []
     for fact in facts:
         value, _, source = fact.text.partition(" ")
+        if source == f"({SOURCES['assumed']})":
+            assumed.append(_ASSUMED[fact.kind])
+            continue
         words = element("strong", value), element("span", source.strip("()"), class_="source")
         risk = "risky" if value == _HINTS[fact.kind] else "calm"
         shown.append(element("div", element("dt", fact.label), element("dd", *words), class_=risk))
-    return element("dl", *shown, class_="hints")
+    known = element("dl", *shown, class_="hints") if shown else None
+    sentence = None
+    if assumed:
+        *others, last = assumed
+        taken = f"{', '.join(others)} and {last}" if others else last
+        sentence = element("p", f"Taken as {taken}: {SOURCES['assumed']}.", class_="hint")
+    return joined([known, sentence])
 
 
 def _rows(facts: Sequence[Fact]) -> Html:
@@ -297,15 +355,25 @@ def _rows(facts: Sequence[Fact]) -> Html:
     return element("dl", *rows, class_="facts")
 
 
-def _in_full(id: str, group: _Group, start: int) -> Html:
+def _all_in_full(pending: PendingApproval) -> Iterator[Html]:
+    for is_row, some in groupby(_groups(pending.request), _is_row):
+        if is_row:
+            yield from _beside([fact for group in some for fact in group.facts])
+        else:
+            yield from (_in_full(pending.id, pending.request, group, 0) for group in some)
+
+
+def _in_full(id: str, request: ApprovalRequest, group: _Group, start: int) -> Html:
     """All of it, or what there is room for from line ``start``."""
     label, text = group.label, group.text
     if text == "{}" and group.facts[0].is_json:
         return _section(label, element("p", "None.", class_="hint"))
-    lines = json_lines(text) if group.facts[0].is_json else prose_lines(text)
+    titles = arguments_order(request) if group.kind == "arguments" else {}
+    is_json = group.facts[0].is_json
+    lines = json_lines(text, WHOLE[0], titles) if is_json else prose_lines(text)
     shown = block(lines, label, PART, start)
     if shown.start == 0 and shown.left <= 0:
-        return joined(_beside(group.facts)) if _is_row(group) else _section(label, shown.html)
+        return _section(label, shown.html)
     where = f"Lines {shown.start + 1:,} to {shown.end:,} of {shown.lines:,}. "
     links = [
         element("a", text, href=f"{id}?part={group.name}&from={line}")
@@ -319,67 +387,21 @@ def _in_full(id: str, group: _Group, start: int) -> Html:
     return _section(label, remark, shown.html, remark)
 
 
+def _direction(request: ApprovalRequest) -> Html | None:
+    backwards = any(runs_backwards(fact.text) for fact in request.facts())
+    return element("p", _BACKWARDS, class_="hint") if backwards else None
+
+
 def _section(title: str, *children: Part) -> Html:
     return element("section", element("h3", title), *children)
 
 
-# ------------------------------------------------------------------------- whose it is
-
-
-def _names(request: ApprovalRequest) -> tuple[str, str]:
-    """Its name and that of its server."""
-    kind = _TITLES[request.kind][1]
-    return str(getattr(request, kind)), request.server
-
-
-def _title(request: ApprovalRequest) -> list[Part]:
-    name, server = _names(request)
-    words, kind = _TITLES[request.kind]
-    where = [] if kind == "server" else [" on ", element("bdi", server, class_="server")]
-    return [words, element("bdi", name, class_="tool"), *where]
-
-
-def time_of(seconds: float) -> Html:
-    when = datetime.fromtimestamp(seconds, UTC)
-    return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
-
-
 def _context(request: ApprovalRequest) -> Html | None:
-    if request.context is None:
-        return None
-    known = is_storable(request.context)
-    shown = str(request.context) if known else f"a {type(request.context).__name__}"
-    return _rows([Fact("On behalf of", shown, "context")])
-
-
-# ----------------------------------------------------------------------- the answer
+    shown = whose(request)
+    return _rows([Fact("On behalf of", shown, "context")]) if shown else None
 
 
 def _option(request: ApprovalRequest, name: Choice) -> Html:
     how_far = CHOICES[name]
     covered = request.coverage(how_far.remember)
     return element("option", how_far.label, value=name, data_covers=covered)
-
-
-def _decided(one: DecidedApproval) -> Html:
-    answer = one.answer
-    allowed = isinstance(answer, Allow)
-    parts: list[Part] = [
-        element("strong", "Allowed" if allowed else "Denied", class_="yes" if allowed else "no"),
-        " ",
-        *_title(one.request),
-        " by ",
-        element("bdi", answer.by or "somebody"),
-        ", ",
-        time_of(one.decided_at),
-    ]
-    if isinstance(answer, Allow):
-        if answer.arguments is not None:
-            parts.append(", with other arguments")
-        remember = Remember.of(answer.remember)
-        labels = [one.label for one in CHOICES.values() if one.remember == remember]
-        if remember is not None and remember.scope != "call":
-            parts += [", remembered: ", labels[0] if labels else remember.scope]
-    if answer.reason:
-        parts.append(element("q", element("bdi", answer.reason[:500])))
-    return element("li", *parts)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from ..approval.queue import PendingApproval
+from .inbox import View, filters, inbox
 from .markup import Html, Part, element, filled, joined
 
-__all__ = ["Window", "document", "message", "page_of"]
-
-
-class Window(NamedTuple):
-    """Which of the pending requests stand on a page, the oldest being the first."""
-
-    skip: int
-    most: int
-    all: int
+__all__ = ["document", "list_of", "message", "page_of"]
 
 
 def document(body: Part, *, nonce: str | None = None, above: str | None = None) -> Html:
@@ -26,35 +20,53 @@ def document(body: Part, *, nonce: str | None = None, above: str | None = None) 
     return filled("document.html", style=style or None, script=script, body=inner)
 
 
-def message(text: str) -> Html:
-    return joined([element("h1", "Not done"), element("p", text)])
+def message(text: str, links: Sequence[tuple[str, str]] = (), *, back: str | None = None) -> Html:
+    """Why something was not done, and where to go; ``back`` leads to the list."""
+    places = [element("li", element("a", name, href=address)) for address, name in links]
+    return joined(
+        [
+            element("h1", "Not done"),
+            element("p", text),
+            element("ul", *places) if places else None,
+            back and element("p", element("a", "Back to the list", href=back)),
+        ]
+    )
+
+
+def list_of(
+    pending: Sequence[PendingApproval], view: View, open: str | None, *, context: bool
+) -> Html:
+    """The list and its filters, as a script puts them in place of the old ones, too."""
+    return filled(
+        "list.html",
+        filters=filters(pending, view, context=context),
+        rows=inbox(pending, view, open, context=context),
+        skip=str(view.skip),
+    )
 
 
 def page_of(
-    person: str, cards: Html, window: Window, decided: Html, token: str, *, logins: Html
+    person: str,
+    token: str,
+    *,
+    notice: str | None,
+    query: str,
+    logins: Html,
+    list: Html,
+    card: Html | None,
+    count: int,
+    decided: Html,
 ) -> Html:
-    """What a person sees: logins to make, requests, the bar to decide several at once, and what was
-    decided."""
-    skip, most, all = window
-    first, last = skip + 1, min(skip + most, all)
-    some = f"These are {first:,} to {last:,} of" if last >= first else "None stands here of"
+    """What a person sees: logins to make, requests, the one that is open, and what was decided."""
     return filled(
         "page.html",
         person=person,
         token=token,
-        skip=str(skip),
-        most=str(most),
-        cards=cards,
+        action=f"decide?{query}" if query else "decide",
+        notice=element("p", notice, class_="notice", role="status") if notice else None,
         logins=logins,
-        here=f"{some} {all:,} requests that wait.",
-        next=str(skip + most),
-        no_others=_hidden(all <= most and skip == 0),
-        is_first=_hidden(skip == 0),
-        is_last=_hidden(all <= skip + most),
-        not_empty=_hidden(all > 0),
+        list=list,
+        card=card,
+        count=str(count),
         decided=decided,
     )
-
-
-def _hidden(is_hidden: bool) -> str:
-    return " hidden" if is_hidden else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -13,20 +15,38 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Refused", "check_extra", "fields_of", "form_of", "new_nonce", "path_of", "respond"]
+__all__ = [
+    "Refused",
+    "check_extra",
+    "fields_of",
+    "form_of",
+    "new_nonce",
+    "path_of",
+    "respond",
+    "static",
+    "whole_number",
+]
 
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MAX_FIELDS = 2_000
+_STATIC = {
+    "desk.js": ("text/javascript; charset=utf-8", ("desk.js", "keys.js")),
+    "desk.css": ("text/css; charset=utf-8", ("desk.css",)),
+}
 _HTML = "text/html; charset=utf-8"
 
 
 class Refused(Exception):
     """A request that is answered with ``status`` and a sentence."""
 
-    def __init__(self, status: int, text: str, **more: Any) -> None:
+    def __init__(
+        self, status: int, text: str, *, links: Sequence[tuple[str, str]] = (), **more: Any
+    ) -> None:
+        """``links`` are addresses below the page's, with what stands for each."""
         super().__init__(text)
         self.status = status
         self.text = text
+        self.links = links
         self.more = more
 
 
@@ -71,9 +91,23 @@ async def form_of(request: Request) -> dict[str, list[str]]:
     return fields_of(body.decode("latin-1"))
 
 
+def whole_number(query: dict[str, list[str]], name: str) -> int:
+    text = query.get(name, ["0"])[-1]
+    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+        raise Refused(400, f"Give {name}= as a whole number.")
+    return int(text)
+
+
 def new_nonce() -> str:
     """It names the script that may run on one page."""
     return secrets.token_urlsafe(16)
+
+
+def static(name: str) -> Response:
+    """A file of the page, which may be made of several."""
+    type, files = _STATIC[name]
+    folder = Path(__file__).parent / "static"
+    return respond(b"".join((folder / file).read_bytes() for file in files), type=type)
 
 
 def respond(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..protocol.consent_url import host_warnings
-from .card import time_of
 from .markup import Html, element, joined
+from .subject import time_of
 
 if TYPE_CHECKING:
     from ..auth.steps import DeviceLogin

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import functools
 import html
+import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from ..runtime.console_layout import WHOLE, Fold, json_rows, runs_backwards
+from ..runtime.console_layout import WHOLE, Fold, json_rows
 from ..runtime.safe_text import safe_text
 
 __all__ = [
@@ -46,7 +47,11 @@ __all__ = [
 _VOID = frozenset({"br", "input", "link", "meta"})
 _PAIR = re.compile(r"\\(.)", re.DOTALL)
 _TOKEN = re.compile(r"\\\\|(?:\\u\{[0-9a-f]+\})+|\\n")
-_BACKWARDS = "Some letters here run right to left: the order shown may differ from what is sent."
+_MEMBER = re.compile(r'  ("(?:[^"\\]|\\.)*"): ')
+"""The beginning of a row with a member of the whole: what is in it stands further to the right, and
+the end of a text that is folded, which begins a row, has its quotation marks escaped."""
+_NONE: Mapping[str, str] = {}
+_MAX_TITLE_CHARS = 120
 _MAX_LINE_CHARS = 20_000
 """Characters of one line; what is longer goes on in the next."""
 
@@ -109,6 +114,8 @@ class Room:
     """Characters of markup."""
 
 
+_LONG_LINES = 18
+_LONG_MARKUP = 6_000
 CARD = Room(lines=150, markup=30_000)
 PROSE = Room(lines=40, markup=6_000)
 PART = Room(lines=4_000, markup=1_000_000)
@@ -134,12 +141,24 @@ class Block(NamedTuple):
         return self.lines - self.end
 
 
-def json_lines(text: str, fold: Fold = WHOLE[0]) -> Iterator[Line]:
-    """JSON, one member a line. A line feed in a string is shown and starts a line."""
-    for row in json_rows(text, fold):
+def json_lines(
+    text: str,
+    fold: Fold = WHOLE[0],
+    titles: Mapping[str, str] = _NONE,
+    *,
+    with_titles: bool = False,
+) -> Iterator[Line]:
+    """JSON, one member a line. A line feed in a string is shown and starts a line. The members
+    named in ``titles`` come first, in that order; ``with_titles`` puts its title above each."""
+    for row in json_rows(text, fold, titles):
         if row.ours:
             yield Line(row.text, "l note")
             continue
+        member = _MEMBER.match(row.text) if with_titles else None
+        if member is not None:
+            title = titles.get(json.loads(member[1]), "")
+            if title:
+                yield Line(" ".join(title[:_MAX_TITLE_CHARS].split()), "l title")
         start, style = 0, "l"
         for pair in _PAIR.finditer(row.text):
             if pair[1] == "n" and pair.end() < len(row.text):
@@ -157,7 +176,7 @@ def prose_lines(text: str) -> Iterator[Line]:
 def block(lines: Iterable[Line], label: str, room: Room, start: int = 0) -> Block:
     """The lines from ``start`` that there is room for."""
     shown: list[Html] = []
-    number, end, markup, backwards = 0, start, 0, False
+    number, end, markup = 0, start, 0
     for number, line in enumerate(lines, 1):
         if number <= start or end != number - 1 or len(shown) >= room.lines:
             continue
@@ -167,12 +186,17 @@ def block(lines: Iterable[Line], label: str, room: Room, start: int = 0) -> Bloc
             continue
         shown.append(one)
         end = number
-        backwards = backwards or runs_backwards(line.text)
-    markup_of_all = element(
-        "pre", joined(shown), class_="block", tabindex="0", role="group", aria_label=label
+    # A long one scrolls on a card, so that a keyboard must reach it, and no other.
+    is_long = room is not PART and (len(shown) > _LONG_LINES or markup > _LONG_MARKUP)
+    inner = element(
+        "pre",
+        joined(shown),
+        class_="block long" if is_long else "block",
+        tabindex="0" if is_long else None,
+        role="group",
+        aria_label=label,
     )
-    remark = element("p", _BACKWARDS, class_="hint") if backwards else None
-    return Block(joined([markup_of_all, remark]), start, max(end, start), number)
+    return Block(inner, start, max(end, start), number)
 
 
 def _short(text: str, style: str, is_json: bool) -> Iterator[Line]:
@@ -190,7 +214,9 @@ def _short(text: str, style: str, is_json: bool) -> Iterator[Line]:
 
 def _element(line: Line) -> Html:
     if not line.is_json:
-        return element("span", text_of(line.text), class_=line.style)
+        # Prose in letters that run right to left runs so; code and JSON do not.
+        way = None if "code" in line.style else "auto"
+        return element("span", text_of(line.text), class_=line.style, dir=way)
     shown = safe_text(line.text, sys.maxsize)
     parts: list[Html] = []
     end = 0

@@ -25,32 +25,40 @@ the browser opens the next, so that ``authorize`` is asked again and a server ca
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import logging
 import secrets
 import weakref
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 
-from ..approval.decision import CHOICES, Allow, Answer, Deny, check_person
-from ..approval.editor import EditorFailed, arguments_of, draft_of
+from ..approval.decision import check_person
 from ..approval.queue import ApprovalQueue, DecidedApproval, PendingApproval
-from ..approval.request import ApprovalRequest
 from ..errors import ConfigError, McpError, NotPending
-from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread, invoke_callback, is_async
 from ..runtime.watch import Watch
-from .card import card, decided_list, part, whole
-from .document import Window, document, message, page_of
-from .http import Refused, check_extra, fields_of, form_of, new_nonce, path_of, respond
+from .answer import answer_of, draft_for
+from .card import card, part, whole
+from .decided import decided_list
+from .document import document, list_of, message, page_of
+from .http import (
+    Refused,
+    check_extra,
+    fields_of,
+    form_of,
+    new_nonce,
+    path_of,
+    respond,
+    static,
+    whole_number,
+)
+from .inbox import View, in_order
 from .logins import login_list, mark_of
 from .markup import Html, joined
+from .several import Signer, check_several, proof_of_opening, question
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -69,9 +77,9 @@ Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
 Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
 """Of a person and an ``ApprovalRequest`` or a ``DeviceLogin``; what it raises for is not shown."""
 
-_STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
-_MAX_CARDS = 50
-"""On one page."""
+_STYLE = "/static/desk.css"
+_MAX_CARDS = 20
+"""In one answer."""
 _NOT_SHOWN = "visible() raised, so the request is not shown"
 T = TypeVar("T", "PendingApproval", "DecidedApproval", "DeviceLogin")
 
@@ -110,11 +118,11 @@ class ApprovalPage:
         self._streams: weakref.WeakSet[Watch[Any]] = weakref.WeakSet()
         self._authorize = authorize
         self._visible = visible
-        self._show_context = show_context
+        self._shows = show_context
         self._has_warned = False
         secret = secret or queue.secret("page")
         self._is_own_secret = secret is None
-        self._secret = secret or secrets.token_bytes(32)
+        self._signer = Signer(secret or secrets.token_bytes(32))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -138,6 +146,8 @@ class ApprovalPage:
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
+        if path_of(request) == _STYLE and request.method in ("GET", "HEAD"):
+            return static("desk.css")  # also for pages that say why a person is not let in
         person = await self._person(request)
         _check_site(request)
         path = path_of(request)
@@ -154,7 +164,10 @@ class ApprovalPage:
         query = fields_of(request.url.query)
         match first, rest:
             case "", "":
-                return await self._page(person, _whole_number(query, "skip"))
+                return await self._page(person, View.of(query), query.get("open", [""])[-1])
+            case "list", "":
+                every, view = await self._pending(person), View.of(query)
+                return respond(await in_thread(self._list, every, view))
             case "changes", "" if request.method == "GET":
                 # nginx would keep the events back
                 answer = respond(_Events(self, person), type="text/event-stream; charset=utf-8")
@@ -167,13 +180,13 @@ class ApprovalPage:
             case "logins", "":
                 return respond(login_list(await self._logins(person)))
             case "call", id:
-                return await self._whole(query, await self._one(person, id))
+                return await self._whole(person, query, await self._one(person, id))
             case "draft", id:
                 pending = await self._one(person, id)
-                draft = await in_thread(_draft_of, pending.request)
+                draft = await in_thread(draft_for, pending.request)
                 return respond(draft, type="text/plain; charset=utf-8")
-            case "static", name if name in _STATIC:
-                return respond(_static(name), type=_STATIC[name])
+            case "static", "desk.js":
+                return static("desk.js")
         raise Refused(404, "There is nothing here.")
 
     # ------------------------------------------------------------------------ who
@@ -192,7 +205,11 @@ class ApprovalPage:
                 type(name).__name__,
             )
         if not isinstance(name, str) or not name:
-            raise Refused(403, "You are not logged in, or may not decide anything here.")
+            raise Refused(
+                403,
+                "You are not logged in, or may not decide anything here. Log in where you came "
+                "from, and load this page again.",
+            )
         try:
             check_person(name)
         except ConfigError as error:
@@ -217,7 +234,12 @@ class ApprovalPage:
         return seen
 
     def _token(self, person: str) -> str:
-        return hmac.new(self._secret, person.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return self._signer.sign(person)
+
+    def _proofs(self, person: str, pending: PendingApproval) -> dict[str, str]:
+        """What the form of a request sends along."""
+        opened = proof_of_opening(self._signer, person, pending.id)
+        return {"token": self._token(person), "opened": opened}
 
     # ----------------------------------------------------------------------- what
 
@@ -227,7 +249,8 @@ class ApprovalPage:
         """What this person may decide, of these ``ids`` or of all."""
         queue = self._queue
         pending = await in_thread(lambda: queue.pending) if queue.waits else queue.pending
-        wanted = pending if ids is None else [one for one in pending if one.id in ids]
+        some = None if ids is None else set(ids)
+        wanted = pending if some is None else [one for one in pending if one.id in some]
         return await self._seen(person, wanted)
 
     async def _decided(self, person: str) -> list[DecidedApproval]:
@@ -241,32 +264,59 @@ class ApprovalPage:
             return pending
         raise Refused(404, "That is not pending: it was decided, or its caller has gone.")
 
-    async def _page(self, person: str, skip: int) -> Response:
+    async def _page(self, person: str, view: View, open: str) -> Response:
         pending, decided = await self._pending(person), await self._decided(person)
-        token, nonce = self._token(person), new_nonce()
-        cards = await in_thread(self._cards, pending[skip : skip + _MAX_CARDS], token)
-        window = Window(skip, _MAX_CARDS, len(pending))
-        logins = login_list(await self._logins(person))
-        body = page_of(person, cards, window, decided_list(decided), token, logins=logins)
-        return respond(document(body, nonce=nonce, above=""), nonce=nonce)
+        notice = None
+        if open and not any(one.id == open for one in pending):
+            notice = self._why_gone(decided, open)
+        nonce, logins = new_nonce(), login_list(await self._logins(person))
 
-    async def _whole(self, query: dict[str, list[str]], pending: PendingApproval) -> Response:
+        def body() -> Html:
+            listed = [one for one in in_order(pending) if view.admits(one.request, self._shows)]
+            shown = [one for one in listed if one.id == open] or listed[view.skip :]
+            first = shown[0] if shown else None
+            return page_of(
+                person,
+                self._token(person),
+                notice=notice,
+                query=view.query(skip=view.skip),
+                logins=logins,
+                list=self._list(pending, view, first.id if first else None),
+                card=self._card(person, first, view.query(skip=view.skip)) if first else None,
+                count=len(pending),
+                decided=decided_list(decided),
+            )
+
+        return respond(document(await in_thread(body), nonce=nonce, above=""), nonce=nonce)
+
+    def _list(
+        self, pending: Sequence[PendingApproval], view: View, open: str | None = None
+    ) -> Html:
+        return list_of(in_order(pending), view, open, context=self._shows)
+
+    def _card(self, person: str, pending: PendingApproval, query: str = "") -> Html:
+        return card(pending, query=query, context=self._shows, **self._proofs(person, pending))
+
+    async def _whole(
+        self, person: str, query: dict[str, list[str]], pending: PendingApproval
+    ) -> Response:
         """All of one request, or what follows of one of its texts."""
-        name = query.get("part", [""])[-1]
-        if not name:
-            body: Html | None = await in_thread(lambda: whole(pending, context=self._show_context))
-        else:
-            body = await in_thread(part, pending, name, _whole_number(query, "from"))
+        name, start = query.get("part", [""])[-1], whole_number(query, "from")
+        proofs = self._proofs(person, pending)
+        body = await in_thread(
+            lambda: (
+                part(pending, name, start, **proofs)
+                if name
+                else whole(pending, context=self._shows, **proofs)
+            )
+        )
         if body is None:
             raise Refused(404, "It has no such part.")
         return respond(document(body, above="../"))
 
-    def _cards(self, pending: Sequence[PendingApproval], token: str) -> Html:
-        return joined(card(one, token, context=self._show_context) for one in pending)
-
     async def _some(self, person: str, ids: list[str]) -> Response:
-        pending = await self._pending(person, ",".join(ids).split(","))
-        return respond(await in_thread(self._cards, pending[:_MAX_CARDS], self._token(person)))
+        pending = await self._pending(person, ",".join(ids).split(",")[:_MAX_CARDS])
+        return respond(await in_thread(lambda: joined(self._card(person, one) for one in pending)))
 
     def end_streams(self) -> None:
         """End the streams of changes that are open, in the event loop that serves them."""
@@ -288,7 +338,7 @@ class ApprovalPage:
     async def _decide(self, request: Request, person: str) -> Response:
         form = await form_of(request)
         token = form.get("token", [""])[-1]
-        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token(person).encode()):
+        if not self._signer.is_one_of([token], person):
             self._warn_of_other_token(token)
             raise Refused(403, "This page is out of date. Load it again, and decide then.")
         ids = list(dict.fromkeys(form.get("ids", [])))
@@ -298,7 +348,11 @@ class ApprovalPage:
         if len(pending) < len(ids):
             there = {one.id for one in pending}
             await self._too_late(person, ids, [id for id in ids if id not in there])
-        answer = _answer_of(form, [one.request for one in pending])
+        answer = answer_of(form, [one.request for one in pending])
+        check_several(self._signer, person, form, pending)
+        asked = question(self._signer, person, form, pending)
+        if asked is not None:
+            return _asks(request, asked)
         try:
             if self._queue.waits:
                 await in_thread(lambda: self._queue.decide(ids, answer, by=person))
@@ -306,22 +360,25 @@ class ApprovalPage:
                 self._queue.decide(ids, answer, by=person)
         except NotPending as error:
             await self._too_late(person, ids, list(error.ids))
-        if "application/json" in request.headers.get("accept", ""):
+        if _wants_json(request):
             return respond(json.dumps({"decided": ids}), type="application/json")
-        return respond(status=303, location="./")
+        query = View.of(fields_of(request.url.query)).query()
+        return respond(status=303, location=f"./?{query}" if query else "./")
 
     async def _too_late(self, person: str, ids: list[str], missing: list[str]) -> None:
-        decided = {one.id: one.answer for one in await self._decided(person)}
-        by = [decided[id].by or "somebody" for id in missing if id in decided]
         text = (
-            f"It was decided already, by {by[0]}."
-            if len(ids) == 1 and by
-            else "It is not pending any more: it was decided, or its caller has gone."
+            self._why_gone(await self._decided(person), missing[0])
             if len(ids) == 1
             else f"{len(missing)} of the {len(ids)} requests are not pending any more, so none was "
             "decided. Look again."
         )
         raise Refused(409, text, gone=missing)
+
+    def _why_gone(self, decided: Sequence[DecidedApproval], id: str) -> str:
+        by = [one.answer.by or "somebody" for one in decided if one.id == id]
+        if by:
+            return f"It was decided already, by {by[0]}."
+        return "It is not pending any more: it was decided, or its caller has gone."
 
 
 class _Events:
@@ -380,47 +437,6 @@ def _seen(visible: Visible, person: str, requests: Sequence[T]) -> list[T]:
     return seen
 
 
-def _answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> Answer:
-    """The answer that the form gives. Raises ``Refused``."""
-    reason = form.get("reason", [""])[-1].strip()[:500] or None
-    match form.get("answer"):
-        case ["deny"]:
-            return Deny(reason or "no reason was given", source="person")
-        case ["allow"]:
-            pass
-        case _:
-            raise Refused(422, "Say Allow or Deny.")
-    name = form.get("remember", ["once"])[-1]
-    if not all(name in request.choices() for request in requests):
-        raise Refused(422, "How far should the answer be remembered?")
-    arguments = _edited(form.get("arguments"), requests)
-    if arguments is not None and name != "once":
-        raise Refused(422, "Arguments that were edited are for this call only.", field="remember")
-    return Allow(arguments, CHOICES[name].remember, reason, source="person")
-
-
-def _edited(draft: list[str] | None, requests: list[ApprovalRequest]) -> dict[str, Any] | None:
-    if not draft:
-        return None
-    if len(requests) != 1 or len(draft) != 1:
-        raise Refused(422, "Arguments are edited one call at a time.")
-    (request,) = requests
-    try:
-        arguments = arguments_of(draft[0])
-        same = request.with_arguments(arguments).key == request.key
-    except TypeError as error:
-        raise Refused(422, f"Not done: {error}.", field="arguments") from None
-    except (EditorFailed, NotJson) as error:
-        raise Refused(422, f"These arguments cannot be sent: {error}", field="arguments") from None
-    return None if same else arguments
-
-
-def _draft_of(request: ApprovalRequest) -> str:
-    if not request.can_edit:
-        raise Refused(404, f"A {request.kind} has no arguments.")
-    return draft_of(request.arguments_json)
-
-
 def _check_site(request: Request) -> None:
     """No page from elsewhere asks for anything but the page itself, to be shown in a tab.
 
@@ -439,21 +455,24 @@ def _check_site(request: Request) -> None:
 
 
 def _refusal(request: Request, refused: Refused) -> Response:
-    if "application/json" in request.headers.get("accept", ""):
+    if _wants_json(request):
         body = json.dumps({"error": refused.text, **refused.more})
         return respond(body, refused.status, type="application/json")
-    return respond(document(message(refused.text)), refused.status)
+    above = "../" * (path_of(request).count("/") - 1)
+    shown = message(refused.text, refused.links, back=above or "./")
+    return respond(document(shown, above=above), refused.status)
 
 
-def _whole_number(query: dict[str, list[str]], name: str) -> int:
-    text = query.get(name, ["0"])[-1]
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise Refused(400, f"Give {name}= as a whole number.")
-    return int(text)
+def _asks(request: Request, question: Html) -> Response:
+    """Nothing is decided yet."""
+    if _wants_json(request):
+        body = json.dumps({"error": "Confirm this first.", "question": question})
+        return respond(body, 422, type="application/json")
+    return respond(document(question, above=""), 422)
 
 
-def _static(name: str) -> bytes:
-    return (Path(__file__).parent / "static" / name).read_bytes()
+def _wants_json(request: Request) -> bool:
+    return "application/json" in request.headers.get("accept", "")
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -33,7 +33,7 @@ from ..runtime.callbacks import in_thread, is_async
 from ..runtime.event_loop import Backend, current
 from ..runtime.loopback import is_loopback
 from .document import document, message
-from .http import check_extra, path_of, respond
+from .http import check_extra, path_of, respond, static
 from .page import ApprovalPage, Receive, Scope, Send, Visible
 
 if TYPE_CHECKING:
@@ -142,6 +142,8 @@ class Desk:
             await _said("This page is not served for that host.", 421)(scope, receive, send)
         elif path == self._root or path.startswith(f"{self._root}/"):
             await self._serve_page(path.removeprefix(f"{self._root}/"), scope, receive, send)
+        elif path == f"/{_STYLE}":
+            await static("desk.css")(scope, receive, send)  # of the pages that refuse
         elif path in ("/favicon.ico", "/robots.txt"):
             await respond(status=404)(scope, receive, send)
         else:
@@ -273,7 +275,7 @@ def _user() -> str:
 
 
 def _said(text: str, status: int) -> Response:
-    return respond(document(message(text)), status)
+    return respond(document(message(text), above="/"), status)
 
 
 def _server_of(app: Callable[..., Any], end_streams: Callable[[], None]) -> uvicorn.Server:

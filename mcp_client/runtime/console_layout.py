@@ -204,9 +204,12 @@ def prose(text: str, most: int) -> Iterator[Row]:
         yield _more(len(text) - most, "characters")
 
 
-def json_rows(text: str, fold: Fold) -> Iterator[Row]:
-    """JSON, one member a line. Numbers are shown as they are written."""
+def json_rows(text: str, fold: Fold, first: Iterable[str] = ()) -> Iterator[Row]:
+    """JSON, one member a line. Numbers are shown as they are written. Of an object, the members
+    named in ``first`` come first, in that order."""
     value = json.loads(text, parse_int=_Number, parse_float=_Number)
+    if isinstance(value, dict):
+        value = {**{name: value[name] for name in first if name in value}, **value}
     return _value(value, fold, "", "", "")
 
 

@@ -217,39 +217,28 @@ async def test_a_part_that_is_not_there_is_refused() -> None:
             assert (await ana.get(f"call/{id}?{query}")).status_code == status, query
 
 
-async def test_a_page_has_a_bounded_number_of_calls_and_leads_to_the_others() -> None:
-    async with a_site() as site, site.person() as ana, ana.stream() as events:
-        ids = await site.ask(*(ToolCall.example(f"tool_{n}") for n in range(120)))
-        pages, address = [], ""
-        for _ in range(3):
-            seen = Seen((await ana.get(address)).text)
-            pages.append([one["data-id"] for one in seen.tags("article")])
-            following = [one for one in seen.tags("a") if one.get("id") == "others-next"]
-            address = str(following[0]["href"])
-        assert pages == [ids[:50], ids[50:100], ids[100:]]
-        assert "hidden" in following[0]
-        assert "These are 101 to 120 of 120 requests that wait." in seen.text
-        some = await ana.get(f"calls?ids={','.join(ids)}")
-        assert len(Seen(some.text).tags("article")) == 50
-        async for event in events:
-            if len(event["ids"]) == 120:
-                break
-        assert (await ana.decide(*ids[:100])).status_code == 200
-        assert len(Seen((await ana.get()).text).tags("article")) == 20
-        assert (await ana.get("?skip=-1")).status_code == 400
-        assert "None stands here of 20" in (await ana.get("?skip=100")).text
-
-
 async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
     async with a_site() as site, site.person() as ana:
         one, two = await site.ask(DELETE, READ)
         assert (await ana.decide(one, answer="deny", reason="not <b>today</b>")).status_code == 200
         assert (await ana.decide(two, remember="session")).status_code == 200
         seen = Seen((await ana.get("decided")).text)
-    assert re.search("Denied delete_file on files by Ana, .*not <b>today</b>", seen.text)
     assert re.search(
-        "Allowed read_file on files by Ana, .*remembered: Until the session ends", seen.text
+        "Denied delete_file on files by Ana, .*path: /srv/a.txt.*not <b>today</b>", seen.text
     )
+    assert re.search(
+        "Allowed read_file on files by Ana, .*remembered: Until the session ends.*path: /srv/a.txt",
+        seen.text,
+    )
+
+
+async def test_a_reason_that_nobody_gave_is_not_quoted() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        await ana.decide(id, answer="deny", reason=" ")
+        await until_answered(site, "delete_file")
+        assert not Seen((await ana.get("decided")).text).tags("q")
+    assert site.answers["delete_file"] == Deny(source="person", by="Ana")
 
 
 # --------------------------------------------------------------------------- deciding
@@ -722,6 +711,16 @@ async def test_a_token_is_for_one_person() -> None:
         assert len(site.queue.pending) == 1
 
 
+async def test_a_stranger_gets_of_the_page_its_style_alone() -> None:
+    async with a_site() as site, site.person(None) as stranger:
+        refused = await stranger.get("call/x")
+        (style,) = [one for one in Seen(refused.text).tags("link") if one["rel"] == "stylesheet"]
+        assert style["href"] == "../static/desk.css"
+        assert (await stranger.get("static/desk.css")).status_code == 200
+        assert (await stranger.client.post("static/desk.css")).status_code == 403
+        assert (await stranger.get("static/desk.js")).status_code == 403
+
+
 async def test_another_site_can_open_the_page_and_fetch_or_frame_nothing() -> None:
     async with a_site() as site, site.person() as ana:
         await site.ask(DELETE)
@@ -868,7 +867,9 @@ def test_no_text_of_others_becomes_markup_and_none_is_hidden(
         for tag, attributes in seen.elements:
             assert not [each for each in attributes if each.startswith("on")], tag
             for link in ("href", "src", "action", "formaction"):
-                assert re.match(r"call/id$|decide$|$", attributes.get(link) or "")
+                assert re.match(
+                    r"call/id$|(\.\./)?decide$|\.\./\?open=id#open$|$", attributes.get(link) or ""
+                )
 
 
 # ----------------------------------------------------------- what is not a tool call

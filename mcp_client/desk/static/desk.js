@@ -2,228 +2,372 @@
 // and writes text as text.
 "use strict";
 (() => {
-  const calls = document.getElementById("calls");
-  const batch = document.getElementById("batch");
-  const empty = document.getElementById("empty");
-  const live = document.getElementById("live");
-  const filter = document.getElementById("filter");
-  const every = document.getElementById("every");
+  const $ = (id) => document.getElementById(id);
+  const main = $("main");
+  const rowsBox = $("rows");
+  const place = $("open");
+  const batch = $("batch");
+  const live = $("live");
+  const filters = $("filters");
+  const every = $("every");
   const policy = window.trustedTypes
     ? window.trustedTypes.createPolicy("desk", { createHTML: (markup) => markup })
     : { createHTML: (markup) => markup };
-  const skip = Number(calls.dataset.skip);
-  const most = Number(calls.dataset.most);
-  let token = batch.elements.token.value;
   let decided = null;
   let logins = "";
-  let pending = null;
+  let listed = "";
   let latest = null;
-  let syncing = Promise.resolve();
+  let syncing = false;
+  let stream = null;
+  let current = null; // the id of the request that is open, or about to be
+  const cards = new Map(); // by id, with what was typed into them; the next one is fetched ahead
 
-  const cards = () => Array.from(calls.querySelectorAll("article:not(.settled)"));
-  const shown = () => cards().filter((card) => !card.hidden);
-  const tickOf = (card) => card.querySelector("input.tick");
-  const cardOf = (id) => document.getElementById(`call-${id}`);
-  const nameOf = (card) => card.querySelector("h2").textContent;
+  const rows = () => Array.from(rowsBox.querySelectorAll("li.row"));
+  const rowOf = (id) => $(`row-${id}`);
+  const tickOf = (row) => row.querySelector("input.tick");
+  const lineOf = (row) => row.querySelector("a.line");
+  const ticked = () => rows().filter((row) => tickOf(row).checked);
+  const isFree = (row) => !row.classList.contains("look") || Boolean(row.dataset.opened);
+  const openCard = () => place.querySelector("article");
+  const isPending = (id) => latest === null || latest.ids.includes(id);
 
   function say(text) {
-    document.getElementById("said").textContent = text;
+    $("said").textContent = text;
   }
 
-  function show(place, text) {
-    place.textContent = text;
-    place.hidden = !text;
+  function show(where, text) {
+    where.textContent = text;
+    where.hidden = !text;
+  }
+
+  function made(markup) {
+    const template = document.createElement("template");
+    template.innerHTML = policy.createHTML(markup);
+    return template.content;
   }
 
   async function get(address) {
-    const answer = await fetch(address, { headers: { Accept: "text/html" } });
+    let answer;
+    try {
+      answer = await fetch(address, { headers: { Accept: "text/html" } });
+    } catch (error) {
+      offline();
+      throw error;
+    }
+    if (answer.status === 403) loggedOut();
     if (!answer.ok) throw new Error(String(answer.status));
     return answer.text();
   }
 
-  function insert(place, markup, replace) {
-    const made = document.createElement("template");
-    made.innerHTML = policy.createHTML(markup);
-    if (replace) place.replaceChildren(made.content);
-    else place.append(made.content);
+  function query(more) {
+    const fields = new URLSearchParams(new FormData(filters));
+    if (Number(rowsBox.dataset.skip)) fields.set("skip", rowsBox.dataset.skip);
+    for (const [name, value] of Array.from(fields)) if (!value) fields.delete(name);
+    if (more) fields.set("open", more);
+    return fields.toString();
   }
 
   // ------------------------------------------------------------------ what is pending
 
   async function sync(state) {
-    token = state.token;
-    for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
+    for (const field of document.querySelectorAll("input[name=token]")) field.value = state.token;
     if (logins !== state.logins) {
-      insert(document.getElementById("logins"), await get("logins"), true);
+      $("logins").replaceChildren(made(await get("logins")));
       logins = state.logins;
     }
-    pending = new Set(state.ids);
+    for (const id of cards.keys()) if (!isPending(id)) cards.delete(id);
     settleGone();
-    const room = Math.max(0, most - cards().length);
-    const missing = state.ids.slice(skip).filter((id) => !cardOf(id)).slice(0, room);
-    if (missing.length) insert(calls, await get(`calls?ids=${missing.join(",")}`), false);
-    others(state.ids.length);
-    if (missing.length) say(missing.length === 1 ? "A new request waits." : `${missing.length} new requests wait.`);
+    const ids = state.ids.join();
+    if (listed !== ids) {
+      const before = listed && new Set(listed.split(","));
+      await list();
+      const fresh = before ? state.ids.filter((id) => !before.has(id)).length : 0;
+      if (fresh) say(fresh === 1 ? "A new request waits." : `${fresh} new requests wait.`);
+      listed = ids;
+    }
     if (decided !== null && decided !== state.decided) {
-      insert(document.getElementById("decided"), await get("decided"), true);
+      $("decided").replaceChildren(made(await get("decided")));
     }
     decided = state.decided;
+    if (!openCard() && rows().length) await open(rows()[0].dataset.id);
     refresh();
   }
 
-  // A page has room for so many; what waits beside them is counted and linked to.
-  function others(all) {
-    const here = cards().length;
-    show(document.getElementById("others-count"), here < all ? `These are ${here} of ${all} requests that wait.` : "");
-    document.getElementById("others-first").hidden = !skip;
-    document.getElementById("others-next").hidden = all <= skip + most;
-    document.getElementById("others").hidden = here >= all && !skip;
-  }
-
-  // What this page itself is answering now is told by that answer.
-  function settleGone() {
-    for (const card of cards()) {
-      const busy = card.querySelector("form.answer").dataset.busy || (batch.dataset.busy && tickOf(card).checked);
-      if (pending && !pending.has(card.dataset.id) && !busy) {
-        settle(card, "Decided elsewhere, or its caller has gone.");
-      }
+  // Rows that are there already stay the elements they are, with their ticks and the focus.
+  async function list() {
+    const fresh = made(await get(`list?${query()}`));
+    const focused = document.activeElement;
+    const box = fresh.querySelector("#rows");
+    for (const row of box.querySelectorAll("li.row")) {
+      const old = rowOf(row.dataset.id);
+      if (old) row.replaceWith(old);
+      else if (latest && !isPending(row.dataset.id)) row.remove();
     }
-  }
-
-  // A card that is decided stays where it is while somebody points at the list, so that no button
-  // of another request comes to lie under the pointer.
-  function settle(card, text, quiet) {
-    const inside = card.contains(document.activeElement);
-    const note = document.createElement("p");
-    note.className = "settled-note";
-    note.textContent = text;
-    card.querySelector("form.answer").replaceWith(note);
-    card.querySelector("label.select").remove();
-    card.classList.add("settled");
-    if (!quiet) say(`${nameOf(card)}: ${text}`);
-    if (inside) {
-      const following = shown().find((other) => card.compareDocumentPosition(other) & 4) || shown()[0];
-      (following ? following.querySelector("h2") : calls).focus();
-    }
-    leave(card);
-    refresh();
-  }
-
-  function leave(card) {
-    window.setTimeout(() => {
-      if (calls.querySelector("article:hover") || card.contains(document.activeElement)) leave(card);
-      else card.remove();
-    }, 2500);
+    rowsBox.replaceChildren(...box.childNodes);
+    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+    const chosen = fresh.querySelector("#chosen");
+    if (!$("chosen").contains(document.activeElement)) $("chosen").replaceWith(chosen);
+    mark();
   }
 
   function refresh() {
-    const words = filter.value.trim().toLowerCase();
-    for (const card of cards()) {
-      card.hidden = Boolean(words) && !card.dataset.text.toLowerCase().includes(words);
-      if (card.hidden) tickOf(card).checked = false;
-      dress(card);
+    const all = rows();
+    const some = ticked();
+    const free = some.filter(isFree).length;
+    every.checked = Boolean(all.length) && some.length === all.length;
+    every.indeterminate = some.length > 0 && some.length < all.length;
+    $("count").textContent = `${some.length} of ${all.length} selected`;
+    for (const button of batch.querySelectorAll("button[name=answer]")) {
+      const count = button.value === "allow" ? free : some.length;
+      let number = button.querySelector(".number");
+      if (!number) {
+        number = document.createElement("span");
+        number.className = "number";
+        number.setAttribute("aria-hidden", "true"); // the count beside it is what is read out
+        button.append(number);
+      }
+      number.textContent = ` (${count})`;
+      button.disabled = !count;
     }
-    const all = shown();
-    const ticked = all.filter((card) => tickOf(card).checked).length;
-    every.checked = Boolean(all.length) && ticked === all.length;
-    every.indeterminate = ticked > 0 && ticked < all.length;
-    every.disabled = !all.length;
-    document.getElementById("count").textContent = `${ticked} of ${all.length} selected`;
-    for (const button of batch.querySelectorAll("button[name=answer]")) button.disabled = !ticked;
-    const count = pending ? pending.size : cards().length;
-    empty.hidden = count > 0 || cards().length > 0;
+    const left = some.length - free;
+    const what = left === 1 ? "1 of them has something to look at: it is" : `${left} of them have something to look at: they are`;
+    show($("left-out"), left ? `${what} not allowed together with others until you open ${left === 1 ? "it" : "each"}.` : "");
+    batch.hidden = !some.length;
+    $("all").hidden = !all.length;
+    const count = latest ? latest.ids.length : Number(main.dataset.count);
+    main.dataset.count = count;
     document.title = count ? `(${count}) Requests that wait for approval` : "Nothing waits for approval";
     times();
   }
 
-  function dress(card) {
-    if (card.dataset.dressed) return;
-    card.dataset.dressed = "yes";
-    const edit = card.querySelector(".edit-button"); // only a call has one
-    if (edit) edit.hidden = false;
-    for (const block of card.querySelectorAll("pre.block")) grow(block);
+  // ------------------------------------------------------------------ the one that is open
+
+  function mark() {
+    for (const row of rows()) {
+      const line = lineOf(row);
+      const here = row.dataset.id === current;
+      if (here) line.setAttribute("aria-current", "true");
+      else line.removeAttribute("aria-current");
+      line.tabIndex = tickOf(row).tabIndex = here ? 0 : -1; // one stop in the list; arrows do the rest
+    }
+    const all = rows();
+    if (all.length && !all.some((row) => row.dataset.id === current)) lineOf(all[0]).tabIndex = 0;
   }
 
-  // A long text is in a box that scrolls, with a button that opens it to its whole height.
-  function grow(block) {
-    const lines = block.querySelectorAll(".l").length;
-    if (lines < 18 && block.textContent.length < 3000) return;
-    block.classList.add("long");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "grow";
-    button.setAttribute("aria-expanded", "false");
-    button.textContent = `Open all ${lines} lines`;
-    button.addEventListener("click", () => {
-      const open = block.classList.toggle("open");
-      button.setAttribute("aria-expanded", String(open));
-      button.textContent = open ? "Close" : `Open all ${lines} lines`;
-    });
-    block.after(button);
+  async function card(id) {
+    if (!cards.has(id)) {
+      const fetched = get(`calls?ids=${id}`).then((markup) => made(markup).querySelector("article"));
+      cards.set(id, fetched);
+      fetched.then((article) => article ? cards.set(id, article) : cards.delete(id), () => cards.delete(id));
+    }
+    return cards.get(id);
+  }
+
+  async function open(id) {
+    current = id;
+    mark();
+    const known = cards.get(id);
+    let article;
+    try {
+      article = known instanceof Element ? known : await card(id);
+    } catch {
+      return;
+    }
+    if (current !== id) return; // another was opened meanwhile
+    if (!article) {
+      const note = document.createElement("p");
+      note.className = "empty";
+      note.textContent = "That is not pending any more: it was decided, or its caller has gone.";
+      place.replaceChildren(note);
+      return;
+    }
+    place.replaceChildren(article);
+    place.scrollTop = 0;
+    opened(article);
+    history.replaceState(null, "", `?${query(id)}`);
+    const row = rowOf(id);
+    const next = row && rows()[rows().indexOf(row) + 1];
+    if (next && isPending(next.dataset.id)) card(next.dataset.id).catch(() => {});
+  }
+
+  // It was on the screen: from now on it may be allowed together with others.
+  function opened(article) {
+    const row = rowOf(article.dataset.id);
+    if (row) row.dataset.opened = article.dataset.opened;
+    cards.set(article.dataset.id, article);
+    dress(article);
+    refresh();
+  }
+
+  function dress(article) {
+    if (article.dataset.dressed) return;
+    article.dataset.dressed = "yes";
+    const edit = article.querySelector(".edit-button"); // only a call has one
+    if (edit) edit.hidden = false;
+    for (const field of article.querySelectorAll("input[name=token]")) field.value = batch.elements.token.value;
+  }
+
+  // What this page itself is answering now is told by that answer.
+  function settleGone() {
+    const article = openCard();
+    if (article && !isPending(article.dataset.id) && !busy(article.dataset.id)) {
+      settle(article.dataset.id, "Decided elsewhere, or its caller has gone.");
+    }
+  }
+
+  const sent = new Set(); // ids that are being answered
+  const busy = (id) => sent.has(id);
+
+  // The card of a request that was decided elsewhere stays, without its buttons: no button of
+  // another request may come to lie under the pointer by itself.
+  function settle(id, text) {
+    const article = openCard();
+    cards.delete(id);
+    if (article && article.dataset.id === id && !article.classList.contains("settled")) {
+      const inside = article.contains(document.activeElement);
+      const note = document.createElement("p");
+      note.className = "settled-note";
+      note.textContent = text;
+      article.querySelector("form.answer").replaceWith(note);
+      article.classList.add("settled");
+      say(`${article.querySelector("h2").textContent}: ${text}`);
+      if (inside) article.querySelector("h2").focus();
+    }
+    const row = rowOf(id);
+    if (row) leave([row]);
+  }
+
+  // Rows go at once; the focus goes on to what follows them.
+  function leave(gone) {
+    const all = rows();
+    const last = all.indexOf(gone[gone.length - 1]);
+    const following = all.slice(last + 1).find((row) => !gone.includes(row))
+      || all.slice(0, last).reverse().find((row) => !gone.includes(row));
+    const inside = gone.some((row) => row.contains(document.activeElement));
+    for (const row of gone) {
+      const group = row.parentElement;
+      row.remove();
+      if (!group.children.length) {
+        const heading = group.previousElementSibling;
+        if (heading && heading.matches("h2")) heading.remove();
+        group.remove();
+      }
+    }
+    mark();
+    if (inside) (following ? lineOf(following) : $("list")).focus({ preventScroll: true });
+    return following;
   }
 
   // ------------------------------------------------------------------------- answers
 
   async function send(form, submitter) {
     const fields = new URLSearchParams(new FormData(form));
-    fields.append(submitter.name, submitter.value);
-    const answer = await fetch("decide", {
-      method: "POST",
-      headers: { Accept: "application/json" },
-      body: fields,
-    });
-    return { ok: answer.ok, body: await answer.json() };
+    fields.set(submitter.name, submitter.value);
+    if (form === batch) {
+      fields.delete("ids");
+      for (const row of ticked()) {
+        if (submitter.value === "allow" && !isFree(row)) continue;
+        fields.append("ids", row.dataset.id);
+        if (row.dataset.opened) fields.append("opened", row.dataset.opened);
+      }
+    }
+    const ids = fields.getAll("ids");
+    for (const id of ids) sent.add(id);
+    try {
+      const answer = await fetch("decide", { method: "POST", headers: { Accept: "application/json" }, body: fields });
+      if (answer.status === 403) loggedOut();
+      return { ok: answer.ok, ids, body: await answer.json() };
+    } finally {
+      for (const id of ids) sent.delete(id);
+    }
+  }
+
+  // A decision goes on to the next request, in the list and beside it.
+  function after(ids, allow) {
+    const article = openCard();
+    const was = article && ids.includes(article.dataset.id);
+    const name = article && article.querySelector("h2").textContent;
+    const inside = was && article.contains(document.activeElement);
+    for (const id of ids) cards.delete(id);
+    const gone = ids.map(rowOf).filter(Boolean);
+    const following = gone.length ? leave(gone) : rows()[0];
+    say(ids.length > 1 ? `${ids.length} requests ${allow ? "allowed" : "denied"}.` : `${was ? `${name}: you` : "You"} ${allow ? "allowed" : "denied"} it.`);
+    if (!was) return;
+    place.replaceChildren();
+    current = null;
+    if (!following) return;
+    if (inside) lineOf(following).focus({ preventScroll: true });
+    lineOf(following).scrollIntoView({ block: "nearest" });
+    open(following.dataset.id);
   }
 
   document.addEventListener("submit", async (event) => {
     const form = event.target;
     const submitter = event.submitter;
+    if (form.method === "dialog") return;
     event.preventDefault();
+    if (form === filters) {
+      look();
+      return;
+    }
     if (!submitter || form.dataset.busy) return;
-    const several = form === batch;
-    const place = several
-      ? document.getElementById("batch-error")
-      : form.querySelector(".error");
-    const allow = submitter.value === "allow";
-    show(place, "");
+    const asked = form.classList.contains("question");
+    const several = form === batch || asked;
+    const error = several ? $("batch-error") : form.querySelector(".error");
+    if (asked) $("ask").close();
+    show(error, "");
     form.dataset.busy = "yes";
     try {
-      const { ok, body } = await send(form, submitter);
+      const { ok, ids, body } = await send(form, submitter);
       if (ok) {
-        for (const id of body.decided) {
-          const card = cardOf(id);
-          if (card && !card.classList.contains("settled")) {
-            settle(card, allow ? "You allowed it." : "You denied it.", several);
-          }
-        }
-        if (several) say(`${body.decided.length} requests ${allow ? "allowed" : "denied"}.`);
+        after(body.decided, submitter.value === "allow");
         if (several) batch.elements.reason.value = "";
+      } else if (body.question) {
+        $("ask").replaceChildren(made(body.question));
+        $("ask").showModal();
       } else if (body.gone && !several) {
-        settle(form.closest("article"), body.error);
+        settle(ids[0], body.error);
       } else {
-        show(place, body.error);
-        for (const id of body.gone || []) {
-          const card = cardOf(id);
-          if (card && !card.classList.contains("settled")) {
-            settle(card, "Decided elsewhere, or its caller has gone.", true);
-          }
-        }
+        show(error, body.error);
+        for (const id of body.gone || []) settle(id, "Decided elsewhere, or its caller has gone.");
         const field = body.field && form.elements[body.field];
         if (field) field.focus();
       }
     } catch {
-      show(place, "The answer did not arrive. Check the connection and try again.");
+      show(error, "The answer did not arrive, so nothing may have been decided. Check the connection and try again.");
+      offline();
     } finally {
       delete form.dataset.busy;
       settleGone();
       refresh();
-      resync(); // what was told while this was answered found no room for others
+      resync();
     }
   });
 
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest(".edit-button");
-    if (!button) return;
+    const target = event.target;
+    if (event.detail > 1 && target.closest("button[name=answer]")) {
+      event.preventDefault(); // the second click of a double one is not for the request that came
+      return;
+    }
+    const line = target.closest("a.line");
+    if (line && !(event.ctrlKey || event.metaKey || event.shiftKey)) {
+      event.preventDefault();
+      line.focus({ preventScroll: true });
+      await open(line.closest("li").dataset.id);
+      if (event.detail && place.getBoundingClientRect().top > window.innerHeight * 0.75) place.scrollIntoView({ block: "start" });
+      return;
+    }
+    if (target.closest("#ask .back")) {
+      event.preventDefault();
+      $("ask").close();
+      return;
+    }
+    const button = target.closest(".edit-button");
+    if (button) await edit(button);
+  });
+
+  async function edit(button) {
     const form = button.form;
     const box = form.querySelector(".edit");
     const area = form.elements.arguments;
@@ -242,11 +386,10 @@
     area.disabled = !open;
     form.elements.remember.value = "once";
     form.elements.remember.disabled = open;
-    form.classList.toggle("editing", open);
     covers(form);
     button.setAttribute("aria-expanded", String(open));
     if (open) area.focus();
-  });
+  }
 
   function covers(form) {
     const select = form.elements.remember;
@@ -255,18 +398,33 @@
       : select.selectedOptions[0].dataset.covers;
   }
 
+  // ------------------------------------------------------------------------- the list
+
+  let waiting = 0;
+  function look() {
+    window.clearTimeout(waiting);
+    rowsBox.dataset.skip = "0";
+    waiting = window.setTimeout(async () => {
+      try {
+        await list();
+        const here = query(current);
+        history.replaceState(null, "", here ? `?${here}` : "./");
+        say(`${rows().length} requests are listed.`);
+      } catch { /* the state of the connection says it */ }
+      refresh();
+    }, 120);
+  }
+
+  filters.addEventListener("input", look);
   document.addEventListener("change", (event) => {
     if (event.target.name === "remember") covers(event.target.form);
-    if (event.target === every) {
-      for (const card of shown()) tickOf(card).checked = every.checked;
-    }
+    if (event.target === every) for (const row of rows()) tickOf(row).checked = every.checked;
     refresh();
   });
-  filter.addEventListener("input", refresh);
 
   // --------------------------------------------------------------------------- times
 
-  const relative = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
+  const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
 
   function times() {
     for (const time of document.querySelectorAll("time")) {
@@ -274,8 +432,9 @@
       const [unit, size] =
         Math.abs(seconds) < 90 ? ["second", 1] : Math.abs(seconds) < 5400 ? ["minute", 60]
         : Math.abs(seconds) < 129600 ? ["hour", 3600] : ["day", 86400];
+      const text = relative.format(Math.round(seconds / size), unit);
       time.title = time.title || time.textContent;
-      time.textContent = relative.format(Math.round(seconds / size), unit);
+      if (time.textContent !== text) time.textContent = text;
     }
   }
   window.setInterval(times, 15000);
@@ -288,22 +447,60 @@
     live.textContent = text;
   }
 
-  function resync() {
-    if (latest === null) return;
-    syncing = syncing.then(() => sync(latest)).catch(() => {
-      state("off", "Not live: load the page again");
-    });
+  function loggedOut() {
+    state("off", "Not live: log in, and load the page again");
+    if (stream) stream.close();
   }
 
-  const stream = new EventSource("changes");
-  stream.onmessage = (event) => {
-    state("on", "Live");
-    latest = JSON.parse(event.data);
-    resync();
-  };
-  stream.onerror = () => {
-    if (stream.readyState === EventSource.CLOSED) state("off", "Not live: load the page again");
-    else window.setTimeout(() => stream.readyState === EventSource.CONNECTING && state("wait", "Connecting…"), 4000);
-  };
+  // What did not arrive says more than a stream that still seems to be there.
+  function offline() {
+    if (live.dataset.state === "off") return;
+    state("wait", "No connection: trying again…");
+    listen();
+  }
+
+  async function resync() {
+    if (syncing) return;
+    syncing = true;
+    try {
+      for (let done = null; latest !== null && done !== latest;) {
+        done = latest;
+        await sync(done);
+      }
+    } catch {
+      if (live.dataset.state === "on") state("off", "Not live: load the page again");
+    } finally {
+      syncing = false;
+    }
+  }
+
+  function listen() {
+    if (stream) stream.close();
+    const mine = new EventSource("changes");
+    stream = mine;
+    mine.onmessage = (event) => {
+      state("on", "Live");
+      latest = JSON.parse(event.data);
+      resync();
+    };
+    mine.onerror = () => {
+      if (mine.readyState !== EventSource.CLOSED) {
+        window.setTimeout(() => mine === stream && mine.readyState === EventSource.CONNECTING && state("wait", "Connecting…"), 4000);
+      } else if (mine === stream && live.dataset.state !== "off") {
+        get("decided").then(() => state("off", "Not live: load the page again"), () => {});
+      }
+    };
+  }
+
+  $("filter-now").hidden = true;
+  const first = openCard();
+  if (first) {
+    current = first.dataset.id;
+    opened(first);
+    const next = rows()[rows().indexOf(rowOf(current)) + 1];
+    if (next) card(next.dataset.id).catch(() => {});
+  }
+  mark();
   refresh();
+  listen();
 })();

@@ -1,0 +1,188 @@
+"""What waits, as a list: a row for each request, by server and tool, what needs a look first.
+
+The list is made by the server also where a script shows it, so that both have the same order, the
+same filters and the same bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from ..approval.queue import PendingApproval
+from ..approval.request import ApprovalRequest
+from ..runtime.safe_text import safe_text
+from .http import whole_number
+from .markup import Html, Part, element, filled, joined
+from .subject import NAME_OF, age_of, gist, is_destructive, name_of, needs_a_look, section_of, whose
+
+__all__ = ["MAX_ROWS", "View", "filters", "in_order", "inbox"]
+
+MAX_ROWS = 200
+"""On one page."""
+_MAX_OPTIONS = 200
+"""In one filter."""
+_MAX_SEARCHED_CHARS = 100_000
+"""Of a call's arguments."""
+
+
+class View(NamedTuple):
+    """Which of the pending requests a person wants to see. An empty text stands for all."""
+
+    server: str = ""
+    tool: str = ""
+    person: str = ""
+    words: str = ""
+    skip: int = 0
+
+    def query(self, *, skip: int = 0) -> str:
+        """As the query of an address."""
+        fields = {"server": self.server, "tool": self.tool, "person": self.person, "q": self.words}
+        return urlencode(
+            {name: str(value) for name, value in {**fields, "skip": skip}.items() if value}
+        )
+
+    @classmethod
+    def of(cls, query: dict[str, list[str]]) -> View:
+        """As an address says it. Raises ``Refused``."""
+        server, tool, person, words = (
+            query.get(name, [""])[-1] for name in ("server", "tool", "person", "q")
+        )
+        return cls(server, tool, person, words, whole_number(query, "skip"))
+
+    @property
+    def is_filter(self) -> bool:
+        return self[:4] != ("", "", "", "")
+
+    def admits(self, request: ApprovalRequest, context: bool) -> bool:
+        """``context`` is whether people see whose requests they are."""
+        words = self.words.strip().lower()
+        return (
+            (not self.server or _shown(request.server) == self.server)
+            and (not self.tool or _shown(section_of(request)) == self.tool)
+            and (not self.person or (context and _shown(whose(request)) == self.person))
+            and (not words or words in _searched(request, context))
+        )
+
+
+def in_order(pending: Iterable[PendingApproval]) -> list[PendingApproval]:
+    """What needs a look first, then by server and tool, then the oldest."""
+    return sorted(pending, key=lambda one: (*_group(one), one.asked_at))
+
+
+def filters(pending: Sequence[PendingApproval], view: View, *, context: bool) -> Html:
+    """The form that chooses which requests are listed."""
+    requests = [one.request for one in pending]
+    chosen: list[tuple[str, str, Callable[[ApprovalRequest], str], str]] = [
+        ("server", "Server", lambda one: one.server, view.server),
+        ("tool", "Tool", section_of, view.tool),
+    ]
+    if context:
+        chosen.append(("person", "Person", whose, view.person))
+    selects = []
+    for name, label, of, now in chosen:
+        values = sorted(({_shown(of(one)) for one in requests} | {now}) - {""})
+        if now or len(values) > 1:  # one is no choice
+            selects.append(_select(name, label, values, now))
+    return filled("filters.html", words=view.words, selects=joined(selects))
+
+
+def inbox(
+    pending: Sequence[PendingApproval], view: View, open: str | None, *, context: bool
+) -> Html:
+    """The rows of those that ``view`` admits of all that are ``pending``, in order."""
+    listed = [one for one in pending if view.admits(one.request, context)]
+    here = listed[view.skip : view.skip + MAX_ROWS]
+    parts: list[Part] = []
+    for (_, server, section), some in groupby(here, _group):
+        group = list(some)
+        if len(group) > 1:
+            where = [] if server == section else [" on ", element("bdi", server)]
+            name = element("bdi", section, class_="tool")
+            count = element("span", f"({len(group):,})", class_="number")
+            parts.append(element("h2", name, *where, " ", count, class_="group"))
+        rows = (_row(one, view, one.id == open, context) for one in group)
+        parts.append(element("ul", *rows, class_="rows"))
+    if not here:
+        parts.append(_empty(bool(pending), bool(listed), view))
+    if len(listed) > len(here):
+        parts.append(_others(view, len(here), len(listed)))
+    return joined(parts)
+
+
+def _group(one: PendingApproval) -> tuple[int, str, str]:
+    request = one.request
+    rank = 0 if request.findings else 1 if is_destructive(request) else 2
+    return rank, request.server, section_of(request)
+
+
+def _row(one: PendingApproval, view: View, is_open: bool, context: bool) -> Html:
+    request, query = one.request, view.query(skip=view.skip)
+    words, kind = NAME_OF[request.kind]
+    marks: list[Part] = []
+    if request.findings:
+        count = len(request.findings)
+        marks.append(element("span", "1 note" if count == 1 else f"{count:,} notes", class_="mark"))
+    if is_destructive(request):
+        marks.append(element("span", "destructive", class_="mark grave"))
+    return filled(
+        "row.html",
+        id=one.id,
+        kind="row look" if needs_a_look(request) else "row",
+        address=f"?{query}&open={one.id}#open" if query else f"?open={one.id}#open",
+        current=Html(' aria-current="true"') if is_open else None,
+        title=joined([words, element("bdi", name_of(request), class_="tool")]),
+        server=None if kind == "server" else element("bdi", request.server, class_="server"),
+        gist=gist(request),
+        marks=joined(marks),
+        whose=element("bdi", whose(request), class_="whose") if context else None,
+        age=age_of(one.asked_at),
+    )
+
+
+def _empty(is_pending: bool, is_listed: bool, view: View) -> Html:
+    every = element("a", "Show all that waits", href="./")
+    if is_listed:
+        return element("p", "None stands on this page of the list. ", every, class_="empty")
+    if is_pending and view.is_filter:
+        return element("p", "Nothing that waits matches this filter. ", every, class_="empty")
+    hint = element("span", "What comes stands here by itself.", class_="hint")
+    return element("p", "Nothing waits for you. ", hint, class_="empty")
+
+
+def _others(view: View, here: int, listed: int) -> Html:
+    first, last = view.skip + 1, view.skip + here
+    links = [
+        element("a", text, href=f"./?{query}" if query else "./", id=id)
+        for text, query, id, there in (
+            ("The first", view.query(), "others-first", view.skip > 0),
+            ("The next", view.query(skip=last), "others-next", last < listed),
+        )
+        if there
+    ]
+    where = f"These are {first:,} to {last:,} of {listed:,} requests that wait. "
+    return element("p", where, links[0], " " if links[1:] else None, *links[1:], class_="others")
+
+
+def _select(name: str, label: str, values: Sequence[str], now: str) -> Html:
+    options = [element("option", "All", value="")]
+    for number, one in enumerate(values):
+        if number < _MAX_OPTIONS or one == now:
+            options.append(element("option", one[:80], value=one, selected=one == now))
+    id = f"filter-{name}"
+    control = element("select", *options, name=name, id=id)
+    return element("div", element("label", label, for_=id), control, class_="field")
+
+
+def _shown(text: str) -> str:
+    """As it stands on the page, which spells out what a person would not see."""
+    return safe_text(text, len(text))
+
+
+def _searched(request: ApprovalRequest, context: bool) -> str:
+    arguments = request.arguments_json[:_MAX_SEARCHED_CHARS] if request.kind == "call" else ""
+    whom = whose(request) if context else ""
+    parts = (request.kind, request.server, name_of(request), request.subject, whom, arguments)
+    return " ".join(parts).lower()

@@ -1,0 +1,103 @@
+"""Several requests decided by one answer, with eyes open.
+
+What has findings, or is known to be destructive, is allowed together with others only if it was
+opened: its card carries a proof of that, which the form sends along. An answer for more than ten is
+asked about once, with a summary by tool, and that question carries a proof of exactly these
+requests and this answer. Both are checked here, so they hold with the page's script and without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from ..approval.queue import PendingApproval
+from .http import Refused
+from .markup import Html, element, filled, joined
+from .subject import needs_a_look, title_of
+
+__all__ = ["MANY", "Signer", "check_several", "proof_of_opening", "question"]
+
+MANY = 10
+"""Requests that are decided together without a further question."""
+_MAX_LINES = 20
+"""Of the summary, and links to what has to be opened."""
+
+
+class Signer:
+    """Makes texts that only a holder of the secret can make."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def sign(self, *parts: str) -> str:
+        text = json.dumps(parts) if len(parts) > 1 else parts[0]
+        return hmac.new(self._secret, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+    def is_one_of(self, given: Sequence[str], *parts: str) -> bool:
+        wanted = self.sign(*parts).encode()
+        return any(hmac.compare_digest(one.encode("utf-8", "replace"), wanted) for one in given)
+
+
+def proof_of_opening(signer: Signer, person: str, id: str) -> str:
+    return signer.sign("opened", person, id)
+
+
+def check_several(
+    signer: Signer, person: str, form: dict[str, list[str]], pending: Sequence[PendingApproval]
+) -> None:
+    """Raises ``Refused`` for what a person has to open first."""
+    if form.get("answer") != ["allow"] or (len(pending) == 1 and "several" not in form):
+        return
+    opened = form.get("opened", [])
+    unopened = [
+        one
+        for one in pending
+        if needs_a_look(one.request) and not signer.is_one_of(opened, "opened", person, one.id)
+    ]
+    if unopened:
+        count = len(unopened)
+        some = "One of them has" if count == 1 else f"{count:,} of them have"
+        raise Refused(
+            422,
+            f"Nothing was decided. {some} something to look at first: open each, or leave it out.",
+            links=[
+                (f"./?open={one.id}#open", joined(title_of(one.request)))
+                for one in unopened[:_MAX_LINES]
+            ],
+            unopened=[one.id for one in unopened],
+        )
+
+
+def question(
+    signer: Signer, person: str, form: dict[str, list[str]], pending: Sequence[PendingApproval]
+) -> Html | None:
+    """What a person is asked before so many are decided; None where they need not be asked, or
+    have answered."""
+    if len(pending) <= MANY:
+        return None
+    answer = form["answer"][-1]
+    parts = ("several", person, answer, *sorted(one.id for one in pending))
+    if signer.is_one_of(form.get("confirmed", []), *parts):
+        return None
+    tools = Counter(joined(title_of(one.request)) for one in pending)
+    lines = [element("li", title, f": {count:,}") for title, count in tools.most_common(_MAX_LINES)]
+    left = len(tools) - len(lines)
+    lines += [element("li", f"and {left:,} others")] if left > 0 else []
+    sent = [
+        (name, value)
+        for name in ("token", "reason", "ids", "opened")
+        for value in form.get(name, [])
+    ]
+    sent += [("confirmed", signer.sign(*parts))]
+    return filled(
+        "question.html",
+        verb="Allow" if answer == "allow" else "Deny",
+        answer=answer,
+        count=f"{len(pending):,}",
+        lines=joined(lines),
+        fields=joined(element("input", type="hidden", name=n, value=v) for n, v in sent),
+    )

@@ -1,0 +1,407 @@
+"""The list of what waits: its rows, order and filters, and several decided with eyes open."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_client import Allow, ApprovalQueue, ApprovalRequest, Deny, Finding, ToolCall
+from mcp_client.approval.queue import PendingApproval
+from mcp_client.desk.card import card
+from mcp_client.desk.inbox import MAX_ROWS
+from mcp_client.desk.several import MANY
+from mcp_client.desk.subject import gist, is_destructive
+from tests.desk_page.site import Person, Seen, Site, a_site, sampling_of, start_of
+from tests.server.skills import request_of
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "mode": {"type": "string"},
+        "path": {"type": "string", "title": "Path of the file"},
+        "force": {"type": "boolean"},
+    },
+    "required": ["path"],
+}
+DELETE = ToolCall.example(
+    {"name": "delete_file", "inputSchema": SCHEMA},
+    {"force": True, "mode": "all", "path": "/srv/a.txt"},
+    server="files",
+    destructive=True,
+    context="ana",
+)
+ODD = ToolCall.example("send", {"to": "bo"}, server="mail", findings=[Finding("odd_name", "odd")])
+
+
+def weather(n: int, **members: Any) -> ToolCall:
+    return ToolCall.example("get_weather", {"location": f"town {n}"}, server="sky", **members)
+
+
+def rows(page: str) -> list[str]:
+    """The text of each row of the list."""
+    found = re.findall(r'<li class="row.*?</li>', page, re.DOTALL)
+    return [" ".join(Seen(one).text.split()) for one in found]
+
+
+async def listed(person: Person, query: str = "") -> list[str]:
+    return rows((await person.get(query)).text)
+
+
+# -------------------------------------------------------------------------- the list
+
+
+async def test_a_row_says_what_is_asked_of_whom_for_whom_since_when() -> None:
+    async with a_site(show_context=True) as site, site.person() as ana:
+        await site.ask(DELETE)
+        (row,) = await listed(ana)
+    assert re.fullmatch(
+        r"Select delete_file files path: /srv/a.txt destructive ana (now|\d+s ago)", row
+    )
+
+
+async def test_what_needs_a_look_comes_first_then_server_and_tool_then_the_oldest() -> None:
+    calls = [weather(1), ToolCall.example("b", server="a"), DELETE, weather(2), ODD]
+    async with a_site() as site, site.person() as ana:
+        await site.ask(*calls)
+        page = (await ana.get()).text
+    shown = [row.split()[1] for row in rows(page)]
+    assert shown == ["send", "delete_file", "b", "get_weather", "get_weather"]
+    assert "get_weather on sky (2)" in Seen(page).text
+    assert "delete_file on files (1)" not in Seen(page).text, "one is no group"
+
+
+async def test_starts_skills_and_uses_of_the_model_stand_in_the_same_list() -> None:
+    async with a_site() as site, site.person() as ana:
+        await site.ask(start_of(), request_of(), sampling_of("Write a haiku."))
+        shown = " ".join(await listed(ana))
+    for text in ("Start of sky", "npx -y", "Skill pdf docs skill://", "Model for poet Write a"):
+        assert text in shown, text
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (DELETE, "path: /srv/a.txt"),
+        (ToolCall.example("t", {"n": 5, "deep": {"a": 1}}), "deep: 1 members"),
+        (ToolCall.example("t", {"n": 5, "text": "a\n b"}), "text: a b"),
+        (ToolCall.example("t", {"n": [1, 2]}), "n: 2 items"),
+        (ToolCall.example("t"), ""),
+        (ToolCall.example({"name": "t", "inputSchema": {"required": "n"}}, {"n": True}), "n: true"),
+        (
+            ToolCall.example({"name": "t", "inputSchema": {"required": [[]]}}, {"n": "x" * 999}),
+            f"n: {'x' * 157}…",
+        ),
+    ],
+)
+def test_of_the_arguments_a_row_shows_the_one_that_matters(call: ToolCall, shown: str) -> None:
+    assert gist(call) == shown
+
+
+@pytest.mark.parametrize(
+    ("hints", "known"),
+    [
+        ({}, False),
+        ({"idempotent": True}, False),
+        ({"destructive": True, "trusted": False}, False),
+        ({"destructive": True}, True),
+        ({"read_only": False}, True),
+        ({"read_only": True}, False),
+        ({"read_only": True, "destructive": True}, True),
+    ],
+)
+def test_only_what_is_known_to_be_destructive_is_marked(hints: Any, known: bool) -> None:
+    assert is_destructive(ToolCall.example("t", **hints)) is known
+
+
+async def test_the_first_is_open_and_any_other_can_be_without_a_script() -> None:
+    async with a_site() as site, site.person() as ana:
+        one, two = await site.ask(weather(1), weather(2))
+        for query, id in (("", one), (f"?open={two}", two), ("?open=unknown", one)):
+            page = (await ana.get(query)).text
+            assert re.findall(r'<article class="call" id="call-([^"]+)"', page) == [id]
+            current = [line for line in Seen(page).tags("a") if line.get("aria-current")]
+            assert [line["id"] for line in current] == [f"line-{id}"]
+            assert ("It is not pending any more" in page) is (query == "?open=unknown")
+        assert (await ana.decide(two)).status_code == 200
+        assert "It was decided already, by Ana." in (await ana.get(f"?open={two}")).text
+
+
+async def test_filters_choose_by_server_tool_person_and_word_and_last() -> None:
+    calls = [DELETE, *(weather(n, context="bo") for n in range(3)), request_of()]
+    async with a_site(show_context=True) as site, site.person() as ana:
+        ids = await site.ask(*calls)
+        for query, count in (
+            *(("server=sky", 3), ("tool=delete_file", 1), ("tool=Skills", 1), ("person=bo", 3)),
+            *(("q=TOWN+1", 1), ("q=nothing", 0), ("server=sky&tool=delete_file", 0)),
+        ):
+            assert len(await listed(ana, f"?{query}")) == count, query
+        page = (await ana.get("?q=nothing")).text
+        assert "Nothing that waits matches this filter. Show all that waits" in Seen(page).text
+        page = (await ana.get("?server=sky&q=town")).text
+        links = [str(one["href"]) for one in Seen(page).tags("a") if one.get("class") == "line"]
+        assert links[1] == f"?server=sky&q=town&open={ids[2]}#open"
+        (form,) = [one for one in Seen(page).tags("form") if one.get("class") == "answer"]
+        assert form["action"] == "decide?server=sky&q=town"
+        done = await ana.client.post(
+            "decide?server=sky&q=town&evil=x",
+            data={"token": await ana.token(), "ids": ids[1], "answer": "deny"},
+        )
+        assert done.headers["location"] == "./?server=sky&q=town"
+
+
+async def test_whose_calls_they_are_is_no_filter_where_it_is_not_shown() -> None:
+    async with a_site() as site, site.person() as ana:
+        await site.ask(DELETE, weather(1, context="bo"))
+        assert await listed(ana, "?person=ana") == []
+        assert await listed(ana, "?q=ana") == []
+        assert "Person" not in (await ana.get()).text
+
+
+async def test_a_hostile_name_can_be_filtered_by_and_is_text() -> None:
+    name = '\u202e"><script>'
+    async with a_site() as site, site.person() as ana:
+        await site.ask(ToolCall.example({"name": name}, server="evil"), weather(1))
+        page = (await ana.get()).text
+        values = [str(one["value"]) for one in Seen(page).tags("option") if one.get("value")]
+        (shown,) = [value for value in values if "script" in value]
+        assert shown == '\\u{202e}"><script>'
+        answer = await ana.client.get("", params={"tool": shown})
+        assert len(rows(answer.text)) == 1
+
+
+async def test_a_page_of_the_list_is_bounded_and_leads_to_the_others() -> None:
+    async with a_site() as site, site.person() as ana:
+        ids = await site.ask(*(weather(n) for n in range(MAX_ROWS + 20)))
+        first, second = (await ana.get()).text, (await ana.get(f"?skip={MAX_ROWS}")).text
+        assert [len(rows(page)) for page in (first, second)] == [MAX_ROWS, 20]
+        assert f'href="./?skip={MAX_ROWS}" id="others-next"' in first
+        assert "These are 201 to 220 of 220 requests that wait." in Seen(second).text
+        assert f'id="call-{ids[MAX_ROWS]}"' in second
+        assert len(Seen((await ana.get(f"calls?ids={','.join(ids)}")).text).tags("article")) == 20
+        assert "None stands on this page" in (await ana.get("?skip=999")).text
+        assert (await ana.get("?skip=-1")).status_code == 400
+
+
+async def test_a_thousand_requests_take_a_bounded_page() -> None:
+    text = "x" * 2_000
+    async with a_site() as site, site.person() as ana:
+        await site.ask(*(ToolCall.example(f"tool_{n}", {"t": text}) for n in range(1_000)))
+        page = (await ana.get()).text
+        assert len(page) < 350_000
+        assert len(Seen(page).elements) < 4_500
+        assert len(json.dumps([one.id for one in site.queue.pending])) < 40_000, "an event"
+
+
+# ------------------------------------------------------------------------- the card
+
+
+def shown_of(call: ApprovalRequest) -> str:
+    return Seen(card(PendingApproval("1", call, 0.0, None), "token")).text
+
+
+def test_arguments_stand_in_the_order_of_the_schema_with_its_titles() -> None:
+    text = shown_of(DELETE)
+    places = [text.index(one) for one in ('"mode"', "Path of the file", '"path"', '"force"')]
+    assert places == sorted(places)
+    assert "Arguments, under the server's titles" in text
+    assert "titles" not in shown_of(weather(1))
+
+
+@pytest.mark.parametrize("properties", [5, {"path": 5}, {"path": {"title": {}}}, {"path": None}])
+def test_a_schema_that_says_nothing_usable_orders_nothing(properties: Any) -> None:
+    call = ToolCall.example(
+        {"name": "t", "inputSchema": {"type": "object", "properties": properties}}, {"path": "/a"}
+    )
+    assert '"path": "/a"' in shown_of(call)
+    assert gist(call) == "path: /a"
+
+
+def test_no_text_passes_for_a_member_with_a_title() -> None:
+    nested = {"mode": {"path": "x"}, "text": 'a\n  "path": ', "long": "y" * 5_000 + '\n  "path": 1'}
+    call = ToolCall.example({"name": "t", "inputSchema": SCHEMA}, nested)
+    assert "Path of the file" not in shown_of(call)
+
+
+def test_what_is_assumed_is_one_sentence_and_what_is_known_stands_out() -> None:
+    assumed = card(PendingApproval("1", weather(1), 0.0, None), "token")
+    assert assumed.count("assumed, not stated by a trusted server") == 1
+    assert "risky" not in assumed
+    known = card(PendingApproval("1", DELETE, 0.0, None), "token")
+    assert known.count('class="risky"') == 1
+    assert "not read-only, not repeatable and reaching out" in known
+
+
+def test_what_the_server_claims_is_said_to_be_the_servers() -> None:
+    call = ToolCall.example({"name": "t", "title": "Nice tool", "description": "It is safe."})
+    text = shown_of(call)
+    assert "The server calls itNice tool" in text
+    assert "The server saysIt is safe." in text
+
+
+def test_prose_from_right_to_left_runs_so_and_is_noted_once() -> None:
+    call = ToolCall.example(
+        {"name": "t", "title": "דבר", "description": "דבר\nדבר"}, {"text": "דבר"}
+    )
+    markup = card(PendingApproval("1", call, 0.0, None), "token")
+    assert markup.count("run right to left") == 1
+    assert '<span class="l" dir="auto">דבר</span>' in markup
+    assert "run right to left" not in shown_of(weather(1))
+
+
+def test_only_a_text_that_scrolls_is_a_stop_for_the_keyboard() -> None:
+    assert 'tabindex="0"' not in card(PendingApproval("1", DELETE, 0.0, None), "token")
+    long = ToolCall.example("t", {"text": "\n" * 60})
+    assert card(PendingApproval("1", long, 0.0, None), "token").count('tabindex="0"') == 1
+
+
+async def test_all_of_a_request_can_be_read_and_decided_there() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(ODD)
+        page = (await ana.get(f"call/{id}")).text
+        assert f'href="../?open={id}#open"' in page
+        for button in ("Allow", "Deny"):
+            assert re.search(rf"<button[^>]*>{button}</button>", page)
+        (form,) = Seen(page).tags("form")
+        assert form["action"] == "../decide"
+        assert (await ana.get(f"call/{id}?part=arguments")).text.count("<form") == 1
+
+
+# ---------------------------------------------------------------------- several at once
+
+
+async def proof(person: Person, id: str) -> str:
+    found = re.search(r'data-opened="(\w+)"', (await person.get(f"calls?ids={id}")).text)
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("call", [DELETE, ODD, start_of()], ids=["destructive", "finding", "start"])
+async def test_what_needs_a_look_is_allowed_with_others_only_after_it_was_opened(
+    call: ApprovalRequest,
+) -> None:
+    async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
+        ordinary, other = await site.ask(weather(1), call)
+        of_another, of_bo = await proof(ana, ordinary), await proof(bo, other)
+        for opened in ("", of_another, of_bo, "é"):
+            refused = await ana.decide(ordinary, other, opened=opened)
+            assert (refused.status_code, refused.json()["unopened"]) == (422, [other])
+        assert len(site.queue.pending) == 2
+        assert (await ana.decide(ordinary, other, opened=await proof(ana, other))).is_success
+    assert all(isinstance(answer, Allow) for answer in site.answers.values())
+
+
+async def test_the_form_for_several_takes_not_even_one_along_that_was_not_opened() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        html = {"Accept": "text/html"}
+        refused = await ana.decide(id, several="yes", headers=html)
+        assert refused.status_code == 422
+        assert "Nothing was decided." in refused.text
+        assert f'<a href="./?open={id}#open">' in refused.text
+        assert (await ana.decide(id, several="yes", answer="deny")).is_success
+    assert isinstance(site.answers["delete_file"], Deny)
+
+
+def fields_in(markup: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for one in Seen(markup).tags("input"):
+        fields.setdefault(str(one["name"]), []).append(one["value"])
+    return fields
+
+
+async def many(site: Site, count: int = MANY + 2) -> list[str]:
+    return await site.ask(*(weather(n) for n in range(count - 1)), ToolCall.example("t"))
+
+
+@pytest.mark.parametrize("answer", ["allow", "deny"])
+async def test_more_than_ten_are_asked_about_once_with_a_summary(answer: str) -> None:
+    async with a_site() as site, site.person() as ana:
+        ids = await many(site)
+        asked = await ana.decide(*ids, answer=answer, reason="so", headers={"Accept": "text/html"})
+        assert asked.status_code == 422
+        assert len(site.queue.pending) == len(ids)
+        text = Seen(asked.text).text
+        assert f"{answer.capitalize()} 12 requests?" in text
+        assert "get_weather on sky: 11" in text
+        assert "t on example: 1" in text
+        fields = fields_in(asked.text)
+        done = await ana.client.post("decide", data={**fields, "answer": answer})
+        assert done.status_code == 303
+        assert site.queue.pending == ()
+        assert {one.answer.reason for one in site.queue.decided} == {"so"}
+
+
+async def test_a_script_gets_the_question_as_markup() -> None:
+    async with a_site() as site, site.person() as ana:
+        ids = await many(site)
+        asked = (await ana.decide(*ids)).json()
+        assert "Allow 12 requests" in asked["question"]
+        confirmed = fields_in(asked["question"])["confirmed"][0]
+        assert (await ana.decide(*ids, confirmed=confirmed)).is_success
+
+
+async def test_a_yes_to_the_question_is_for_these_requests_this_answer_and_this_person() -> None:
+    async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
+        ids = await many(site, MANY + 3)
+        question = (await ana.decide(*ids[:-1])).json()["question"]
+        confirmed = fields_in(question)["confirmed"][0]
+        for person, some, answer in (
+            (ana, ids, "allow"),
+            (ana, ids[1:], "allow"),
+            (ana, ids[:-1], "deny"),
+            (bo, ids[:-1], "allow"),
+        ):
+            again = await person.decide(*some, answer=answer, confirmed=confirmed)
+            assert again.status_code == 422
+            assert "question" in again.json()
+        assert len(site.queue.pending) == len(ids)
+        assert (await ana.decide(*ids[:MANY])).is_success, "ten need no question"
+
+
+async def test_of_many_an_unknown_one_means_that_none_is_decided() -> None:
+    async with a_site() as site, site.person() as ana:
+        ids = await many(site)
+        confirmed = fields_in((await ana.decide(*ids)).json()["question"])["confirmed"][0]
+        await ana.decide(ids[0])
+        late = await ana.decide(*ids, confirmed=confirmed)
+        assert (late.status_code, late.json()["gone"]) == (409, [ids[0]])
+        assert len(site.queue.pending) == len(ids) - 1
+
+
+def test_a_summary_of_very_many_tools_is_bounded() -> None:
+    from mcp_client.desk.several import Signer, question
+
+    pending = [PendingApproval(str(n), ToolCall.example(f"t{n}"), 0.0, None) for n in range(90)]
+    shown = question(Signer(b"x" * 32), "Ana", {"answer": ["allow"]}, pending)
+    assert shown is not None
+    assert shown.count("<li>") == 21
+    assert "and 70 others" in shown
+
+
+# --------------------------------------------------------------------------- its states
+
+
+async def test_refusals_have_the_face_of_the_page_and_say_where_to_go() -> None:
+    async with a_site() as site, site.person() as ana, site.person(None) as stranger:
+        await site.ask(replace(DELETE))
+        for person, path, back in (
+            (stranger, "", "./"),
+            (stranger, "call/x", "../"),
+            (ana, "call/gone", "../"),
+            (ana, "nothing", "./"),
+        ):
+            page = (await person.get(path)).text
+            assert f'<a href="{back}">Back to the list</a>' in page, path
+            assert "static/desk.css" in page
+        assert "load this page again" in (await stranger.get()).text
+
+
+async def test_an_empty_page_says_so() -> None:
+    async with a_site(ApprovalQueue()) as site, site.person() as ana:
+        page = Seen((await ana.get()).text)
+        assert "Nothing waits for you." in page.text
+        assert not page.tags("article")
