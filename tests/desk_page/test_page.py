@@ -79,8 +79,9 @@ async def test_controls_have_the_names_that_people_and_programs_look_for() -> No
         page = (await ana.get()).text
     for button in ("Allow", "Deny", "Edit", "Allow selected", "Deny selected"):
         assert re.search(rf"<button[^>]*>{button}</button>", page), button
-    for label, control in (("Reason", f"reason-{id}"), ("Remember", f"remember-{id}")):
-        assert f'<label for="{control}">{label}</label>' in page
+    assert f'<label for="reason-{id}">Reason</label>' in page
+    assert f'<label for="remember-{id}">If allowed, remember</label>' in page
+    assert re.search(rf'<select id="remember-{id}"[^>]* aria-label="Remember"', page)
     assert re.search(
         rf'<label class="select" for="tick-{id}"><input[^>]*><span>Select</span>', page
     )

@@ -91,13 +91,20 @@ class Page:
         selector = ", ".join(f"{within} {kind}" for kind in kinds)
         every = {"using": "css selector", "value": selector}
         found = [one[_ELEMENT] for one in _ask("POST", f"{self._base}/elements", every)]
-        return [
-            one
-            for one in found
-            if _ask("GET", f"{self._base}/element/{one}/displayed")
-            and _ask("GET", f"{self._base}/element/{one}/computedlabel") == name
-            and _ask("GET", f"{self._base}/element/{one}/computedrole") == role
-        ]
+        return [one for one in found if self._is_named(one, role, name)]
+
+    def _is_named(self, element: str, role: str, name: str) -> bool:
+        base = f"{self._base}/element/{element}"
+        try:
+            return (
+                bool(_ask("GET", f"{base}/displayed"))
+                and _ask("GET", f"{base}/computedlabel") == name
+                and _ask("GET", f"{base}/computedrole") == role
+            )
+        except AssertionError as error:
+            if "stale element" in str(error):
+                return False  # it went meanwhile
+            raise
 
     def click_on(self, element: str) -> None:
         _ask("POST", f"{self._base}/element/{element}/click", {})

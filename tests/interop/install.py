@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 __all__ = [
+    "AXE",
     "COMMAND",
     "EVERYTHING",
     "EXT_APPS",
@@ -93,6 +94,8 @@ NATIVE = "kubernetes-mcp-server"
 SUITE = "@modelcontextprotocol/conformance"
 OIDC_PROVIDER = "oidc-provider"
 PYRIGHT = "pyright"
+AXE = "axe-core"
+"""It looks for what a page in a browser keeps from people who see, hear or move in other ways."""
 SERVER_SDK = "@modelcontextprotocol/server"
 """The official SDK for servers in TypeScript, with the extensions it knows."""
 EXT_APPS = "@modelcontextprotocol/ext-apps"
@@ -106,6 +109,7 @@ RESTATE = f"@restatedev/restate-server-{sys.platform}-{_MACHINE}"
 _RESTATE_PACKAGES = {RESTATE: "1.7.12"}
 _NATIVE_PACKAGES = {f"{NATIVE}-{sys.platform}-{_GO_MACHINE}": "0.0.67"}
 _TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
+_AXE_PACKAGES = {AXE: "4.14.1"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 
@@ -181,6 +185,7 @@ def main() -> int:
             several.submit(_install_packages, "npm", _PACKAGES),
             several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
             several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
+            several.submit(_install_packages, "npm-axe", _AXE_PACKAGES),
             several.submit(_install_packages, "npm-servers", _SERVER_PACKAGES),
             several.submit(_install_packages, "npm-extensions", _EXTENSION_PACKAGES),
             several.submit(_install_packages, "npm-native", _NATIVE_PACKAGES),

@@ -12,6 +12,7 @@ import pytest
 
 from mcp_client import StdioServer
 from tests.interop.install import (
+    AXE,
     COMMAND,
     EVERYTHING,
     EXT_APPS,
@@ -41,6 +42,7 @@ __all__ = [
     "apps_python",
     "asking",
     "authlib",
+    "axe",
     "chromium",
     "conformance",
     "core_tasks",
@@ -153,6 +155,12 @@ def chromium() -> tuple[Path, Path, dict[str, str]]:
     """Chromium, its driver, and what they need in their environment."""
     found = browser() or _missing("Chromium with its driver")
     return *found, browser_env()
+
+
+def axe() -> str:
+    """The script that looks for what a page keeps from some people."""
+    path = PEERS / "npm-axe" / "node_modules" / AXE / "axe.min.js"
+    return _found(path, AXE).read_text(encoding="utf-8")
 
 
 def shell(name: str) -> tuple[Path, dict[str, str]]:

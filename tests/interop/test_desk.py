@@ -37,28 +37,53 @@ T = TypeVar("T")
 TAB, ENTER, SPACE, SHIFT = "\ue004", "\ue007", " ", "\ue008"
 
 
+_browsers: list[Page] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _start() -> Iterator[None]:
+    """Two, once: to start them takes longer than most of the tests."""
+    with ExitStack() as stack:
+        _browsers[:] = [stack.enter_context(chromium.browsing(*peers.chromium())) for _ in range(2)]
+        yield
+
+
 @contextmanager
 def browsers(site: Site, *sessions: str) -> Iterator[list[Page]]:
     """A browser for each, logged in and live."""
-    with ExitStack() as stack:
-        pages = []
-        for session in sessions:
-            page = stack.enter_context(chromium.browsing(*peers.chromium()))
-            page.open(site.base.replace("approvals/", f"login/{session}"))
-            page.open(site.base)
-            page.complaints.clear()  # that there is no icon, while logging in
-            until(lambda page=page: live(page) == "Live", "it is not live")  # type: ignore[misc]
-            pages.append(page)
+    pages = _browsers[: len(sessions)]
+    for page, session in zip(pages, sessions, strict=True):
+        page.look()
+        page.open(site.base.replace("approvals/", f"login/{session}"))
+        page.open(site.base)
+        page.complaints.clear()  # that there is no icon, while logging in
+        until(lambda page=page: live(page) == "Live", "it is not live")  # type: ignore[misc]
+    try:
         yield pages
+    finally:
+        for page in pages:
+            page.open("about:blank")  # a server that ends waits for a page that is live
 
 
 def live(page: Page) -> str:
     return str(page.run("return document.getElementById('live').textContent"))
 
 
-def cards(page: Page) -> int:
-    """How many calls can still be decided there."""
-    return int(page.run("return document.querySelectorAll('article:not(.settled)').length"))
+def listed(page: Page) -> int:
+    """How many requests wait there."""
+    return int(page.run("return document.querySelectorAll('#rows li.row').length"))
+
+
+def opened(page: Page) -> str:
+    """The title of the request that is open."""
+    return str(page.run("return document.querySelector('#open h2')?.textContent || ''"))
+
+
+def go_to(page: Page, title: str) -> None:
+    """Open the request whose row begins so."""
+    line = "Array.from(document.querySelectorAll('a.line')).find"
+    page.run(f"{line}(one => one.textContent.startsWith('{title}')).click()")
+    until(lambda: title in opened(page), f"{title} was not opened")
 
 
 def text_of(page: Page) -> str:
@@ -133,13 +158,19 @@ async def test_skills_starts_and_uses_of_the_model_are_decided_beside_calls() ->
         await site.ask(request_of(), ToolCall.example("t", {"n": 1}), start, sampling)
 
         def decide(page: Page) -> None:
-            assert cards(page) == 4
-            for shown in ("Skill pdf on docs", "Start of sky", start.subject, "Model for poet"):
-                assert shown in text_of(page)
-            assert len(page.named("button", "Edit")) == 1, "only a call has arguments"
-            for left, answer in ((3, "Allow"), (2, "Deny"), (1, "Allow"), (0, "Deny")):
+            assert listed(page) == 4
+            for title, asks, answer in (
+                ("Skill pdf", "May this skill be loaded?", "Allow"),
+                ("Start of sky", start.subject, "Allow"),
+                ("Model for poet", "Write a haiku.", "Deny"),
+                ("t", "May this tool run?", "Deny"),
+            ):
+                go_to(page, title)
+                assert asks in text_of(page)
+                assert len(page.named("button", "Edit")) == (title == "t"), "only a call has some"
+                left = listed(page) - 1
                 page.click_on(page.named("button", answer)[0])
-                until(lambda left=left: cards(page) == left, "it was not decided")  # type: ignore[misc]
+                until(lambda left=left: listed(page) == left, "it was not decided")  # type: ignore[misc]
             assert page.complaints == []
 
         await with_browsers(site, decide)
@@ -156,13 +187,13 @@ async def test_allow_deny_and_edit_do_what_they_say() -> None:
     server = Server()
 
     def decide(page: Page) -> None:
-        assert cards(page) == 3
-        page.type_into(page.named("textbox", "Reason")[1], "not today")
-        page.click_on(page.named("button", "Deny")[1])
-        until(lambda: cards(page) == 2, "it was not denied")
+        assert listed(page) == 3
         page.click_on(page.named("button", "Allow")[0])
-        until(lambda: cards(page) == 1, "it was not allowed")
+        until(lambda: listed(page) == 2, "it was not allowed")
         until(lambda: [ran["n"] for ran in server.ran] == [0], "it did not run")
+        page.type_into(page.named("textbox", "Reason")[0], "not today")
+        page.click_on(page.named("button", "Deny")[0])
+        until(lambda: listed(page) == 1, "it was not denied")
         page.click_on(page.named("button", "Edit")[0])
         area = until(
             lambda: page.named("textbox", "Arguments to send instead (JSON)"), "no editor"
@@ -170,10 +201,10 @@ async def test_allow_deny_and_edit_do_what_they_say() -> None:
         page.type_into(area, "{", instead=True)
         page.click_on(page.named("button", "Allow")[0])
         until(lambda: "cannot be sent: it is not JSON" in text_of(page), "no complaint")
-        assert cards(page) == 1
+        assert listed(page) == 1
         page.type_into(area, '{"n": 7}', instead=True)
         page.click_on(page.named("button", "Allow")[0])
-        until(lambda: cards(page) == 0, "it was not allowed")
+        until(lambda: listed(page) == 0, "it was not allowed")
         until(lambda: "with other arguments" in text_of(page), "it is not among the decided")
         assert "Denied t on files by Ana" in text_of(page)
         assert len(page.complaints) == 1, "the answer that could not be used"
@@ -194,7 +225,7 @@ async def test_remember_says_in_words_what_it_covers() -> None:
         page.type_into(choice, "Any arguments, until")
         until(lambda: "Calls with any arguments of t on files" in text_of(page), "no words")
         page.click_on(page.named("button", "Allow")[0])
-        until(lambda: cards(page) == 0, "it was not allowed")
+        until(lambda: listed(page) == 0, "it was not allowed")
 
     async with at_work(server) as (site, calls):
         calls.make(0)
@@ -208,22 +239,19 @@ async def test_several_are_decided_at_once() -> None:
     server = Server()
 
     def decide(page: Page) -> None:
-        allow, deny = (
-            page.run(f"return document.querySelector('#batch .{kind}').disabled")
-            for kind in ("allow", "deny")
-        )
-        assert (allow, deny) == (True, True)
+        assert page.named("button", "Allow selected") == [], "there is nothing to decide with it"
         ticks = page.named("checkbox", "Select")
         for tick in ticks[:3]:
             page.click_on(tick)
         assert "3 of 6 selected" in text_of(page)
+        assert "Allow selected (3)" in text_of(page)
         page.click_on(page.named("button", "Allow selected")[0])
-        until(lambda: cards(page) == 3, "they were not allowed")
+        until(lambda: listed(page) == 3, "they were not allowed")
         page.click_on(page.named("checkbox", "Select all")[0])
         page.type_into(page.named("textbox", "Reason for selected")[0], "too many")
         page.click_on(page.named("button", "Deny selected")[0])
-        until(lambda: cards(page) == 0, "they were not denied")
-        assert "Nothing waits for you." in text_of(page)
+        until(lambda: listed(page) == 0, "they were not denied")
+        until(lambda: "Nothing waits for you." in text_of(page), "it does not say so")
 
     async with at_work(server) as (site, calls):
         for n in range(6):
@@ -246,12 +274,12 @@ async def test_calls_come_and_go_without_reloading_also_when_streams_end() -> No
         assert "Nothing waits for you." in text_of(page)
         for count in (1, 2):
             anyio.from_thread.run(calls.make_one, count)
-            until(lambda count=count: cards(page) == count, "it did not come")  # type: ignore[misc]
+            until(lambda count=count: listed(page) == count, "it did not come")  # type: ignore[misc]
             anyio.from_thread.run(anyio.sleep, 1.5)  # a stream ends, and another takes its place
         assert "(2)" in page.run("return document.title")
         ids = [one.id for one in site.queue.pending]
         site.queue.decide(ids, Deny("elsewhere"))
-        until(lambda: cards(page) == 0, "they did not go")
+        until(lambda: listed(page) == 0, "they did not go")
         assert page.run("return window.same") is True
 
     async with at_work(server, Brief) as (site, calls):
@@ -284,21 +312,23 @@ async def test_two_people_at_once_decide_each_call_once() -> None:
     server = Server()
 
     def decide(ana: Page, bo: Page) -> None:
-        assert (cards(ana), cards(bo)) == (3, 3)
+        assert (listed(ana), listed(bo)) == (3, 3)
         ana.click_on(ana.named("button", "Allow")[0])
-        until(lambda: cards(bo) == 2, "Bo did not see it")
-        assert "Decided elsewhere" in text_of(bo)
+        until(lambda: listed(bo) == 2, "Bo did not see it")
+        until(lambda: "Decided elsewhere" in text_of(bo), "Bo does not see why")
         assert "Allowed t on files by Ana" in until(
             lambda: text_of(bo) if "by Ana" in text_of(bo) else "", "Bo does not see who"
         )
         # Both press at the same time, for the same call: one of them is first.
         second = site.queue.pending[0].id
+        bo.run(f"document.querySelector('#line-{second}').click()")
+        until(lambda: bo.run(f"return !!document.getElementById('call-{second}')"), "not open")
         for page, kind in ((ana, "allow"), (bo, "deny")):
             page.run(f"document.querySelector('#call-{second} button.{kind}')?.click()")
-        until(lambda: cards(ana) == 1 and cards(bo) == 1, "it is not decided for both")
+        until(lambda: listed(ana) == 1 and listed(bo) == 1, "it is not decided for both")
         ana.click_on(ana.named("checkbox", "Select all")[0])
         ana.click_on(ana.named("button", "Deny selected")[0])
-        until(lambda: cards(ana) == 0 and cards(bo) == 0, "it is not decided for both")
+        until(lambda: listed(ana) == 0 and listed(bo) == 0, "it is not decided for both")
 
     async with at_work(server) as (site, calls):
         for n in range(3):
@@ -327,11 +357,11 @@ async def test_a_person_decides_with_the_keyboard_alone() -> None:
         page.press(ENTER)
         reach(page, "Reason")
         page.press(*"no more", ENTER)
-        assert cards(page) == 3, "Enter in a field decides nothing"
-        reach(page, "Deny")
+        assert listed(page) == 3, "Enter in a field decides nothing"
+        reach(page, "Deny", back=True)
         page.press(ENTER)
-        until(lambda: cards(page) == 2, "it was not denied")
-        assert focused(page) == "t on files", "the focus is on the next call"
+        until(lambda: listed(page) == 2, "it was not denied")
+        assert "n: 1" in focused(page), "the focus is on the next call"
         reach(page, "Edit")
         page.press(SPACE)
         until(
@@ -342,12 +372,12 @@ async def test_a_person_decides_with_the_keyboard_alone() -> None:
         page.press(*'{"n": 9}')
         reach(page, "Allow")
         page.press(ENTER)
-        until(lambda: cards(page) == 1, "it was not allowed")
+        until(lambda: listed(page) == 1, "it was not allowed")
         reach(page, "Select all", back=True)
         page.press(SPACE)
-        reach(page, "Allow selected")
+        reach(page, "Allow selected (1)")
         page.press(ENTER)
-        until(lambda: cards(page) == 0, "it was not allowed")
+        until(lambda: listed(page) == 0, "it was not allowed")
 
     async with at_work(server) as (site, calls):
         for n in range(3):
@@ -379,17 +409,15 @@ async def test_hostile_texts_are_text() -> None:
     )
 
     def look(page: Page, id: str) -> None:
-        assert cards(page) == 1
-        seen = text_of(page)
+        assert listed(page) == 1
+        seen = until(lambda: text_of(page), "nothing")
         for spelled in ("\\u{202e}", "\\u{200b}", "\\u{2066}", "\\u{3164}", "\\u{2069}"):
             assert spelled in seen, spelled
         assert "run right to left" in seen
-        count = (
-            "return document.querySelectorAll('article img, iframe, article script, svg').length"
-        )
+        count = "return document.querySelectorAll('main img, iframe, main script, svg').length"
         assert page.run(count) == 0
         anyio.from_thread.run(site.ask, call)
-        until(lambda: cards(page) == 2, "the second did not come")
+        until(lambda: listed(page) == 2, "the second did not come")
         page.click_on(page.named("button", "Edit")[0])
         until(lambda: page.run("return document.querySelector('textarea').value"), "no draft")
         page.click_on(page.named("button", "Deny")[0])
@@ -423,33 +451,199 @@ async def test_the_page_is_shown_in_no_frame() -> None:
 
 async def test_two_hundred_calls_stay_usable() -> None:
     async with a_site() as site:
-        names = [f"tool_{n:03}" for n in range(200)]
+        names = [f"tool_{n:03}" for n in range(220)]
         await site.ask(*(ToolCall.example(name, {"n": name}, server="files") for name in names))
 
         def decide(page: Page) -> None:
-            assert cards(page) == 50
-            assert "These are 50 of 200 requests that wait." in text_of(page)
+            assert listed(page) == 200
+            assert "These are 1 to 200 of 220 requests that wait." in text_of(page)
             page.type("#filter", "tool_01")
-            shown = "return document.querySelectorAll('article:not([hidden])').length"
-            until(lambda: page.run(shown) == 10, "it does not filter")
-            page.click_on(page.named("checkbox", "Select all", "#batch")[0])
+            until(lambda: listed(page) == 10, "it does not filter")
+            page.click_on(page.named("checkbox", "Select all", "#all")[0])
             assert "10 of 10 selected" in text_of(page)
             page.click_on(page.named("button", "Allow selected", "#batch")[0])
-            until(lambda: len(site.queue.pending) == 190, "they were not allowed")
-            page.run(
-                "const f = document.getElementById('filter'); f.value = '';"
-                "f.dispatchEvent(new Event('input'))"
-            )
-            until(lambda: "tool_059" in text_of(page), "no others came in their place")
-            assert "These are 50 of 190 requests that wait." in text_of(page)
-            page.run(
-                "const all = document.querySelectorAll('article:not(.settled)');"
-                "all[all.length - 1].querySelector('button.deny').click()"
-            )
-            until(lambda: len(site.queue.pending) == 189, "the last was not denied")
+            until(lambda: len(site.queue.pending) == 210, "they were not allowed")
+            until(lambda: "matches this filter" in text_of(page), "it does not say so")
+            page.run("document.querySelector('.empty a').click()")
+            until(lambda: listed(page) == 200, "the others did not come")
+            assert "These are 1 to 200 of 210 requests that wait." in text_of(page)
+            page.run("document.querySelectorAll('a.line')[199].click()")
+            until(lambda: opened(page) == "tool_209 on files", "it was not opened")
+            page.click_on(page.named("button", "Deny", "#open")[0])
+            until(lambda: len(site.queue.pending) == 209, "the last was not denied")
 
         await with_browsers(site, decide)
         assert {one.request.subject for one in site.queue.decided} == {
             *(f"tool_01{n}" for n in range(10)),
-            "tool_059",
+            "tool_209",
         }
+
+
+# ------------------------------------------------------------------- the page as an inbox
+
+DOWN, UP, ESCAPE = "\ue015", "\ue013", "\ue00c"
+
+
+async def test_an_ordinary_call_takes_one_key_from_the_list_and_two_from_a_fresh_page() -> None:
+    async with a_site() as site:
+        await site.ask(*(ToolCall.example(f"tool_{n}", {"n": n}) for n in range(6)))
+
+        def decide(page: Page) -> None:
+            page.press("a")
+            assert listed(page) == 6, "letters mean nothing before the list has the focus"
+            page.press(DOWN, "a")
+            until(lambda: listed(page) == 5, "two keys from a fresh page")
+            page.press("d")
+            until(lambda: listed(page) == 4, "one key from the list")
+            until(lambda: opened(page).startswith("tool_2"), "the next is not open")
+            page.press(DOWN, DOWN, UP, SPACE)
+            until(lambda: opened(page).startswith("tool_3"), "it is not open")
+            assert "1 of 4 selected" in text_of(page)
+            page.press("e")
+            until(lambda: page.run("return document.activeElement.name") == "arguments", "no")
+            page.press("a")
+            assert listed(page) == 4, "a letter in a field is a letter"
+            page.run("document.activeElement.blur()")
+            page.press("/")
+            page.press(*"tool_5")
+            until(lambda: listed(page) == 1, "it does not filter")
+            page.press(ESCAPE)
+            until(lambda: "tool_5" in opened(page), "the one that is listed is open")
+            page.press("a")
+            until(lambda: len(site.queue.pending) == 3, "it was not allowed")
+            page.press("?")
+            until(lambda: "Deny it" in text_of(page), "the keys are not shown")
+            page.press(ESCAPE)
+            assert page.complaints == []
+
+        await with_browsers(site, decide)
+    got = {name: type(answer) for name, answer in site.answers.items()}
+    assert got == {"tool_0": Allow, "tool_1": Deny, "tool_5": Allow}
+
+
+async def test_several_are_decided_with_eyes_open() -> None:
+    delete = ToolCall.example("delete_file", {"path": "/a"}, destructive=True)
+    async with a_site() as site:
+        await site.ask(*(ToolCall.example("get", {"n": n}) for n in range(12)), delete)
+
+        def decide(page: Page) -> None:
+            go_to(page, "get")
+            page.open(page.url)  # with another one open than the first
+            until(lambda: live(page) == "Live", "it is not live")
+            page.click_on(page.named("checkbox", "Select all")[0])
+            text = text_of(page)
+            assert "Allow selected (12)" in text
+            assert "Deny selected (13)" in text
+            assert "1 of them has something to look at" in text
+            page.click_on(page.named("button", "Allow selected")[0])
+            until(lambda: "get on example: 12" in text_of(page), "it does not ask")
+            page.click_on(page.named("button", "Allow 12 requests")[0])
+            until(lambda: listed(page) == 1, "they were not allowed")
+            assert [one.request.subject for one in site.queue.pending] == ["delete_file"]
+            go_to(page, "delete_file")
+            until(lambda: "Allow selected (1)" in text_of(page), "it may be allowed now")
+            page.click_on(page.named("button", "Allow selected")[0])
+            until(lambda: listed(page) == 0, "it was not allowed")
+
+        await with_browsers(site, decide)
+
+
+async def test_what_is_typed_and_ticked_stays_while_others_come_and_go() -> None:
+    async with a_site() as site:
+        one, *_ = await site.ask(*(ToolCall.example(f"tool_{n}") for n in range(3)))
+
+        def watch(page: Page) -> None:
+            page.type_into(page.named("textbox", "Reason")[0], "why not")
+            page.click_on(page.named("checkbox", "Select")[1])
+            go_to(page, "tool_2")
+            page.press(UP)
+            anyio.from_thread.run(site.ask, ToolCall.example("a_new_one"))
+            until(lambda: listed(page) == 4, "it did not come")
+            assert "1 of 4 selected" in text_of(page)
+            assert "tool_1" in focused(page), "the focus stays where it was"
+            page.press(UP)
+            until(lambda: opened(page).startswith("tool_0"), "it is not open")
+            assert (
+                page.run(
+                    "return document.getElementById('reason-' + arguments[0]).value".replace(
+                        "arguments[0]", repr(one)
+                    )
+                )
+                == "why not"
+            )
+            site.queue.decide(one, Deny("elsewhere"))
+            until(lambda: "Decided elsewhere" in text_of(page), "it does not say so")
+            assert page.named("button", "Allow") == [], "no other one came in its place"
+
+        await with_browsers(site, watch)
+
+
+async def test_what_does_not_arrive_and_who_is_logged_out_are_said() -> None:
+    people: dict[str, str | None] = {"there": "Ana"}
+    async with a_site(kind=Brief, authorize=lambda scope: people["there"]) as site:
+        await site.ask(ToolCall.example("tool"))
+
+        def decide(page: Page) -> None:
+            page.run("window.fetch = () => Promise.reject(new TypeError('no network'))")
+            page.run("window.EventSource = class { close() {} }")
+            page.click_on(page.named("button", "Allow")[0])
+            until(lambda: "did not arrive" in text_of(page), "it does not say so")
+            assert live(page) == "No connection: trying again…"
+            page.open(site.base)
+            until(lambda: live(page) == "Live", "it is not live")
+            people["there"] = None
+            until(lambda: "log in" in live(page), "it does not say so")
+            assert listed(page) == 1
+            page.open(site.base)
+            assert "You are not logged in" in text_of(page)
+            assert page.run("return getComputedStyle(document.querySelector('h1')).fontWeight")
+
+        await with_browsers(site, decide)
+
+
+ODD = ToolCall.example(
+    {"name": "send\u202e", "title": "Send", "description": "\u05d3\u05d1\u05e8"},
+    {"to": "a" * 400, "text": "x\n" * 300},
+    server="mail",
+)
+
+
+@pytest.mark.parametrize("count", [0, 12])
+async def test_it_fits_and_keeps_nothing_from_anybody(count: int) -> None:
+    script = peers.axe()
+    calls = [ToolCall.example(f"tool_{n % 5}", {"n": n}, context="bo") for n in range(count - 6)]
+    if count:
+        delete = ToolCall.example("delete_file", {"path": "/a"}, destructive=True)
+        calls += [start_of(), sampling_of("Write."), request_of(), ODD, delete, delete]  # type: ignore[list-item]
+    async with a_site(show_context=True) as site:
+        await site.ask(*calls)
+
+        def look(page: Page) -> None:
+            for width, height in ((320, 640), (768, 1024), (1440, 900)):
+                for dark in (False, True):
+                    page.look(width=width, height=height, dark=dark)
+                    page.open(site.base)
+                    until(lambda: live(page) == "Live", "it is not live")
+                    assert page.run("return document.documentElement.scrollWidth") <= width
+                    if count:
+                        page.run("document.querySelectorAll('.row .tick')[1].click()")
+                        assert page.run(IN_SIGHT.replace("KIND", "allow"))
+                        assert page.run(IN_SIGHT.replace("KIND", "deny"))
+                    if count == 12 and width == 1440:
+                        assert page.run(LAST_ROW) <= height, "12 rows on one screen"
+                    page.run(f"{script}; axe.run().then(r => window.found = r.violations)")
+                    wrong = until(lambda: page.run("return window.found && [window.found]"), "axe")
+                    told = [(one["id"], [n["html"] for n in one["nodes"]]) for one in wrong[0]]
+                    assert told == [], (width, dark)
+
+        await with_browsers(site, look)
+
+
+IN_SIGHT = """
+const box = document.querySelector('#open button.KIND').getBoundingClientRect();
+return box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth;
+"""
+LAST_ROW = """
+const rows = Array.from(document.querySelectorAll('li.row'));
+return Math.max(...rows.map(one => one.getBoundingClientRect().bottom));
+"""

@@ -90,6 +90,7 @@
     }
     decided = state.decided;
     if (!openCard() && rows().length) await open(rows()[0].dataset.id);
+    else ahead();
     refresh();
   }
 
@@ -185,8 +186,12 @@
     place.scrollTop = 0;
     opened(article);
     history.replaceState(null, "", `?${query(id)}`);
-    const row = rowOf(id);
-    const next = row && rows()[rows().indexOf(row) + 1];
+    ahead();
+  }
+
+  // The next one is fetched before it is opened, so that a decision is followed by it at once.
+  function ahead() {
+    const next = rows()[rows().findIndex((row) => row.dataset.id === current) + 1];
     if (next && isPending(next.dataset.id)) card(next.dataset.id).catch(() => {});
   }
 
@@ -497,8 +502,7 @@
   if (first) {
     current = first.dataset.id;
     opened(first);
-    const next = rows()[rows().indexOf(rowOf(current)) + 1];
-    if (next) card(next.dataset.id).catch(() => {});
+    ahead();
   }
   mark();
   refresh();
