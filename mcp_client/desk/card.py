@@ -265,19 +265,17 @@ def _json(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
 
 def _script(group: _Group, request: Any) -> tuple[Html, bool]:
     """The lines around the one that calls, which is marked."""
-    called = getattr(getattr(request, "script", None), "line", None) or 0
-    start = max(0, called - 1 - _LINES_BEFORE_CALL)
-    shown = block(_numbered(group.text, called), group.label, PROSE, start)
+    lines, called = group.text.split("\n"), request.script.line or 0
+    start = max(0, called - 1 - _LINES_BEFORE_CALL) if called <= len(lines) else 0
+    marked = (
+        Line(line, "l code calls" if number == called else "l code")
+        for number, line in enumerate(lines, 1)
+    )
+    shown = block(marked, group.label, PROSE, start)
     left = [f"{start:,} lines above"] if start else []
     left += [f"{shown.left:,} more lines"] if shown.left > 0 else []
     remark = element("p", " and ".join(left), class_="cut") if left else None
     return _section(group.label, shown.html, remark), bool(left)
-
-
-def _numbered(text: str, called: int) -> Iterator[Line]:
-    for number, line in enumerate(text.split("\n"), 1):
-        mark = "calls" if number == called else ""
-        yield Line(f"{number:>4}  {line}", f"l code {mark}".rstrip())
 
 
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..approval.decision import CHOICES, Allow, Deny, Remember
+from ..approval.decision import CHOICES, Allow, Answer, Deny, Remember
 from ..approval.queue import DecidedApproval
 from .markup import Html, Part, element
 from .subject import age_of, gist, title_of
 
 __all__ = ["decided_list"]
-
-_NO_REASON = Deny().reason
 
 
 def decided_list(decided: Sequence[DecidedApproval]) -> Html:
@@ -43,6 +41,12 @@ def _decided(one: DecidedApproval) -> Html:
     about = gist(one.request)
     if about:
         parts.append(element("span", element("bdi", about), class_="gist"))
-    if answer.reason and answer.reason != _NO_REASON:
+    if answer.reason and not _is_without_reason(answer):
         parts.append(element("q", element("bdi", answer.reason[:500])))
     return element("li", *parts)
+
+
+def _is_without_reason(answer: Answer) -> bool:
+    """What stands in place of a reason is not quoted as if somebody had written it."""
+    bare = isinstance(answer, Deny) and Deny(source=answer.source, by=answer.by, rule=answer.rule)
+    return answer == bare

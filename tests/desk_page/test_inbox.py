@@ -11,6 +11,7 @@ import pytest
 
 from mcp_client import Allow, ApprovalQueue, ApprovalRequest, Deny, Finding, ToolCall
 from mcp_client.approval.queue import PendingApproval
+from mcp_client.approval.script import Script
 from mcp_client.desk.card import card
 from mcp_client.desk.inbox import MAX_ROWS
 from mcp_client.desk.several import MANY
@@ -405,3 +406,29 @@ async def test_an_empty_page_says_so() -> None:
         page = Seen((await ana.get()).text)
         assert "Nothing waits for you." in page.text
         assert not page.tags("article")
+
+
+# ------------------------------------------------------------------------------ scripts
+
+
+def test_a_call_of_a_script_shows_the_line_that_makes_it() -> None:
+    code = "".join(f"x{n} = {n}\n" for n in range(200)) + "await sky.get_weather('<b>')\nend"
+    call = weather(1, script=Script("run-1", code, calls=4, line=201))
+    markup = card(PendingApproval("1", call, 0.0, None), "token")
+    (marked,) = re.findall(r'<span class="l code calls">(.*?)</span>', markup)
+    assert "await sky.get_weather(&#x27;&lt;b&gt;&#x27;)" in marked
+    text = Seen(markup).text
+    assert "x199 = 199" in text
+    assert "x100 = 100" not in text
+    assert "192 lines above" in text
+    assert "Show all of it" in text
+    assert len(markup) < 30_000
+
+
+@pytest.mark.parametrize("line", [None, 0, 9_999])
+def test_a_script_whose_calling_line_is_not_known_is_shown_from_its_beginning(
+    line: int | None,
+) -> None:
+    call = weather(1, script=Script("run-1", "first\nsecond", line=line))
+    assert "code calls" not in card(PendingApproval("1", call, 0.0, None), "token")
+    assert "first" in shown_of(call)
