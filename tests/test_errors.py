@@ -133,7 +133,8 @@ def test_an_error_says_where_and_what(cls: type[McpError]) -> None:
     assert str(error) == "weather/get: what happened"
     assert str(made(cls, server="weather")) == "weather: what happened"
     assert str(made(cls)) == "what happened"
-    assert (error.server, error.tool, error.retryable) == ("weather", "get", False)
+    assert (error.server, error.tool) == ("weather", "get")
+    assert error.retryable is (cls is StateError)
     assert made(cls, retryable=True).retryable
 
 

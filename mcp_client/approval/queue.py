@@ -49,10 +49,10 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import same_context
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
@@ -62,6 +62,7 @@ from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
+from .pending_changes import PendingChanges
 from .request import ApprovalRequest
 from .shown_logins import ShownLogins
 from .tickets import Ticket, caller, new_ticket_id, not_pending
@@ -81,6 +82,8 @@ _POLL_SECONDS = 1.0
 _OUTAGE_SECONDS = 30.0
 """How long a database may be away from a call that waits for a decision in it."""
 """Seconds after which a store is looked at again: other processes may change it."""
+_SLOW_LOOK_SECONDS = 5.0
+"""The same where the store tells of changes: a notification may be lost."""
 _KEEP_SECONDS = 7 * 86_400.0
 _CLEANUP_SECONDS = 5.0
 _WITHDRAWN = Deny("the question was withdrawn, without an answer", source="gate")
@@ -110,38 +113,6 @@ class DecidedApproval:
     decided_at: float
     answer: Answer
     """With ``answer.by``, who decided."""
-
-
-All: TypeAlias = tuple[PendingApproval, ...]
-
-
-class PendingChanges(Watch[All]):
-    """What ``ApprovalQueue.changes()`` returns; see there."""
-
-    def __init__(self, look: Callable[[], Any], notifier: Notifier, seconds: float | None) -> None:
-        """``look`` gives what is pending, ``notifier`` tells of changes; where these may come from
-        another process, ``look`` waits, and ``seconds`` are those after which it is called again.
-        """
-        super().__init__(notifier)
-        self._look = look
-        self._look_again_after = seconds
-        self._last: All = ()
-
-    async def _begin(self) -> None:
-        await checkpoint()
-
-    async def _take(self) -> All | None:
-        waits = self._look_again_after is not None
-        return self._new(await in_thread(self._look) if waits else self._look())
-
-    def _take_in_thread(self) -> All | None:
-        return self._new(self._look())
-
-    def _new(self, now: All) -> All | None:
-        if self._closed or now == self._last:
-            return None
-        self._last = now
-        return now
 
 
 class _Waiting:
@@ -209,6 +180,7 @@ class ApprovalQueue:
         self._wait = inf if wait is None else wait
         self._keep = keep
         self._notifier = Notifier()
+        self._hears = False
         self._logins = ShownLogins(self._notifier.notify)
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
@@ -346,13 +318,23 @@ class ApprovalQueue:
         event loop, and for ``for`` in a thread; ``close`` ends it, from any task or thread. A
         reader that is slow misses what lies between, never the last state.
         """
-        seconds = None if self._store is None else _POLL_SECONDS
-        return PendingChanges(lambda: self.pending, self._notifier, seconds)
+        return PendingChanges(lambda: self.pending, self._notifier, self._listen())
 
     def _page_changes(self) -> Watch[Any]:
         """``changes``, also of ``logins``."""
-        seconds = None if self._store is None else _POLL_SECONDS
-        return PendingChanges(lambda: (self.pending, self.logins), self._notifier, seconds)
+        look = lambda: (self.pending, self.logins)  # noqa: E731
+        return PendingChanges(look, self._notifier, self._listen())
+
+    def _listen(self) -> float | None:
+        """Hear of what other processes change. After how many seconds to look all the same."""
+        store = self._store
+        if store is None:
+            return None
+        with self._lock:
+            if not self._hears and store.tells_changes:
+                self._hears = True
+                finalize(self, store.watch(self._notifier.notify))
+        return _SLOW_LOOK_SECONDS if self._hears else _POLL_SECONDS
 
     def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
         with self._lock:
@@ -398,7 +380,7 @@ class ApprovalQueue:
     async def _wait_for_ticket(
         self, tickets: Tickets, request: ApprovalRequest, mark: str
     ) -> Answer:
-        clock = current().now
+        clock, pause = current().now, self._listen() or _POLL_SECONDS
         left, until = anyio.current_effective_deadline() - clock(), clock() + self._wait
         found: Ticket | None = None
         is_claimed = False
@@ -430,7 +412,7 @@ class ApprovalQueue:
                     ticket=found.id,
                     retryable=True,
                 )
-            await self._notifier.wait(max(0.0, min(_POLL_SECONDS, until - clock())), noted=noted)
+            await self._notifier.wait(max(0.0, min(pause, until - clock())), noted=noted)
 
     async def _looked(self, tickets: Tickets, request: ApprovalRequest) -> Ticket | None:
         """The ticket of a call that waits. A database that is lost for a moment ends no wait."""

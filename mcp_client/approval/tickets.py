@@ -15,6 +15,7 @@ only, as every file of decisions.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -115,6 +116,18 @@ class Tickets:
     def __init__(self, state: Storage) -> None:
         self._state = state
         self._last: tuple[Any, tuple[Ticket, ...]] | None = None
+        self._known: dict[str, tuple[Object, Ticket]] = {}
+        """By key, the rows that were read last, with their tickets."""
+        self._lock = threading.Lock()
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether ``watch`` tells of changes, also of those that other processes make."""
+        return self._state.tells_changes
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call ``notify`` after changes, see ``Storage.watch``."""
+        return self._state.watch(_ROWS, notify)
 
     def secret(self, name: str) -> bytes | None:
         """A secret of the state; None where the state is this process's alone."""
@@ -124,9 +137,7 @@ class Tickets:
         """The ticket of the same request, of which the callers of ``ticket`` are some from now on;
         ``ticket`` itself where there is none; or None where ``most`` others wait already."""
         ticket.to_json()  # it raises where that cannot be stored
-        self._sweep()
-        others = [one for one in self.pending() if one.request.key != ticket.request.key]
-        if len(others) >= most:
+        if self._is_full(ticket, most):
             return None
 
         def put(old: Ticket | None) -> Ticket:
@@ -143,7 +154,9 @@ class Tickets:
 
     def look(self, request: ApprovalRequest) -> Ticket | None:
         """The ticket of this request."""
-        return next((one for one in self._all() if one.request.key == request.key), None)
+        row = self._state.get(_ROWS, request.key)
+        found = None if row is None else self._parsed(row)
+        return found if found is not None and found.holds else None
 
     def use(self, ticket: Ticket, mark: str) -> Answer | None:
         """Use up the answer of ``ticket``: it is given once. None where it is not there any more.
@@ -239,18 +252,29 @@ class Tickets:
 
     def _all(self) -> tuple[Ticket, ...]:
         """Those that hold, the oldest first."""
-        last, stamp = self._last, self._state.stamp(_ROWS)
-        if last is None or stamp is None or last[0] != stamp:
-            found = map(self._parsed, self._state.list(_ROWS).values())
-            last = self._last = stamp, tuple(sorted(found, key=lambda one: one.asked_at))
+        with self._lock:  # many may wait, and one of them reads for all
+            last, stamp = self._last, self._state.stamp(_ROWS)
+            if last is None or stamp is None or last[0] != stamp:
+                known = self._known
+                self._known = {
+                    key: known[key] if key in known and known[key][0] == row else self._pair(row)
+                    for key, row in self._state.list(_ROWS).items()
+                }
+                found = sorted((one for _, one in self._known.values()), key=_asked_at)
+                last = self._last = stamp, tuple(found)
         return tuple(one for one in last[1] if one.holds)
 
-    def _sweep(self) -> None:
-        """Remove what does not hold any more."""
-        holding = {one.request.key for one in self._all()}
-        assert self._last is not None
-        for key in {one.request.key for one in self._last[1]} - holding:
+    def _is_full(self, ticket: Ticket, most: int) -> bool:
+        """Whether ``most`` others wait. What does not hold any more is removed on the way."""
+        if self._state.is_remote:  # without reading what is there
+            self._state.sweep(_ROWS, time.time())
+            if self._state.count(_ROWS) < most:
+                return False
+        holding = {one.request.key: one for one in self._all()}
+        for key in {one.request.key for _, one in self._known.values()} - holding.keys():
             self._change(key, lambda old: old)
+        others = holding.keys() - {ticket.request.key}
+        return sum(holding[key].answer is None for key in others) >= most
 
     def _change(
         self, key: str, function: Callable[[Ticket | None], Ticket | None]
@@ -263,16 +287,25 @@ class Tickets:
             ticket = None if found is None else self._parsed(found)
             old = ticket if ticket is not None and ticket.holds else None
             made = function(old)
-            return None if made is None else found if made is old else made.to_json()
+            if made is None or made is old:
+                return None if made is None else found
+            return {**made.to_json(), "due": made.expires_at}
 
         self._state.change(_ROWS, key, change)
         return made
 
-    def _parsed(self, row: Object | None) -> Ticket:
+    def _pair(self, row: Object) -> tuple[Object, Ticket]:
+        return row, self._parsed(row)
+
+    def _parsed(self, row: Object) -> Ticket:
         try:
             return Ticket.from_json(row)
         except ValueError as error:
             raise self._state.unusable(_ROWS, f"a ticket cannot be read: {error}") from None
+
+
+def _asked_at(ticket: Ticket) -> float:
+    return ticket.asked_at
 
 
 def caller(until: float) -> tuple[str, float]:

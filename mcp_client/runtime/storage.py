@@ -70,6 +70,10 @@ class Storage(ABC):
         found = {key: self.get(kind, key) for key in keys}
         return {key: each for key, each in found.items() if each is not None}
 
+    def count(self, kind: str) -> int:
+        """How many objects of a kind there are."""
+        return len(self.list(kind))
+
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:

@@ -47,6 +47,7 @@ select count(*), case when count(*) > 0 and %s then pg_notify(%s, %s)::text end 
 _STATEMENTS = {
     "several": "select key, body from {object} where kind = %s and key = any(%s)",
     "list": "select key, body from {object} where kind = %s",
+    "count": "select count(*) from {object} where kind = %s",
     "due": "select key, body from {object} where kind = %s and due >= %s and due < %s "
     "order by due, key limit %s",
     "stamp": "select coalesce(sum(number), 0)::text from {change} where kind = %s",
@@ -133,6 +134,9 @@ class PostgresState(State):
 
     def list(self, kind: str) -> dict[str, Object]:
         return self._found("list", kind)
+
+    def count(self, kind: str) -> int:
+        return int(self._rows("count", check_kind(kind))[0][0])
 
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +34,7 @@ from mcp_client import (
     NotPending,
     NotSent,
     Pins,
+    PostgresState,
     Remember,
     Retry,
     Session,
@@ -49,9 +51,14 @@ from tests.server.skills import request_of
 from tests.server.start import scripted
 
 
-@pytest.fixture(params=["a file", "a state"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Decisions:
-    return Decisions(tmp_path / "d.json" if request.param == "a file" else MemoryState())
+@pytest.fixture(params=["a file", "a state", "a database"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Decisions]:
+    if request.param == "a database":
+        state = PostgresState(request.getfixturevalue("database"))
+        yield state.decisions
+        state.close()
+    else:
+        yield Decisions(tmp_path / "d.json" if request.param == "a file" else MemoryState())
 
 
 async def ticket_of(session: Session, n: int = 1, **options: Any) -> str:
