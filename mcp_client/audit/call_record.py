@@ -37,7 +37,7 @@ from ..runtime.session_context import KnownSecrets
 from .edit_paths import differing_paths
 from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
-from .sinks import Digested, Identity, Record, Sink, failure_reason
+from .sinks import Digested, Identity, Record, Sink, Within, failure_reason
 
 __all__ = ["MAX_FACT_CHARS", "CallRecord", "Recorder"]
 
@@ -216,9 +216,16 @@ class CallRecord:
     def sending(self) -> None:
         self._marks["running"] = self._audit.clock()
 
-    async def done(self, result: ToolResult, delivery: str = "answered") -> ToolResult:
-        """Close it with a result, which is handed over even if the record cannot be written."""
-        failure = await self._close("tool_error" if result.is_error else "ok", delivery, None)
+    def is_kept_in(self, storage: object) -> bool:
+        return any(sink.storage is storage for sink in self._audit.sinks)
+
+    async def done(
+        self, result: ToolResult, delivery: str = "answered", within: Within | None = None
+    ) -> ToolResult:
+        """Close it with a result, which is handed over even if the record cannot be written;
+        ``within`` a change of a storage that it is kept in."""
+        outcome = "tool_error" if result.is_error else "ok"
+        failure = await self._close(outcome, delivery, None, within)
         findings = self._not_recorded(failure)
         return replace(result, findings=(*result.findings, *findings)) if findings else result
 
@@ -414,7 +421,9 @@ class CallRecord:
             "received_bytes": self.traffic.received,
         }
 
-    async def _close(self, outcome: str, delivery: str, text: str | None) -> str | None:
+    async def _close(
+        self, outcome: str, delivery: str, text: str | None, within: Within | None = None
+    ) -> str | None:
         """Write the second record, and the first where it is missing: what failed, or None."""
         if self.is_first is not None and not await self.is_first():
             return None
@@ -424,7 +433,7 @@ class CallRecord:
         for sink in self._audit.sinks:
             was_open = sink in self._opened
             records = (last,) if was_open else (first, last)
-            failure = await sink.write(*records, shield=True)
+            failure = await sink.write(*records, shield=True, within=within)
             if failure is None:
                 continue
             failures.append(failure_reason(sink, failure))

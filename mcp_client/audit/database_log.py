@@ -52,7 +52,7 @@ from .hash_chain import (
     now,
     seal,
 )
-from .sinks import Record, Sink, in_own_thread
+from .sinks import Joined, Record, Sink, in_own_thread
 
 __all__ = ["DatabaseLog"]
 
@@ -116,11 +116,8 @@ class DatabaseLog:
         """
         self._waiting.append(records)
 
-    def append_in(
-        self, change: Callable[[Callable[[Any], None] | None], object], *records: Mapping[str, Any]
-    ) -> None:
-        """``append`` in the transaction of ``change``, which gets a function of the connection to
-        call before it commits. Where that cannot be, first ``change(None)``, then ``append``."""
+    def append_in(self, change: Joined, *records: Mapping[str, Any]) -> None:
+        """``append`` in the transaction of ``change``; where that cannot be, after it."""
         try:
             self._waiting.alone(partial(self._append_in, change, records))
         except _Elsewhere:
@@ -327,6 +324,7 @@ class _DatabaseSink(Sink):
         super().__init__(repr(log))
         self._log = log
         self.key = log.key
+        self.storage = log._database
 
     @property
     def has_pending(self) -> bool:
@@ -340,3 +338,6 @@ class _DatabaseSink(Sink):
 
     async def _write(self, records: list[Record], shield: bool) -> None:
         await in_own_thread(self._log.append, *records, shield=shield)
+
+    async def _write_within(self, change: Joined, records: list[Record], shield: bool) -> None:
+        await in_own_thread(self._log.append_in, change, *records, shield=shield)

@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 Record: TypeAlias = dict[str, Any]
+Joined: TypeAlias = Callable[[Callable[[Any], None] | None], None]
+"""A change that calls what it is given, with its connection, before it is committed."""
+Within: TypeAlias = tuple[object, Joined]
+"""A storage, and a change of it."""
 AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
 
 _logger = logging.getLogger("mcp_client")
@@ -73,6 +77,8 @@ class Sink(ABC):
 
     key: bytes | None = None
     """For the digests in its records."""
+    storage: object = None
+    """Where the records are kept, if a change of it can take them along."""
     code = False
     """Whether its records have the code of scripts."""
 
@@ -93,13 +99,20 @@ class Sink(ABC):
         thread."""
         self.keep(records)
 
-    async def write(self, *records: Record, shield: bool = False) -> Exception | None:
+    async def write(
+        self, *records: Record, shield: bool = False, within: Within | None = None
+    ) -> Exception | None:
         """Write what is pending and ``records``, in that order: what prevented it, or None.
 
-        ``shield``: also while the caller is being cancelled.
+        ``shield``: also while the caller is being cancelled. ``within``: in the transaction of that
+        change, where it is one of the storage that the records are kept in.
         """
+        finished = [self._finished(record) for record in records]
         try:
-            await self._write([self._finished(record) for record in records], shield)
+            if within is not None and within[0] is self.storage:
+                await self._write_within(within[1], finished, shield)
+            else:
+                await self._write(finished, shield)
         except Exception as error:  # noqa: BLE001 - the function may be anybody's; the audit decides
             return error
         except anyio.get_cancelled_exc_class() as error:
@@ -114,6 +127,9 @@ class Sink(ABC):
 
     @abstractmethod
     async def _write(self, records: list[Record], shield: bool) -> None: ...
+
+    async def _write_within(self, change: Joined, records: list[Record], shield: bool) -> None:
+        raise NotImplementedError
 
     def _finished(self, record: Record) -> Record:
         finished = dict(record)
@@ -189,7 +205,7 @@ class _FunctionSink(Sink):
                     answer.close()  # where the event loop has ended and cannot run it
 
 
-async def in_own_thread(append: Callable[..., None], *records: Record, shield: bool) -> None:
+async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -> None:
     """Waits for the thread even when cancelled: what is being written must not be written again
     later."""
     # Threads of our own: people who are asked may have all the usual ones. So many, because those
@@ -200,7 +216,7 @@ async def in_own_thread(append: Callable[..., None], *records: Record, shield: b
         threads = anyio.CapacityLimiter(_MAX_THREADS)
         _threads.set(threads)
     with anyio.CancelScope(shield=shield):
-        await anyio.to_thread.run_sync(append, *records, limiter=threads)
+        await anyio.to_thread.run_sync(append, *args, limiter=threads)
 
 
 def sink_of(place: Any) -> Sink:

@@ -208,11 +208,11 @@ class Caller:
                 call.ending = self._ending(call, approved, now)
                 return None
             result = await self._checked(call, approved, raw)
-            if call.keyed is not None:
-                result = await call.keyed.settle(result)
         except BaseException as error:
             await self._failed(call, now, error)
             raise
+        if call.keyed is not None:
+            return await call.keyed.settle(result)
         return result if call.entry is None else await call.entry.done(result)
 
     async def _resolve(self, name: str, *, current: bool = False) -> InForce:

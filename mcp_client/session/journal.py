@@ -197,9 +197,22 @@ class KeyedCall(JournalRow):
         self._sent = True
 
     async def settle(self, result: ToolResult) -> ToolResult:
-        """Write down the result. It is handed over also where that cannot be."""
+        """Write down the result, and close the call's entry: in one transaction where both are in
+        one database. The result is handed over also where that cannot be."""
         self._ended, outcome = True, _kept({"result": result.raw})
-        failure = await self.end(outcome, may_have_run=True)
+        entry, storage, is_written = self._call.entry, self._calls.storage, False
+
+        def settle(also: Callable[[Any], None] | None) -> None:
+            nonlocal is_written
+            self._calls.end(self._key, self._mark, outcome, may_have_run=True, also=also)
+            is_written = True
+
+        together = entry is not None and entry.is_kept_in(storage)
+        if entry is not None and together:
+            result = await entry.done(result, within=(storage, settle))
+        failure = None if is_written else await self.end(outcome, may_have_run=True)
+        if entry is not None and not together:
+            result = await entry.done(result)
         if "left_out" in outcome:
             failure = f"the journal does not keep the result: it has {outcome['left_out']} bytes"
         if failure is None:

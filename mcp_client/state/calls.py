@@ -225,9 +225,17 @@ class Calls:
 
         self._change(key, sent)
 
-    def end(self, key: str, mark: str, outcome: Object | None, *, may_have_run: bool) -> None:
+    def end(
+        self,
+        key: str,
+        mark: str,
+        outcome: Object | None,
+        *,
+        may_have_run: bool,
+        also: Callable[[Any], None] | None = None,
+    ) -> None:
         """Write down what became of the call: its outcome, or that it may have run, or that it was
-        never sent, so that the key is free."""
+        never sent, so that the key is free; and, in a database, what ``also`` writes with it."""
 
         def end(found: Object | None) -> Object | None:
             if found is None or found["mark"] != mark or found["state"] == _SETTLED:
@@ -237,7 +245,7 @@ class Calls:
             is_unsettled = may_have_run and found["state"] == _SENT
             return {**found, **_NO_OWNER} if is_unsettled else None
 
-        self._change(key, end)
+        self._change(key, end, also)
         self._lease.leave(mark)
 
     def end_later(self, key: str, mark: str, outcome: Object | None, *, may_have_run: bool) -> None:
@@ -268,7 +276,10 @@ class Calls:
         )
 
     def _change(
-        self, key: str, function: Callable[[Object | None], Object | None]
+        self,
+        key: str,
+        function: Callable[[Object | None], Object | None],
+        also: Callable[[Any], None] | None = None,
     ) -> Object | None:
         def change(found: Object | None) -> Object | None:
             try:
@@ -277,6 +288,9 @@ class Calls:
                 why = f"a call cannot be read ({type(error).__name__})"
                 raise self.storage.unusable(_ROWS, why) from None
 
+        if also is not None:
+            with_also: Any = self.storage
+            return with_also._change(_ROWS, key, change, also)  # type: ignore[no-any-return]
         return self.storage.change(_ROWS, key, change)
 
 

@@ -147,6 +147,16 @@ class PostgresState(State):
         return self._rows("stamp", check_kind(kind))[0][0]  # type: ignore[no-any-return]
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
+        return self._change(kind, key, function)
+
+    def _change(
+        self,
+        kind: str,
+        key: str,
+        function: Change,
+        also: Callable[[Connection], object] | None = None,
+    ) -> Object | None:
+        """``change``, and in the same transaction what ``also`` does."""
         place = check_kind(kind), _bytes(key)
         with self._connection() as connection:
             number = self._lock_number(self._schema, kind, key)
@@ -158,8 +168,10 @@ class PostgresState(State):
             before = None if found is None else _text(found)
             changed = function(found)
             after = None if changed is None else _text(changed)
+            if also is not None:
+                also(connection)
             if after == before:
-                connection.rollback()
+                connection.commit()
             elif changed is None:
                 self._commit(connection, "delete", *place, kind)
             else:

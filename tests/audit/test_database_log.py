@@ -21,13 +21,18 @@ from mcp_client import (
     MemoryState,
     PostgresState,
     StateError,
+    allow_all,
+    connect,
     verify_audit,
 )
 from mcp_client.audit import database_log
 from mcp_client.audit.database_log import DatabaseLog
+from mcp_client.transports.memory import MemoryTransport
 
 KEY = b"0123456789abcdef"
 BOUND = 30.0
+
+pytestmark = pytest.mark.one_backend
 
 
 @pytest.fixture
@@ -351,3 +356,58 @@ def test_a_forked_child_writes_a_chain_of_its_own(state: PostgresState) -> None:
     log._process = -1  # as in a child
     log.append(opened("2"))
     assert len(verify_audit(state).files) == 2
+
+
+async def test_the_end_of_a_call_by_key_is_one_transaction_with_its_record(
+    database: str, state: PostgresState
+) -> None:
+    server = MemoryTransport(echoing)
+    async with connect(server, approval=allow_all, state=state) as session:
+        await session.call_tool("echo", idempotency_key="k")
+    (line, settled), *_ = sql(
+        database,
+        """select line.xmin::text, object.xmin::text from audit_line as line, object
+        where line.text like '%"event":"closed"%' and object.kind = 'calls'""",
+    )
+    assert line == settled
+
+
+async def echoing(message: dict[str, Any]) -> Any:
+    match message["method"]:
+        case "server/discover":
+            return {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+        case "tools/list":
+            return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        case "tools/call":
+            return {"content": []}
+    return NotImplemented
+
+
+def test_a_change_that_fails_takes_its_record_back(state: PostgresState) -> None:
+    log = state.audit
+    log.append(opened("1"))
+
+    def change(also: Any) -> None:
+        if also is None:
+            state.change("calls", "k", lambda found: {"n": 1})
+            return
+        state._change("calls", "k", lambda found: {"n": 1}, also)
+        raise StateError("the answer was lost")
+
+    with pytest.raises(StateError):
+        log.append_in(change, closed("1"))  # it was done, and its outcome is not known
+    with pytest.raises(ZeroDivisionError):
+        log.append_in(lambda also: state._change("calls", "k", lambda found: 1 / 0, also))
+    log.append(closed("1"), opened("2"))
+    assert events(state) == ["begun", "opened", "closed", "opened"]
+    assert verify_audit(state).lost == 0
+
+
+def test_the_first_record_of_a_process_may_come_with_a_change(state: PostgresState) -> None:
+    changes: list[Any] = []
+    state.audit.append_in(changes.append, opened())
+    assert changes == [None]
+    state.audit.append_in(
+        lambda also: state._change("calls", "k", lambda found: {}, also), closed()
+    )
+    assert events(state) == ["begun", "opened", "closed"]

@@ -221,7 +221,8 @@ def _server(folder: Path) -> Iterator[str]:
 
 
 def _crash(plan: Plan, kill_every: float, until: float) -> int:
-    """Run all workers to their ends, and kill one every so many seconds. Returns how many."""
+    """Run all workers to their ends, and kill one every so many seconds, if the one that is drawn
+    is not done. Returns how many."""
     running = {_fork(plan, worker, 0): worker for worker in range(plan.workers)}
     try:
         return _kill_some(plan, running, kill_every, until)
@@ -239,8 +240,10 @@ def _kill_some(plan: Plan, running: dict[int, int], kill_every: float, until: fl
         assert time.monotonic() < until, f"not done in time: {sorted(running.values())}"
         time.sleep(0.005)
         if time.monotonic() >= next_kill:
-            os.kill(chance.choice(sorted(running)), signal.SIGKILL)
-            killed += 1
+            chosen = chance.randrange(plan.workers)
+            for child in [child for child, worker in running.items() if worker == chosen]:
+                os.kill(child, signal.SIGKILL)
+                killed += 1
             next_kill = time.monotonic() + kill_every
         for child in list(running):
             if os.waitpid(child, os.WNOHANG)[0]:
