@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Record: TypeAlias = dict[str, Any]
-Joined: TypeAlias = Callable[[Callable[[Any], None] | None], None]
+Joined: TypeAlias = Callable[[Callable[[Any], None] | None], object]
 """A change that calls what it is given, with its connection, before it is committed."""
 Within: TypeAlias = tuple[object, Joined]
 """A storage, and a change of it."""

@@ -397,7 +397,7 @@ def test_a_change_that_fails_takes_its_record_back(state: PostgresState) -> None
     with pytest.raises(StateError):
         log.append_in(change, closed("1"))  # it was done, and its outcome is not known
     with pytest.raises(ZeroDivisionError):
-        log.append_in(lambda also: state._change("calls", "k", lambda found: 1 / 0, also))
+        log.append_in(lambda also: state._change("calls", "k", lambda found: {"n": 1 / 0}, also))
     log.append(closed("1"), opened("2"))
     assert events(state) == ["begun", "opened", "closed", "opened"]
     assert verify_audit(state).lost == 0
