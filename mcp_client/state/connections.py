@@ -60,12 +60,7 @@ _BUSY = (
 )
 _NO_CONNECTION_LEFT = ("too many clients", "too many connections", "remaining connection slots")
 """What a server says that refuses a connection: libpq does not tell the code of that error."""
-_WRONG = (
-    errors.SyntaxErrorOrAccessRuleViolation,
-    errors.InvalidAuthorizationSpecification,
-    errors.FeatureNotSupported,
-    errors.DataError,
-)
+_WRONG = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 
 
 class Connection(psycopg.Connection[Any]):
@@ -154,7 +149,7 @@ class Connections:
                 cursor_factory=psycopg.ClientCursor,  # several statements in one round trip
             )
         except (psycopg.Error, UnicodeError) as error:
-            failure: McpError | None = self.translated(error)
+            failure: McpError | None = self.translated(error, "check its address and login, or try")
         else:
             failure = self._prepared(made)
             if failure is None:
@@ -194,7 +189,7 @@ class Connections:
 
     # ------------------------------------------------------------------------- errors
 
-    def translated(self, error: Exception) -> McpError:
+    def translated(self, error: Exception, advice: str = "try") -> McpError:
         """What is raised for an error of psycopg."""
         what = self._shown(error)
         if isinstance(error, errors._WaitTimeout | errors.ConnectionTimeout):
@@ -203,11 +198,11 @@ class Connections:
             return self._error(what, busy=True)
         if isinstance(error, _WRONG):
             return ConfigError(f"the state in {self!r} cannot be used: {what}")
-        return self._error(what)
+        return self._error(what, advice=advice)
 
-    def _error(self, why: str, *, busy: bool = False) -> StateError:
+    def _error(self, why: str, *, busy: bool = False, advice: str = "try") -> StateError:
         is_what = "is busy" if busy else "cannot be used now"
-        return StateError(f"the state in {self!r} {is_what}: {why}; try again", busy=busy)
+        return StateError(f"the state in {self!r} {is_what}: {why}; {advice} again", busy=busy)
 
     def _shown(self, error: Exception) -> str:
         """The first line, which names neither values nor statements."""
@@ -218,7 +213,7 @@ class Connections:
 
 def _parsed(dsn: str) -> Mapping[str, Any]:
     try:
-        if not isinstance(dsn, str) or "\0" in dsn:
+        if not isinstance(dsn, str) or "\0" in dsn or not dsn.strip():
             raise ValueError
         dsn.encode()
         found = {**_DEFAULTS, **conninfo.conninfo_to_dict(dsn)}

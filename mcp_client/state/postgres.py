@@ -75,7 +75,8 @@ class PostgresState(State):
     the tables in it are made on first use, by a role that may make them. ``pool`` is how many
     connections this process has at most, beside one that listens. With ``key`` (at least 16
     bytes, the same in every process) tokens are encrypted, which needs the package
-    ``cryptography``, and the audit is signed. ``keep`` is that of ``MemoryState``.
+    ``cryptography``, and the audit is signed. ``keep``: seconds for which results of calls with an
+    ``idempotency_key`` are kept.
 
     A database that cannot be reached, or does not answer for 20 seconds, is a ``StateError``; the
     next use connects again. If the connection ends while a change is being committed, that change

@@ -74,7 +74,7 @@ FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
 """FastMCP with the extension for tasks of 2026-07-28, in one environment."""
 DURABLE = (
     *("dbos==3.4.0", "restate-sdk==1.3.0", "hypercorn==0.18.0"),
-    *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21", "psycopg[binary,pool]>=3.2"),
+    *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21", "psycopg[binary]>=3.3"),
 )
 """Durable engines, and what we need ourselves, in one environment."""
 UV = ("uv==0.13.9",)
