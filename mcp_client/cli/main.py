@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 
 __all__ = ["main"]
@@ -66,35 +64,11 @@ def _run(words: list[str]) -> int:
 
     from .output import log_to_stderr
     from .session import find_terminal
+    from .signals import end_on_signals
 
     find_terminal(options)
     log_to_stderr()
     command = getattr(import_module(f".{options.module}", __package__), options.command)
-    with _end_on_signals():
+    with end_on_signals():
         code: int = anyio.run(command, options)
     return code
-
-
-@contextmanager
-def _end_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP (on Windows: CTRL_BREAK) end the command as Ctrl-C does: calls are
-    cancelled, servers told, and no process stays. Not where Ctrl-C is ignored, as in a job behind a
-    script."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    names = [name for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
-    before = {}
-    for name in names:
-        number = getattr(signal, name)
-        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
-            before[number] = signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    signal.raise_signal(signal.SIGINT)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.queue import ApprovalQueue
     from ..catalog.tool import Tool
+    from ..handlers.handlers import ElicitRequest, Handlers
     from ..host.options import ServerConfig
     from ..sandbox.sandbox import Sandbox
     from ..state import State
@@ -116,16 +117,28 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "audit": options.audit,
         "pins": options.pins,
         "decisions": decisions_of(options),
+        "handlers": _handlers(options),
         "timeouts": _timeouts(options),
         "policy": ManagedPolicy.system(),
         "sandbox": sandbox_of(options),
     }
-    if options.terminal:
-        from ..handlers.handlers import Handlers
-        from ..handlers.terminal import elicit_on_terminal
-
-        found["handlers"] = Handlers(elicitation=elicit_on_terminal)
     return found
+
+
+def _handlers(options: argparse.Namespace) -> Handlers:
+    """Declared without a terminal too: a server may offer other tools to who cannot be asked."""
+    from ..handlers.handlers import Cancel, Handlers
+
+    async def elicit(request: ElicitRequest) -> Any:
+        if options.terminal:
+            from ..handlers.terminal import elicit_on_terminal
+
+            return await elicit_on_terminal(request)
+        why = "--no-input was given" if options.no_input else "no terminal to ask at"
+        note(f"{request.server}: a request for input was cancelled: {why}")
+        return Cancel()
+
+    return Handlers(elicitation=elicit)
 
 
 def sandbox_of(options: argparse.Namespace) -> Sandbox | None:

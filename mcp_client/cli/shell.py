@@ -15,8 +15,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,11 @@ from ..runtime.executables import split_words
 from ..session.session import Session
 from . import session_commands
 from .completion import Known, is_plain, keep_names, known_of, offered
-from .exits import DONE, USAGE, UsageError, exit_code
+from .exits import DONE, INTERRUPTED, USAGE, Interrupted, UsageError, exit_code
 from .output import note, note_error, print_text
 from .parser import parsed, session_options
 from .session import open_session, state_file
+from .signals import until_ctrl_c
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -56,23 +58,29 @@ _MAX_LINE_CHARS = 4_000
 async def shell(options: argparse.Namespace) -> int:
     """Run the commands that are typed, or that come through a pipe, until ``quit`` or the end.
 
-    A command that fails ends nothing, Ctrl-C during one ends the shell. The exit code is that of
-    the last command that failed.
+    A command that fails ends nothing. At a terminal, Ctrl-C cancels the command that runs, and
+    leaves where it comes twice in a row. The exit code is that of the last command that failed.
     """
     if options.json:
         raise UsageError("shell: give --json to a command in the shell")
     code = DONE
     async with open_session(options) as session:
-        async for line in _lines(session, options):
+        typed, now = _is_typed(), DONE
+        lines = _typed(session, options, lambda: now == INTERRUPTED) if typed else _piped()
+        async for line in lines:
             try:
                 words = split_words(line)
                 if words and words[0] in ("quit", "exit"):
                     break
+                run = partial(_run, words, options, session)
                 if words:
-                    code = await _run(words, options, session) or code
+                    now = await (_cancelled_by_ctrl_c(run) if typed else run())
+                    code = now or code
             except ValueError as error:
                 note(f"the line cannot be read: {error}")
                 code = USAGE
+            except Interrupted:
+                raise
             except McpError as error:
                 code = exit_code(error)
                 note_error(error)
@@ -80,19 +88,30 @@ async def shell(options: argparse.Namespace) -> int:
     return code
 
 
-async def _lines(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
-    """Typed at the terminal; of a pipe, which is read to its end first."""
-    if sys.stdin.isatty() and why_no_terminal() is None:
-        async for line in _typed(session, options):
-            yield line
-        return
+async def _cancelled_by_ctrl_c(run: Callable[[], Awaitable[int]]) -> int:
+    code = await until_ctrl_c(run)
+    if code is None:
+        note("cancelled; what was sent may have run; Ctrl-C once more leaves")
+        return INTERRUPTED
+    return code
+
+
+def _is_typed() -> bool:
+    return sys.stdin.isatty() and why_no_terminal() is None
+
+
+async def _piped() -> AsyncIterator[str]:
+    """The lines of a pipe, which is read to its end first."""
     for line in sys.stdin.buffer.read().decode(errors="replace").splitlines():
         if not line.lstrip().startswith("#"):
             yield line
 
 
-async def _typed(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
-    """Lines of the terminal, each within a dialogue of its own: a server's question waits."""
+async def _typed(
+    session: Session, options: argparse.Namespace, cancelled: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """Lines of the terminal, each within a dialogue of its own: a server's question waits.
+    ``cancelled`` is whether Ctrl-C ended the last command."""
     known = Known()
     reader = line_reader(_history(), [*_COMMANDS, *_HERE], lambda: known)
     line: str | None = None
@@ -105,7 +124,7 @@ async def _typed(session: Session, options: argparse.Namespace) -> AsyncIterator
                 known = await _known(session)
                 keep_names(options, known, "tools", "prompts")
             async with open_console():
-                line = await _edited(reader)
+                line = await _edited(reader, cancelled())
         if line is None:
             return
         yield line
@@ -119,14 +138,18 @@ def _history() -> Path | None:
         return None
 
 
-async def _edited(reader: PromptSession[str]) -> str | None:
-    """One line; None at its end (Ctrl-D). Ctrl-C drops what was typed."""
+async def _edited(reader: PromptSession[str], again: bool) -> str | None:
+    """One line; None at its end (Ctrl-D). Ctrl-C drops what was typed. Raises ``Interrupted``
+    where it comes ``again`` and nothing was typed."""
     while True:
         try:
             # SIGTERM and SIGHUP arrive as SIGINT (see ``signals``) and end the shell as ever.
             return await reader.prompt_async(_PROMPT, handle_sigint=False)
         except KeyboardInterrupt:
-            continue
+            empty = not reader.default_buffer.text
+            if empty and again:
+                raise Interrupted("interrupted") from None
+            again = empty
         except EOFError:
             return None
 

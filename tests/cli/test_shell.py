@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from tests.cli.shell import at_terminal, example, run, server, without_extra
+from tests.cli.shell import at_terminal, example, offering, run, server, without_extra
 
 
 def test_commands_of_a_pipe_run_in_one_session() -> None:
@@ -47,3 +49,88 @@ def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no(
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 3
+
+
+@pytest.mark.parametrize("extra", [True, False])
+def test_ctrl_c_cancels_the_call_and_comes_back_to_the_prompt(extra: bool, tmp_path: Path) -> None:
+    env: dict[str, Any] = {} if extra else without_extra(tmp_path / "without")
+    target = server("asking_stdio", "handshake")
+    child = at_terminal("shell", target, "--allow=*", home=tmp_path, **env)
+    child.expect("mcp>")
+    child.sendline("call slow")
+    child.expect("on my way")
+    child.sendintr()
+    child.expect("cancelled; what was sent may have run")
+    child.expect("mcp>")
+    child.sendline("call last-reason")  # the server was told, and the session goes on
+    child.expect("the client gave up waiting")
+    child.expect("mcp>")
+    child.sendline("quit")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+
+
+@pytest.mark.parametrize("where", ["in the call", "at the prompt"])
+def test_ctrl_c_twice_leaves_the_shell(where: str, tmp_path: Path) -> None:
+    target = server("asking_stdio", "handshake")
+    child = at_terminal("shell", target, "--allow=*", home=tmp_path)
+    child.expect("mcp>")
+    if where == "in the call":
+        child.sendline("call slow")
+        child.expect("on my way")
+        child.sendintr()
+    else:
+        child.send("half")
+        child.sendintr()
+        child.expect("mcp>")
+        child.sendintr()
+    child.expect("mcp>")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert "Traceback" not in child.before
+
+
+def test_sigterm_in_a_call_leaves_the_shell(tmp_path: Path) -> None:
+    target = server("asking_stdio", "handshake")
+    child = at_terminal("shell", target, "--allow=*", home=tmp_path)
+    child.expect("mcp>")
+    child.sendline("call slow")
+    child.expect("on my way")
+    child.kill(signal.SIGTERM)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert "mcp>" not in child.before
+
+
+def test_the_same_is_declared_with_and_without_a_terminal(tmp_path: Path) -> None:
+    """A server may offer other tools to a client that cannot be asked."""
+    asked = offering(tmp_path, {"content": []})
+    program, seen = tmp_path / "counting.py", tmp_path / "seen"
+    text = program.read_text()
+    note = f"    open({str(seen)!r}, 'a').write(json.dumps(asked['params']['_meta']) + '\\n')\n"
+    begin = '    match asked["method"]:\n'
+    program.write_text(text.replace(begin, note + begin))
+    run("tools", asked)
+    run("tools", asked, "--no-input")
+    child = at_terminal("tools", asked)
+    child.expect(pexpect.EOF)
+    found = [json.loads(line) for line in seen.read_text().splitlines()]
+    declared = [one["io.modelcontextprotocol/clientCapabilities"] for one in found]
+    assert len(declared) == 6
+    assert all(one == declared[0] for one in declared)
+    assert "elicitation" in declared[0]
+
+
+@pytest.mark.parametrize("more", [[], ["--no-input"]])
+def test_a_question_without_a_terminal_is_cancelled_and_said(more: list[str]) -> None:
+    words = ["call", server("asking_stdio", "stateless"), "form", "--allow=*", *more]
+    done = run(*words)
+    assert "a request for input was cancelled" in done.err
+    assert '"action": "cancel"' in done.out
+    child = at_terminal(*words, "--no-input")
+    child.expect(pexpect.EOF)
+    assert "Fill it in?" not in child.before
