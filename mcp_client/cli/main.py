@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 
 __all__ = ["main"]
@@ -60,15 +61,18 @@ def _run(words: list[str]) -> int:
     from .parser import parsed
 
     options = parsed(words)
+    if "://" not in getattr(options, "target", "://"):  # programs will be started
+        from ..runtime.orphan_guard import guard_orphans
+
+        guard_orphans()
     import anyio
 
     from .output import log_to_stderr
     from .session import find_terminal
-    from .signals import end_on_signals
+    from .signals import until_ended
 
     find_terminal(options)
     log_to_stderr()
     command = getattr(import_module(f".{options.module}", __package__), options.command)
-    with end_on_signals():
-        code: int = anyio.run(command, options)
+    code: int = anyio.run(until_ended, partial(command, options))
     return code

@@ -16,7 +16,7 @@ from ..errors import CallDenied, McpError
 from .exits import DONE, REFUSED, TOOL_FAILED, UsageError, in_shell
 from .output import note, print_answer, print_json, print_text
 from .session import open_session
-from .session_commands import standard_input
+from .standard_input import standard_input
 
 __all__ = ["run"]
 
@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace, found: ScriptResult, most: int) -> None:
 async def _code_of(word: str) -> str:
     """The text of the file, or with ``-`` of standard input. Raises ``UsageError``."""
     if word == "-":
-        return standard_input()
+        return await standard_input()
     try:
         async with await anyio.open_file(word, "rb") as file:
             data = await file.read(_MAX_SCRIPT_BYTES + 1)

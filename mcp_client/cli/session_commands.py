@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from ..catalog.tool import Tool
@@ -26,6 +25,7 @@ from .output import (
     progress_to,
 )
 from .session import open_session
+from .standard_input import standard_input
 from .tool_arguments import (
     arguments_of,
     check_names,
@@ -43,12 +43,10 @@ __all__ = [
     "read",
     "resources",
     "search",
-    "standard_input",
     "tools",
 ]
 
 _MAX_MISSING = 20
-_MAX_STDIN_BYTES = 64 * 1024 * 1024
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 
@@ -110,7 +108,8 @@ async def call(options: argparse.Namespace) -> int:
     """Call a tool with the arguments that the words give, if that is approved; print its result."""
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
-        arguments = arguments_of(options.arguments, tool.input_schema, standard_input)
+        stdin = await standard_input() if "-" in options.arguments else ""
+        arguments = arguments_of(options.arguments, tool.input_schema, lambda: stdin)
         slip = check_names(arguments, tool.input_schema)
         missing = missing_names(arguments, tool.input_schema)
         if missing:
@@ -148,20 +147,6 @@ async def _tool(session: Session, name: str) -> Tool:
             raise
         text = f"the server has no tool {safe_text(name, 80)!r}{near(name, names)}"
         raise UnknownTool(text, server=error.server, tool=error.tool) from None
-
-
-def standard_input() -> str:
-    """All of it. Raises ``UsageError``."""
-    try:
-        data = sys.stdin.buffer.read(_MAX_STDIN_BYTES + 1)
-    except (OSError, AttributeError) as error:
-        raise UsageError(f"standard input cannot be read: {error}") from None
-    if len(data) > _MAX_STDIN_BYTES:
-        raise UsageError(f"standard input has more than {_MAX_STDIN_BYTES} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise UsageError("standard input is not UTF-8") from None
 
 
 async def search(options: argparse.Namespace) -> int:

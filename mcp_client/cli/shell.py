@@ -36,6 +36,7 @@ from .output import note, note_error, print_text
 from .parser import parsed, session_options
 from .session import open_session, state_file
 from .signals import until_ctrl_c
+from .standard_input import stdin_bytes
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -102,7 +103,7 @@ def _is_typed() -> bool:
 
 async def _piped() -> AsyncIterator[str]:
     """The lines of a pipe, which is read to its end first."""
-    for line in sys.stdin.buffer.read().decode(errors="replace").splitlines():
+    for line in (await stdin_bytes()).decode(errors="replace").splitlines():
         if not line.lstrip().startswith("#"):
             yield line
 
@@ -143,7 +144,6 @@ async def _edited(reader: PromptSession[str], again: bool) -> str | None:
     where it comes ``again`` and nothing was typed."""
     while True:
         try:
-            # SIGTERM and SIGHUP arrive as SIGINT (see ``signals``) and end the shell as ever.
             return await reader.prompt_async(_PROMPT, handle_sigint=False)
         except KeyboardInterrupt:
             empty = not reader.default_buffer.text

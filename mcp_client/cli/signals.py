@@ -1,86 +1,107 @@
-"""How the command ends when it is told to from outside: Ctrl-C, SIGTERM and SIGHUP."""
+"""How the command ends when it is told to from outside: Ctrl-C, SIGTERM and SIGHUP.
+
+In each case calls are cancelled, servers told, and no process stays. Ctrl-C is heard by the event
+loop; a job behind a script ignores it, and heeds the others all the same. What keeps the command
+from ending, such as a pipe that nobody reads, is given some seconds.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
 
-from .exits import Interrupted
+from .exits import INTERRUPTED, Interrupted
 
-__all__ = ["end_on_signals", "until_ctrl_c"]
+__all__ = ["until_ctrl_c", "until_ended"]
 
-_ended = False
-"""Whether a signal other than Ctrl-C's has come."""
-
-
-@contextmanager
-def end_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP (on Windows: CTRL_BREAK) end the command as Ctrl-C does: calls are
-    cancelled, servers told, and no process stays. Not where Ctrl-C is ignored, as in a job behind a
-    script."""
-    if not _heeds_ctrl_c():
-        yield
-        return
-    names = [name for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
-    before = {}
-    for name in names:
-        number = getattr(signal, name)
-        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
-            before[number] = signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+T = TypeVar("T")
+_SECONDS_TO_END = 15.0
 
 
-def _heeds_ctrl_c() -> bool:
-    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+async def until_ended(run: Callable[[], Awaitable[int]]) -> int:
+    """What ``run`` returns or raises. Raises ``Interrupted`` for SIGTERM and SIGHUP."""
+    if sys.platform == "win32":  # its event loop hears no signals
+        if signal.getsignal(signal.SIGBREAK) is signal.SIG_DFL:
+            signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGINT))
+        return await run()
+    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if _is_default(one)]  # no nohup
+    code = None
+    with anyio.CancelScope() as scope:
+        try:
+            code = await _heeding(numbers, lambda: _end(scope), run)
+        except Exception:
+            if not scope.cancel_called:
+                raise
+    if code is None:
+        raise Interrupted("interrupted")
+    return code
 
 
-def _interrupt(number: int, frame: object) -> None:
-    global _ended
-    _ended = True
-    signal.raise_signal(signal.SIGINT)
+def _is_default(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_DFL
+
+
+def _end(scope: anyio.CancelScope) -> None:
+    if not scope.cancel_called:
+        last_resort = threading.Timer(_SECONDS_TO_END, os._exit, [INTERRUPTED])
+        last_resort.daemon = True
+        last_resort.start()
+        scope.cancel()
 
 
 async def until_ctrl_c(run: Callable[[], Awaitable[int]]) -> int | None:
     """What ``run`` returns or raises; None where Ctrl-C cancelled it.
 
-    Raises ``Interrupted`` for a second Ctrl-C while it is being cancelled, and for other signals.
+    Raises ``Interrupted`` for a second Ctrl-C while it is being cancelled.
     """
-    if sys.platform == "win32":  # its event loop hears no signals: Ctrl-C ends the command
+    if sys.platform == "win32":  # Ctrl-C ends the command
         return await run()
     before = signal.getsignal(signal.SIGINT)
-    code, failed, leave = None, None, False
-    scope = anyio.CancelScope()
+    code, leave = None, False
 
-    async def watch(*, task_status: TaskStatus[None]) -> None:
+    def hear() -> None:
         nonlocal leave
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-            task_status.started()
-            async for _ in signals:
-                leave = leave or _ended or scope.cancel_called
-                scope.cancel()
+        leave = scope.cancel_called
+        scope.cancel()
 
     try:
-        async with anyio.create_task_group() as group:
-            await group.start(watch)
-            with scope:
-                try:
-                    code = await run()
-                except Exception as error:  # noqa: BLE001 - raised below, not in a group
-                    failed = error
-            group.cancel_scope.cancel()
+        with anyio.CancelScope() as scope:
+            code = await _heeding([signal.SIGINT], hear, run)
     finally:
         signal.signal(signal.SIGINT, before)
     if leave:
         raise Interrupted("interrupted")
+    return code
+
+
+async def _heeding(
+    numbers: list[signal.Signals], hear: Callable[[], None], run: Callable[[], Awaitable[T]]
+) -> T:
+    """What ``run`` returns or raises; meanwhile each of these signals calls ``hear``."""
+    failed: Exception | None = None
+    listening = anyio.CancelScope(shield=True)  # until all has ended
+
+    async def listen(*, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(*numbers) as received, listening:
+            task_status.started()
+            async for _ in received:
+                hear()
+
+    async with anyio.create_task_group() as group:
+        await group.start(listen)
+        try:
+            value = await run()
+        except Exception as error:  # noqa: BLE001 - raised below, not in a group
+            failed = error
+        finally:
+            listening.cancel()
     if failed is not None:
         raise failed
-    return code
+    return value

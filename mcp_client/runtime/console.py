@@ -8,7 +8,8 @@ back on every way out:
 - The interrupt key (Ctrl-C) sends no SIGINT, which would end the program (asyncio cancels the main
   task, trio raises in whatever task runs): it ends the line instead, arrives as a character, and
   means no. Ctrl-Z and Ctrl-\\ do what they always do.
-- What was typed before the prompt was shown is discarded: it cannot be an answer to it.
+- What was typed before the question was shown is discarded: it cannot be an answer to it. What is
+  typed while a slow terminal still shows it is an answer.
 - While a page is printed, the terminal does not wrap lines: a character that it draws wider than
   ``console_layout`` expects cannot push untrusted text to the left margin of the next line.
 
@@ -150,6 +151,8 @@ class Console:
         self.waited = waited
         """Whether another dialogue had to end first."""
         self._interrupt = _INTERRUPT
+        self._is_shown = False
+        """Whether some of the next question stands on the screen."""
         self._before: list[Any] = []
         self._while_asking: list[Any] = []
 
@@ -164,6 +167,7 @@ class Console:
         text = "\n".join(page.lines)
         if page.quotes and _obeys_sequences():
             text = f"{_WRAP_OFF}{text}{_WRAP_ON}"
+        self._forget()
         self._write(text + "\n")
 
     def say(self, text: str) -> None:
@@ -175,6 +179,7 @@ class Console:
     async def ask(self, prompt: str) -> str | None:
         """The line that is typed; None where the person left: Ctrl-C, or the end of input."""
         self._forget()
+        self._is_shown = False
         self._write(prompt)
         if self._fd is None:
             line = await anyio.to_thread.run_sync(terminal().input.readline, abandon_on_cancel=True)
@@ -267,6 +272,10 @@ class Console:
             raise
 
     def _forget(self) -> None:
+        """Discard what was typed, unless it may be an answer to what is shown already."""
+        if self._is_shown:
+            return
+        self._is_shown = True
         if sys.platform == "win32":
             import msvcrt
 

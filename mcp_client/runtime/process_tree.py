@@ -11,10 +11,14 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 __all__ = ["PosixGroup", "ProcessTree", "bytes_unread", "exit_code_of", "new_tree"]
+
+
+tell_guard: Callable[[str, int], None] | None = None
+"""Told "+" and "-" with the number of each group that begins and ends: see ``orphan_guard``."""
 
 
 class ProcessTree(Protocol):
@@ -68,6 +72,8 @@ class PosixGroup:
             pass_fds=pass_fds,
         )
         self._pid = popen.pid
+        if tell_guard is not None:
+            tell_guard("+", self._pid)
         return popen
 
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
@@ -100,7 +106,8 @@ class PosixGroup:
         return False
 
     def close(self) -> None:
-        return
+        if tell_guard is not None and self._pid:
+            tell_guard("-", self._pid)
 
     def _signal(self, number: int) -> None:
         if sys.platform != "win32" and self._pid:

@@ -41,6 +41,7 @@ class ConfinedGroup(PosixGroup):
         return popen
 
     def close(self) -> None:
+        super().close()
         end, self._end = self._end, None  # the interpreter may end while a session is closed
         if end is not None:
             os.close(end)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from mcp_client.runtime import console
 from tests.cli.shell import at_terminal, example, server
 
 WEATHER = example("weather")
@@ -134,3 +137,36 @@ def test_a_no_to_a_server_of_a_project_is_not_asked_about_again(tmp_path: Path) 
     child.sendline("n")
     status, text = ended(child)
     assert (status, "Start it?" in text) == (3, False)
+
+
+async def test_an_answer_typed_while_the_question_is_still_being_shown_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    person, here = os.openpty()
+    with open(here, encoding="utf-8") as input, open(os.dup(here), "w") as output:
+        monkeypatch.setattr(console, "_elsewhere", None)
+        console.ask_at(input, output)
+        with anyio.fail_after(60):
+            async with console.open_console() as opened:
+                os.write(person, b"typed ahead\n")
+                opened.say("May this program be started?")
+                os.write(person, b"n\n")
+                opened.say("It runs on this machine.")
+                assert await opened.word("Start it? ") == "n"
+                os.write(person, b"typed ahead\n")
+                opened.say("And now?")
+                os.write(person, b"y\n")
+                assert await opened.word("> ") == "y"
+    os.close(person)
+
+
+def test_a_no_at_once_to_the_start_of_a_server_is_a_no(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"sky": {"command": "never-run"}}}))
+    child = at_terminal("tools", "sky", "--config", str(config), home=tmp_path)
+    child.delaybeforesend = None
+    child.expect(r"Start it\? \[[^]]*\] ")
+    child.send("n\n")
+    status, text = ended(child)
+    assert status == 3
+    assert "Start it?" not in text

@@ -1,0 +1,82 @@
+"""Ends what this program started, where the program itself is killed and cannot.
+
+``guard_orphans`` forks a small process that waits at a pipe, which only this program holds open. It
+is told of each ``PosixGroup``, and kills those that are left when the pipe is closed,
+whatever ended the program, SIGKILL included. On Windows the job object does the same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from . import process_tree
+
+__all__ = ["guard_orphans"]
+
+_SECONDS_TO_END = 1.0
+
+
+def guard_orphans() -> None:
+    """Call it before there are threads and open files, which the fork would share."""
+    if sys.platform == "win32":
+        return
+    ours, given = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:  # too many processes
+        os.close(ours)
+        os.close(given)
+        return
+    if not child:
+        _watch(ours)
+    os.close(ours)
+
+    def tell(sign: str, group: int) -> None:
+        try:
+            os.write(given, f"{sign}{group}\n".encode())
+        except OSError:  # the guard was killed
+            return
+
+    process_tree.tell_guard = tell
+
+
+def _watch(pipe: int) -> NoReturn:
+    if sys.platform == "win32":
+        raise AssertionError
+    groups: set[int] = set()
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        os.dup2(pipe, 0)
+        os.closerange(1, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") > 0 else 4096)
+        text = b""
+        while more := os.read(0, 4096):
+            *lines, text = (text + more).split(b"\n")
+            for line in lines:
+                (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+        _signal(groups, signal.SIGTERM)
+        end = time.monotonic() + _SECONDS_TO_END
+        while groups and time.monotonic() < end:
+            time.sleep(0.02)
+            _signal(groups, 0)
+        _signal(groups, signal.SIGKILL)
+    finally:
+        os._exit(0)
+
+
+def _signal(groups: set[int], number: int) -> None:
+    """Signal those that exist; the others are forgotten."""
+    if sys.platform == "win32":
+        return
+    for group in [*groups]:
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            groups.discard(group)
+        except PermissionError:
+            continue

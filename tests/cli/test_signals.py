@@ -1,0 +1,129 @@
+"""The command is told to end, hung up or killed, in each phase: no process of it is left.
+
+The server does not end by itself, and has started a process that ends neither.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import ROOT, at_terminal, environment, until
+
+FAMILY = """
+import json, os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+STUBBORN = "import signal, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\nprint(flush=True)"
+child = subprocess.Popen([sys.executable, "-c", STUBBORN + "\\ntime.sleep(1000)"],
+                         stdout=subprocess.PIPE)
+child.stdout.read(1)
+def tell(name):
+    with open(os.path.join(sys.argv[1], name), "w") as file:
+        file.write(f"{os.getpid()} {child.pid}\\n")
+    os.rename(os.path.join(sys.argv[1], name), os.path.join(sys.argv[1], "at-" + name))
+tell("start")
+for line in sys.stdin if sys.argv[2] != "start" else ():
+    asked = json.loads(line)
+    match asked["method"]:
+        case "server/discover":
+            found = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                     "serverInfo": {"name": "family", "version": "1"}}
+        case "tools/list":
+            found = {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
+        case "tools/call":
+            tell("call")
+            continue
+        case _:
+            continue
+    found |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": found}), flush=True)
+if sys.argv[2] == "end":
+    tell("end")
+time.sleep(1000)
+"""
+HANG_UP = 0
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, HANG_UP)
+
+
+def family(folder: Path, phase: str) -> str:
+    program = folder / "family.py"
+    program.write_text(FAMILY)
+    return shlex.join([sys.executable, str(program), str(folder), phase])
+
+
+def lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return sys.platform != "linux"
+    return state not in "ZX"
+
+
+def all_gone(folder: Path) -> None:
+    server, grandchild = map(int, (folder / "at-start").read_text().split())
+    until(lambda: not lives(server) and not lives(grandchild))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("phase", ["start", "ask", "call", "prompt", "end"])
+def test_nothing_is_left_at_a_terminal(phase: str, number: int, tmp_path: Path) -> None:
+    command = {"prompt": "shell", "end": "tools"}.get(phase, "call")
+    words = [command, family(tmp_path, phase), *(["wait"] if command == "call" else [])]
+    child = at_terminal(*words, *(["--allow=wait"] if phase == "call" else []))
+    match phase:
+        case "ask":
+            child.expect(r"Run it\? ")
+        case "prompt":
+            child.expect("mcp>")
+        case _:
+            until((tmp_path / f"at-{phase}").exists)
+    if number == HANG_UP:
+        os.close(child.child_fd)
+        child.closed = True
+    else:
+        child.kill(number)
+    all_gone(tmp_path)
+    if number == HANG_UP:
+        until(lambda: os.waitpid(child.pid, os.WNOHANG)[0] != 0)
+    else:
+        child.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("stuck", [False, True])
+def test_nothing_is_left_of_a_job_in_the_background(
+    number: int, stuck: bool, tmp_path: Path
+) -> None:
+    """As of a script: it ignores Ctrl-C. ``stuck``: nothing comes on its standard input."""
+    words = ["call", family(tmp_path, "call"), "wait", "--allow=wait", *(["-"] if stuck else [])]
+    reading, writing = os.pipe()
+    job = subprocess.Popen(
+        [sys.executable, "-m", "mcp_client", *words],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdin=reading,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    os.close(reading)
+    until((tmp_path / ("at-start" if stuck else "at-call")).exists)
+    job.send_signal(signal.SIGINT)  # which it does not heed
+    assert job.poll() is None
+    job.send_signal(number)
+    all_gone(tmp_path)
+    said = job.communicate(timeout=60)[1]
+    os.close(writing)
+    assert job.returncode == (-number if number == signal.SIGKILL else 130), said
+    assert b"Traceback" not in said
