@@ -231,7 +231,8 @@ class KeyedCall(JournalRow):
         if claim is Claim.LOST:
             raise OutcomeUnknown(
                 "the call with this idempotency_key was sent, and no end of it is known: it may "
-                "have run; state.calls.settle(key) says what became of it"
+                "have run; state.calls.settle(key) says what became of it",
+                server=self._caller._server,
             )
         self._follows = row["state"] == "sent"
         return row if claim is Claim.SETTLED else None
@@ -259,6 +260,7 @@ class KeyedCall(JournalRow):
                 "another caller makes the call with this idempotency_key, and it did not end "
                 f"within {seconds_text(most)}; make it again to get its result",
                 clock="total",
+                server=self._caller._server,
                 retryable=True,  # with this key, nothing is repeated
             )
         if self._caller._connection.closed:
@@ -304,7 +306,7 @@ class KeyedCall(JournalRow):
         if "error" in outcome:
             raise _error_of(outcome["error"])
         if "result" not in outcome:
-            raise OutcomeUnknown(_without_result(outcome))
+            raise OutcomeUnknown(_without_result(outcome), server=caller._server)
         result = caller.read(outcome["result"], call.name)
         if result.is_error or call.validation == "off":
             return result

@@ -116,6 +116,8 @@ class Calls:
         Raises ``NotPending``, a ``LookupError``, where the key has no unsettled call, and
         ``ConfigError`` for what is no result.
         """
+        if not isinstance(key, str):
+            raise ConfigError(f"settle({key!r}): give the key of a call, a text")
         outcome = {"by_person": True} if result is None else {"result": _given(result)}
         row = self.storage.get(_ROWS, key)
         is_lost = row is not None and self._is_lost(row)

@@ -633,6 +633,11 @@ async def test_only_what_is_unsettled_can_be_settled(state: State) -> None:
     with pytest.raises(NotPending) as caught:
         state.calls.settle("never used")
     assert caught.value.ids == ("never used",)
+    with pytest.raises(ConfigError, match="give the key of a call"):
+        state.calls.settle(5)  # type: ignore[arg-type]
+    for odd in ("", "\0", "\ud800"):
+        with pytest.raises(NotPending):
+            state.calls.settle(odd)
     async with opened(server, state) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.call_tool("pay", idempotency_key=KEY))
         await server.called.wait()
