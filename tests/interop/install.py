@@ -158,7 +158,7 @@ def postgres() -> Path | None:
     """The folder with the programs of PostgreSQL's server, of the newest one; None without it."""
     system = shutil.which("postgres")
     if system is not None:
-        return Path(system).parent
+        return Path(system).resolve().parent
     found = Path("/usr/lib/postgresql").glob("*/bin/postgres")
     newest = max(found, key=lambda path: int(path.parts[-3]), default=None)
     return None if newest is None else newest.parent
@@ -265,8 +265,9 @@ def _install_system_packages() -> None:
     if apt is None or os.geteuid() != 0:
         packages = " and ".join(missing)
         raise RuntimeError(f"not installed; the Debian packages are called {packages}")
-    _fetch([apt, "-qq", "update"])
-    _fetch([apt, "-qq", "install", "--yes", "--no-install-recommends", *missing])
+    quietly = ["env", "DEBIAN_FRONTEND=noninteractive", apt, "-qq", "-oDPkg::Lock::Timeout=120"]
+    _fetch([*quietly, "update"])
+    _fetch([*quietly, "install", "--yes", "--no-install-recommends", *missing])
 
 
 def _fill_caches() -> None:
