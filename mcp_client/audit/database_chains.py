@@ -53,6 +53,7 @@ FIRST_HASH = "update {chains} set hash = %s where chain = %s"
 FIRST_LINE = "insert into {lines} (chain, line, text) values (%s, 1, %s)"
 _NEXT_NAME = "select chain from {lines} where chain > %s order by chain limit 1"
 _OF_CHAIN = "select line, text from {lines} where chain = %s"
+_FIRST = f"{_OF_CHAIN} order by line limit 1"
 _PAGE = f"{_OF_CHAIN} order by line limit {_PAGE_LINES}"
 _NEXT_PAGE = f"{_OF_CHAIN} and line > %s order by line limit {_PAGE_LINES}"
 
@@ -182,9 +183,9 @@ class _Verification:
 
     def _note_named(self, connection: Any, chain: Chain) -> None:
         """What the first line of a chain says of others. Its own hash is compared later."""
-        _, text = next(self._chains.read(connection, chain.name), (0, b""))
+        first = self._chains.run(connection, _FIRST, chain.name).fetchone()
         with suppress(ValueError):
-            record, _ = unseal(text, self._key)
+            record, _ = unseal(b"" if first is None else first[1].encode(), self._key)
             lost = record.get("lost")
             if lost is not None:
                 record["after"].append([lost[name] for name in _NAMED])

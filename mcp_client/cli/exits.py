@@ -24,6 +24,7 @@ from ..errors import (
     OutcomeUnknown,
     ServerError,
     StartDenied,
+    StateError,
     ToolChanged,
     ToolFailed,
     UnknownTool,
@@ -89,6 +90,7 @@ _CODES: tuple[tuple[type[McpError], int], ...] = (
     (CallWithdrawn, INTERRUPTED),
     (AuthError, LOGIN_NEEDED),
     (ConnectError, CANNOT_CONNECT),
+    (StateError, CANNOT_CONNECT),
     (InvalidSchema, SERVER_ERROR),
     (NotSent, NOT_FOUND),  # the server does not offer the feature at all
     (OutcomeUnknown, OUTCOME_UNKNOWN),

@@ -115,7 +115,8 @@ def _verify(options: argparse.Namespace, log: Any) -> int:
             print_text(f"{what}: {count}")
     print_text(f"last hash, for --noted the next time: {found.last_hash}")
     if not found.keyed:
-        note("no key was given: who can write the file can rewrite it all")
+        what = "file" if options.state is None else "state"
+        note(f"no key was given: who can write the {what} can rewrite it all")
     return DONE
 
 

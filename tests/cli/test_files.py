@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import AuditLog, FileState, Remember
+from mcp_client import AuditLog, FileState, PostgresState, Remember
 from tests.cli.shell import ROOT, at_terminal, environment, example, run
 from tests.desk import call_of
 
@@ -324,3 +324,62 @@ def test_a_desk_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
 
 def fields(html: str) -> dict[str, Any]:
     return dict(re.findall(r'name="(token|ids)" value="([^"]+)"', html))
+
+
+def test_the_audit_of_a_database_is_verified_shown_and_exported(
+    database: str, tmp_path: Path
+) -> None:
+    state = PostgresState(database)
+    state.audit.append({"event": "opened", "process": 1, "call": "1", "server": "s", "tool": "t"})
+    state.close()
+    where, env = ["--state", "env:STATE"], {"STATE": database}
+    found = run("audit", "verify", *where, "--json", **env).json
+    assert (found["intact"], found["lines"], found["openCalls"]) == (True, 2, ["s/t at None"])
+    assert run("audit", "verify", *where, "--noted", found["lastHash"], **env).code == 0
+    assert run("audit", "verify", *where, "--noted", "0" * 64, **env).code == 1
+    assert "s/t" in run("audit", "show", *where, **env).out
+    exported = run("audit", "export", str(tmp_path / "out"), *where, "--json", **env).json
+    (file,) = exported["files"]
+    assert run("audit", "verify", file, "--json").json["lines"] == 2
+    assert run("audit", "export", str(tmp_path / "out"), *where, **env).code == 2
+    assert run("decisions", "list", *where, "--json", **env).json == {"decisions": []}
+
+
+def test_the_audit_of_a_folder_is_verified_by_its_state(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    state = FileState(folder)
+    state.audit.append({"event": "opened", "process": 1, "call": "1", "server": "s", "tool": "t"})
+    assert run("audit", "verify", "--state", str(folder), "--json").json["lines"] == 2
+    assert "s/t" in run("audit", "show", "--state", str(folder)).out
+    assert run("audit", "export", str(tmp_path / "out"), "--state", str(folder)).code == 2
+    assert run("audit", "verify", "--state", str(tmp_path / "no")).code == 2
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify", "--state", "postgresql://ana:pw1234@db/agents"],
+        ["show", "--state", "postgres://:pw1234@/agents"],
+        ["verify", "--state", "host=db password = pw1234"],
+        ["verify", "--state", "postgresql://db/agents?password=pw1234"],
+        ["verify", "--state", "env:NO_SUCH_VARIABLE"],
+        ["verify", "some.jsonl", "--state", "folder"],
+        ["verify"],
+        ["export", "folder"],
+        ["export", "--state", "folder"],
+        ["verify", "--state", ""],
+    ],
+)
+def test_a_state_that_cannot_be_meant_is_a_usage_error(words: list[str]) -> None:
+    done = run("audit", *words, "--json")
+    assert done.code == 2, done
+    assert "pw1234" not in done.out + done.err
+
+
+def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> None:
+    env = {"STATE": "postgresql://ana:pw1234@127.0.0.1:1/agents"}
+    done = run("audit", "verify", "--state", "env:STATE", "--json", **env)
+    assert done.code == 5
+    assert done.json["error"]["type"] == "StateError"
+    assert "pw1234" not in done.out + done.err

@@ -180,7 +180,7 @@ def _keep_database(folder: Path, seconds: float) -> None:
         next_kill = time.monotonic() + seconds
         while goes_on and os.getppid() == parent:
             time.sleep(0.02)
-            if time.monotonic() >= next_kill:
+            if time.monotonic() >= next_kill and not (folder / "judging").exists():
                 server.kill()
                 server.start()
                 with open(folder / "killed", "a") as file:
@@ -347,6 +347,7 @@ def main() -> int:
             f"Crash test with seed {options.seed}: {options.calls} keys, {options.workers} "
             f"workers, {took:.0f} s; killed: {killed} workers, the database {databases} times"
         )
+        (folder / "judging").touch()
         anyio.run(_judge, plan, report)
     print("\n".join(report.lines))
     print("\n".join(["NOT RIGHT:", *report.wrong]) if report.wrong else "All promises held.")
