@@ -31,7 +31,7 @@ from ..errors import ConfigError, InvalidArguments
 from ..protocol.canonical_json import canonical, object_of, sha256
 from ..runtime.limits import Limits, seconds_text
 from .spelling import EXCEPTIONS, Bindings, arguments_of
-from .values import as_text, given_arguments
+from .values import as_plain, as_text, given_arguments
 
 if TYPE_CHECKING:
     import pydantic_monty as monty
@@ -55,7 +55,19 @@ _MAX_TRACEBACK_CHARS = 6_000
 _NEEDED = 'code mode needs the package pydantic-monty: pip install "mcp-client-host[code]"'
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _OURS = "<python-input-1>"
-_PRELUDE = "\n".join(f"{name} = {kind}" for name, kind in EXCEPTIONS.items())
+_BUILTINS = (
+    *("abs", "all", "any", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate"),
+    *("filter", "float", "format", "frozenset", "hash", "hex", "id", "int", "iter", "len", "list"),
+    *("map", "max", "min", "next", "object", "oct", "open", "ord", "pow", "print", "property"),
+    *("range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple"),
+    *("type", "zip"),
+)
+"""Bound once more as global names: otherwise Monty takes the variable of a comprehension that has
+such a name, as in ``[id for id in ids]``, for the builtin."""
+_PRELUDE = "\n".join(
+    f"{name} = {value}"
+    for name, value in (*EXCEPTIONS.items(), *zip(_BUILTINS, _BUILTINS, strict=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,7 @@ class Turn:
     waits_for: frozenset[int] = frozenset()
     """The numbers of the calls of which one has to be settled; empty where the script is over."""
     value: Any = None
-    """Its last expression."""
+    """Its last expression, as plain JSON; None where that is too long."""
     text: str = ""
     """The same, for a model."""
     error: str | None = None
@@ -320,14 +332,15 @@ class Interpreter:
     # ------------------------------------------------------------------ its end
 
     def _complete(self, value: Any, turn: Turn) -> None:
-        turn.value = value
-        if value is not None:
-            room = self._limits.script_output - self._chars
-            turn.text, is_too_long = as_text(value, room)
-            if is_too_long:
-                most = self._limits.script_output
-                text = f"its last expression and what it printed have more than {most:,} characters"
-                turn.stop = _limit("script_output", text)
+        if value is None:
+            return
+        turn.text, is_too_long = as_text(value, self._limits.script_output - self._chars)
+        if is_too_long:
+            most = self._limits.script_output
+            text = f"its last expression and what it printed have more than {most:,} characters"
+            turn.stop = _limit("script_output", text)
+        else:  # the value itself may stand for more than can be written
+            turn.value = as_plain(value, self._limits.script_output)
 
     def _ended(self, error: Any, turn: Turn) -> None:
         """What there is to say of ``error``, with which the process or the script ended."""

@@ -54,12 +54,6 @@ class Past:
         """That of a run which begins."""
         return cls(id, sha256(code), _release())
 
-    @property
-    def sent(self) -> int:
-        """How many calls may have reached a server."""
-        unsent = ("CallDenied", "InvalidArguments")
-        return sum(getattr(one.settled, "kind", None) not in unsent for one in self.answers)
-
     def note(self, call: AskedCall, settled: Settled) -> None:
         self.answers.append(Answered(call.number, call.digest, settled))
 

@@ -98,7 +98,7 @@ class ScriptResult:
     output: str
     """What it printed."""
     value: Any
-    """Its last expression."""
+    """Its last expression, as plain JSON; None where that is too long."""
     error: str | None
     """The traceback of the exception that ended it."""
     stop: Stop | None
@@ -329,6 +329,14 @@ class _Run:
 
     # -------------------------------------------------------------------- its end
 
+    @property
+    def _sent(self) -> int:
+        """How many calls may have reached a server."""
+        settled = {answer.number: answer.settled for answer in self._past.answers}
+        settled.update(self._arrived)
+        sent = [n for n, one in settled.items() if getattr(one, "kind", None) not in _UNSENT]
+        return len(sent) + len(self._live - self._waiting.keys() - settled.keys())
+
     def _paused(self) -> PausedRun:
         return PausedRun(tuple(self._waiting[n] for n in sorted(self._waiting)), self._past)
 
@@ -338,8 +346,7 @@ class _Run:
         if turn.stop is not None:
             parts.append(f"The script was ended: {turn.stop.text}.")
         if turn.error is not None or turn.stop is not None:
-            lost = self._live - self._waiting.keys() - {one.number for one in self._past.answers}
-            sent = self._past.sent + len(lost)
+            sent = self._sent
             parts.append(_SENT.format(sent) if sent else "Nothing was sent by it.")
         elif len(self._asked) > self._started:
             parts.append(_NOT_AWAITED.format(len(self._asked) - self._started))
@@ -364,6 +371,7 @@ class _Run:
 
 _CANCELLED = Stop("cancelled", "it was cancelled")
 _SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
+_UNSENT = "CallDenied", "InvalidArguments"
 _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
 _NO_OUTPUT = "The script ended without output: print what you want to see."
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import InvalidArguments
 
-__all__ = ["as_text", "given_arguments", "sendable"]
+__all__ = ["as_plain", "as_text", "given_arguments", "sendable"]
 
 _MAX_ARGUMENT_CHARS = 4_000_000
 _MAX_VALUES = 200_000
@@ -71,12 +71,21 @@ def given_arguments(value: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
 
 
+def as_plain(value: Any, chars: int) -> Any:
+    """A script's last expression as plain JSON, with texts for what JSON does not have. Raises
+    ``ValueError`` where that takes more than ``chars`` characters."""
+    try:
+        return _Budget(chars, exactly=False).plain(value)
+    except _TooLong:
+        raise ValueError(f"it takes more than {chars:,} characters") from None
+
+
 def as_text(value: Any, chars: int) -> tuple[str, bool]:
     """A script's last expression for a model: a text as it is, anything else as JSON; and whether
     it has more than ``chars`` characters, of which there are none then."""
     try:
-        plain = _Budget(chars, exactly=False).plain(value)
-    except _TooLong:
+        plain = as_plain(value, chars)
+    except ValueError:
         return "", True
     text = plain if type(plain) is str else json.dumps(plain, ensure_ascii=False)
     return (text, False) if len(text) <= chars else ("", True)

@@ -84,6 +84,7 @@ async def test_a_value_that_stands_for_more_than_can_be_written_costs_the_host_n
             shown = await run(session, f"{bomb}x")
             sent = await run(session, f"{bomb}await desk.result(result=x)")
     assert shown.stop is not None
+    assert len(repr(shown)) < 1_000
     assert "ValueError: Nothing was sent. The arguments take more than" in sent.text
     assert server.ran == []
 

@@ -99,7 +99,10 @@ async def test_a_large_output_is_kept_to_be_read() -> None:
 
 async def test_the_tools_of_a_host_are_called_by_server() -> None:
     first, second = Server(), Server()
-    servers = {"one": MemoryServer(first), "the-other": ServerConfig(MemoryServer(second))}
+    servers: dict[str, Any] = {
+        "one": MemoryServer(first),
+        "the-other": ServerConfig(MemoryServer(second)),
+    }
     async with Host(servers, approval=allow_all) as host:
         kit = CHAT.toolset(await host.list_tools(), code=True)
         search: list[Wanted] = [("1", "search_tools", {"query": "echo"})]
