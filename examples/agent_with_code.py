@@ -1,7 +1,6 @@
-"""One job twice: a model labels the issues without an owner, call by call and with a script.
-
-Approval is asked for each call of the script as well. What the model would say is written here, and
-the characters are those that it would read and write."""
+"""One job twice: a model labels the issues without an owner, call by call and with a script. The
+script's calls are approved one by one, too. What the model says is written here; the characters are
+those that it reads and writes."""
 
 import json
 import time
@@ -12,18 +11,12 @@ import anyio
 from mcp_client import Allow, Deny, MemoryServer, Session, ToolCall, connect
 from mcp_client.adapters import openai_chat
 
-ISSUES = [
-    {"id": n, "owner": "ana" if n % 4 else None, "text": "What happened. " * 40} for n in range(40)
-]
+TEXT = "What happened. " * 40
+ISSUES = [{"id": n, "owner": "ana" if n % 4 else None, "text": TEXT} for n in range(40)]
 ID = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
-TOOLS = [
-    {"name": name, "inputSchema": schema, "outputSchema": {"type": "object"}}
-    for name, schema in (
-        ("list_issues", {"type": "object"}),
-        ("get_issue", ID),
-        ("label_issue", ID),
-    )
-]
+OBJECT = {"type": "object"}
+INPUTS = {"list_issues": OBJECT, "get_issue": ID, "label_issue": ID}
+TOOLS = [{"name": n, "inputSchema": i, "outputSchema": OBJECT} for n, i in INPUTS.items()]
 CODE = """
 import asyncio
 ids = (await tracker.list_issues())["ids"]
@@ -34,15 +27,16 @@ print("labelled:", unowned)
 """
 LOOK = [("get_issue", {"id": n}) for n in range(40)]
 LABEL = [("label_issue", {"id": n}) for n in range(0, 40, 4)]
+SEARCH, SCRIPT = [("search_tools", {"query": "issues"})], [("run_code", {"code": CODE})]
 labelled: list[int] = []
 
 
 def serve(message: dict[str, Any]) -> Any:
     if message["method"] != "tools/call":
         return {"tools": TOOLS} if message["method"] == "tools/list" else NotImplemented
-    name, given = message["params"]["name"], message["params"].get("arguments", {})
-    found = ISSUES[given["id"]] if name == "get_issue" else {"ids": list(range(40))}
-    labelled.extend([given["id"]] if name == "label_issue" else [])
+    name, id = message["params"]["name"], message["params"].get("arguments", {}).get("id")
+    found = ISSUES[id] if name == "get_issue" else {"ids": list(range(40))}
+    labelled.extend([id] if name == "label_issue" else [])
     return {"content": [{"type": "text", "text": json.dumps(found)}], "structuredContent": found}
 
 
@@ -57,24 +51,20 @@ async def work(session: Session, rounds: list[list[tuple[str, Any]]], code: bool
     chars, began = 0, time.perf_counter()
     for calls in rounds:
         chars += len(json.dumps([messages, kit.tools]))  # each round, a model reads all of it
-        wanted = [{"name": name, "arguments": json.dumps(given)} for name, given in calls]
-        made = [{"id": str(n), "type": "function", "function": f} for n, f in enumerate(wanted)]
+        asked = [{"name": name, "arguments": json.dumps(given)} for name, given in calls]
+        made = [{"id": str(n), "type": "function", "function": f} for n, f in enumerate(asked)]
         messages.append({"role": "assistant", "tool_calls": made})
         messages += await kit.run(session, messages[-1])
         chars += len(json.dumps(made))
-    asked, seconds = sum(map(len, rounds)), time.perf_counter() - began
-    print(
-        f"{len(rounds)} rounds, {asked} calls by the model, {chars:,} characters, {seconds:.2f} s"
-    )
+    count, seconds = sum(map(len, rounds)), time.perf_counter() - began
+    print(f"{len(rounds)} rounds, {count} calls, {chars:,} characters, {seconds:.2f} s")
 
 
 async def main() -> None:
     async with connect(MemoryServer(serve), name="tracker", approval=approve) as session:
         await work(session, [[("list_issues", {})], LOOK, LABEL])
-        await work(
-            session, [[("search_tools", {"query": "issues"})], [("run_code", {"code": CODE})]], True
-        )
-    assert labelled == [*range(0, 40, 4)] * 2
+        await work(session, [SEARCH, SCRIPT], code=True)
+    assert sorted(labelled) == sorted([*range(0, 40, 4)] * 2)
 
 
 anyio.run(main)

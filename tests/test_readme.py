@@ -87,6 +87,7 @@ def test_every_example_is_tested_here() -> None:
         "agent_anthropic.py",
         "agent_gemini.py",
         "agent_openai.py",
+        "agent_with_code.py",
         "agent_with_large_results.py",
         "agent_with_tool_search.py",
         "agent_with_users.py",
@@ -420,6 +421,15 @@ def test_agent_with_large_results_reads_little_of_500_tools_and_5_megabytes() ->
     assert int(re.sub(r"\D", "", before)) > 5_000_000
     assert int(re.sub(r"\D", "", now)) < 10_000
     assert answer == "The pressure in reactor 4 was high."
+
+
+def test_agent_with_code_does_in_two_rounds_what_takes_fifty_calls() -> None:
+    done = run(sys.executable, "examples/agent_with_code.py")
+    assert done.returncode == 0, done.stderr
+    calls, script = (line.split(", ") for line in done.stdout.splitlines())
+    assert (calls[:2], script[:2]) == (["3 rounds", "51 calls"], ["2 rounds", "2 calls"])
+    before, now = (int(re.sub(r"\D", "", line[2])) for line in (calls, script))
+    assert now < before / 5
 
 
 def test_agent_with_tool_search_shows_three_tools_and_calls_the_real_one() -> None:
