@@ -15,7 +15,8 @@
     : { createHTML: (markup) => markup };
   let decided = null;
   let logins = "";
-  let listed = "";
+  let known = null; // the ids of what was pending when the list was last looked at
+  let tidying = 0;
   let latest = null;
   let syncing = false;
   let stream = null;
@@ -77,20 +78,21 @@
     }
     for (const id of cards.keys()) if (!isPending(id)) cards.delete(id);
     settleGone();
-    const ids = state.ids.join();
-    if (listed !== ids) {
-      const before = listed && new Set(listed.split(","));
+    const gone = rows().filter((row) => !isPending(row.dataset.id) && !busy(row.dataset.id));
+    if (gone.length) leave(gone);
+    const fresh = known ? state.ids.filter((id) => !known.has(id)).length : 0;
+    window.clearTimeout(tidying);
+    if (fresh) {
       await list();
-      const fresh = before ? state.ids.filter((id) => !before.has(id)).length : 0;
-      if (fresh) say(fresh === 1 ? "A new request waits." : `${fresh} new requests wait.`);
-      listed = ids;
+      say(fresh === 1 ? "A new request waits." : `${fresh} new requests wait.`);
+    } else if (!known || known.size !== state.ids.length) {
+      tidying = window.setTimeout(() => list().catch(() => {}), 250); // a decision goes first
     }
+    known = new Set(state.ids);
     if (decided !== null && decided !== state.decided) {
       $("decided").replaceChildren(made(await get("decided")));
     }
     decided = state.decided;
-    if (!openCard() && rows().length) await open(rows()[0].dataset.id);
-    else ahead();
     refresh();
   }
 
@@ -109,6 +111,9 @@
     const chosen = fresh.querySelector("#chosen");
     if (!$("chosen").contains(document.activeElement)) $("chosen").replaceWith(chosen);
     mark();
+    if (openCard() || !rows().length) ahead();
+    else await open(rows()[0].dataset.id);
+    refresh();
   }
 
   function refresh() {
