@@ -275,7 +275,7 @@ def _script(group: _Group, request: Any) -> tuple[Html, bool]:
     left = [f"{start:,} lines above"] if start else []
     left += [f"{shown.left:,} more lines"] if shown.left > 0 else []
     remark = element("p", " and ".join(left), class_="cut") if left else None
-    return _section(group.label, shown.html, remark), bool(left)
+    return _section(group.label, remark, shown.html), bool(left)
 
 
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:

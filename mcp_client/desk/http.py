@@ -30,7 +30,7 @@ __all__ = [
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MAX_FIELDS = 2_000
 _STATIC = {
-    "desk.js": ("text/javascript; charset=utf-8", ("desk.js", "keys.js")),
+    "desk.js": ("text/javascript; charset=utf-8", ("desk.js", "keys.js", "times.js")),
     "desk.css": ("text/css; charset=utf-8", ("desk.css",)),
 }
 _HTML = "text/html; charset=utf-8"

@@ -78,6 +78,8 @@ Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
 """Of a person and an ``ApprovalRequest`` or a ``DeviceLogin``; what it raises for is not shown."""
 
 _STYLE = "/static/desk.css"
+_RETRY_MS = 1_000
+"""After which a browser opens the next stream."""
 _MAX_CARDS = 20
 """In one answer."""
 _NOT_SHOWN = "visible() raised, so the request is not shown"
@@ -406,7 +408,7 @@ class _Events:
                 event = await self._event()
                 if event != self._last:
                     self._last = event
-                    return f"data: {event}\n\n"
+                    return f"retry: {_RETRY_MS}\ndata: {event}\n\n"
         raise StopAsyncIteration
 
     async def _event(self) -> str:

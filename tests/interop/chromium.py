@@ -114,6 +114,15 @@ class Page:
             _ask("POST", f"{self._base}/element/{element}/clear", {})
         _ask("POST", f"{self._base}/element/{element}/value", {"text": text})
 
+    @contextmanager
+    def without_scripts(self) -> Iterator[None]:
+        """For a person who has turned them off: ``run`` does nothing, too."""
+        self._devtools("Emulation.setScriptExecutionDisabled", {"value": True})
+        try:
+            yield
+        finally:
+            self._devtools("Emulation.setScriptExecutionDisabled", {"value": False})
+
     def _devtools(self, command: str, params: dict[str, Any]) -> None:
         _ask("POST", f"{self._base}/goog/cdp/execute", {"cmd": command, "params": params})
 

@@ -548,6 +548,63 @@ async def test_several_are_decided_with_eyes_open() -> None:
         await with_browsers(site, decide)
 
 
+async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
+    async with a_site() as site:
+        await site.ask(*(ToolCall.example(f"tool_{n}", {"n": n}) for n in range(4)))
+
+        def decide(page: Page) -> None:
+            page.run(CLICK_TWICE)
+            until(lambda: listed(page) == 3, "the first click is not for it")
+            until(lambda: opened(page).startswith("tool_1"), "the next is not open")
+            page.run("document.querySelector('a.line').focus()")
+            page.run(HELD)
+            until(lambda: listed(page) == 2, "the key is not for it")
+            until(lambda: opened(page).startswith("tool_2"), "the next is not open")
+            assert [one.request.subject for one in site.queue.decided] == ["tool_0", "tool_1"]
+
+        await with_browsers(site, decide)
+
+
+CLICK_TWICE = """
+for (const detail of [1, 2]) {
+  const click = new MouseEvent('click', { bubbles: true, cancelable: true, detail });
+  document.querySelector('#open button.allow').dispatchEvent(click);
+}
+"""
+HELD = """
+for (const repeat of [false, true, true]) {
+  const press = new KeyboardEvent('keydown', { key: 'a', bubbles: true, repeat });
+  document.activeElement.dispatchEvent(press);
+}
+"""
+
+
+async def test_without_scripts_requests_are_opened_filtered_and_decided() -> None:
+    async with a_site() as site:
+        await site.ask(*(ToolCall.example(f"tool_{n}", {"n": n}) for n in range(3)))
+
+        def decide(page: Page) -> None:
+            with page.without_scripts():
+                page.open(site.base)
+                assert "Not live: needs JavaScript" in page.text
+                page.click("li:nth-child(1) a.line")  # each is a group of one
+                page.type("#filter", "tool_2")
+                page.click("#filter-now")
+                until(lambda: "q=tool_2" in page.url, "it does not filter")
+                page.click("#open .allow")
+                until(lambda: len(site.queue.pending) == 2, "it was not allowed")
+                until(lambda: "matches this filter" in page.text, "it is not said")
+                page.open(site.base)
+                page.click(".row .tick")
+                page.click("#batch .deny")
+                until(lambda: len(site.queue.pending) == 1, "it was not denied")
+            assert page.complaints == []
+
+        await with_browsers(site, decide)
+    got = {name: type(answer) for name, answer in site.answers.items()}
+    assert got == {"tool_2": Allow, "tool_0": Deny}
+
+
 async def test_what_is_typed_and_ticked_stays_while_others_come_and_go() -> None:
     async with a_site() as site:
         one, *_ = await site.ask(*(ToolCall.example(f"tool_{n}") for n in range(3)))

@@ -41,6 +41,13 @@
     where.hidden = !text;
   }
 
+  function paragraph(kind, text) {
+    const made = document.createElement("p");
+    made.className = kind;
+    made.textContent = text;
+    return made;
+  }
+
   function made(markup) {
     const template = document.createElement("template");
     template.innerHTML = policy.createHTML(markup);
@@ -78,7 +85,7 @@
     }
     for (const id of cards.keys()) if (!isPending(id)) cards.delete(id);
     settleGone();
-    const gone = rows().filter((row) => !isPending(row.dataset.id) && !busy(row.dataset.id));
+    const gone = rows().filter((row) => !isPending(row.dataset.id) && !sent.has(row.dataset.id));
     if (gone.length) leave(gone);
     const fresh = known ? state.ids.filter((id) => !known.has(id)).length : 0;
     window.clearTimeout(tidying);
@@ -122,7 +129,7 @@
     const free = some.filter(isFree).length;
     every.checked = Boolean(all.length) && some.length === all.length;
     every.indeterminate = some.length > 0 && some.length < all.length;
-    $("count").textContent = `${some.length} of ${all.length} selected`;
+    $("count").textContent = some.length ? `${some.length} of ${all.length} selected` : `${all.length} listed`;
     for (const button of batch.querySelectorAll("button[name=answer]")) {
       const count = button.value === "allow" ? free : some.length;
       let number = button.querySelector(".number");
@@ -136,14 +143,13 @@
       button.disabled = !count;
     }
     const left = some.length - free;
-    const what = left === 1 ? "1 of them has something to look at: it is" : `${left} of them have something to look at: they are`;
-    show($("left-out"), left ? `${what} not allowed together with others until you open ${left === 1 ? "it" : "each"}.` : "");
+    const have = left === 1 ? "1 of them has" : `${left} of them have`;
+    show($("left-out"), left ? `${have} something to look at, and can be allowed with others once you have opened each.` : "");
     batch.hidden = !some.length;
     $("all").hidden = !all.length;
     const count = latest ? latest.ids.length : Number(main.dataset.count);
     main.dataset.count = count;
     document.title = count ? `(${count}) Requests that wait for approval` : "Nothing waits for approval";
-    times();
   }
 
   // ------------------------------------------------------------------ the one that is open
@@ -181,14 +187,11 @@
     }
     if (current !== id) return; // another was opened meanwhile
     if (!article) {
-      const note = document.createElement("p");
-      note.className = "empty";
-      note.textContent = "That is not pending any more: it was decided, or its caller has gone.";
-      place.replaceChildren(note);
+      place.replaceChildren(paragraph("empty", "It is not pending any more: it was decided, or its caller has gone."));
       return;
     }
     place.replaceChildren(article);
-    place.scrollTop = 0;
+    if (place.getBoundingClientRect().top < 0) place.scrollIntoView(); // its beginning comes first
     opened(article);
     history.replaceState(null, "", `?${query(id)}`);
     ahead();
@@ -220,13 +223,12 @@
   // What this page itself is answering now is told by that answer.
   function settleGone() {
     const article = openCard();
-    if (article && !isPending(article.dataset.id) && !busy(article.dataset.id)) {
+    if (article && !isPending(article.dataset.id) && !sent.has(article.dataset.id)) {
       settle(article.dataset.id, "Decided elsewhere, or its caller has gone.");
     }
   }
 
   const sent = new Set(); // ids that are being answered
-  const busy = (id) => sent.has(id);
 
   // The card of a request that was decided elsewhere stays, without its buttons: no button of
   // another request may come to lie under the pointer by itself.
@@ -235,10 +237,7 @@
     cards.delete(id);
     if (article && article.dataset.id === id && !article.classList.contains("settled")) {
       const inside = article.contains(document.activeElement);
-      const note = document.createElement("p");
-      note.className = "settled-note";
-      note.textContent = text;
-      article.querySelector("form.answer").replaceWith(note);
+      article.querySelector("form.answer").replaceWith(paragraph("settled-note", text));
       article.classList.add("settled");
       say(`${article.querySelector("h2").textContent}: ${text}`);
       if (inside) article.querySelector("h2").focus();
@@ -344,7 +343,7 @@
         if (field) field.focus();
       }
     } catch {
-      show(error, "The answer did not arrive, so nothing may have been decided. Check the connection and try again.");
+      show(error, "The answer did not arrive. Check the connection and try again: nothing is decided twice.");
       offline();
     } finally {
       delete form.dataset.busy;
@@ -432,23 +431,6 @@
     refresh();
   });
 
-  // --------------------------------------------------------------------------- times
-
-  const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
-
-  function times() {
-    for (const time of document.querySelectorAll("time")) {
-      const seconds = (Date.parse(time.dateTime) - Date.now()) / 1000;
-      const [unit, size] =
-        Math.abs(seconds) < 90 ? ["second", 1] : Math.abs(seconds) < 5400 ? ["minute", 60]
-        : Math.abs(seconds) < 129600 ? ["hour", 3600] : ["day", 86400];
-      const text = relative.format(Math.round(seconds / size), unit);
-      time.title = time.title || time.textContent;
-      if (time.textContent !== text) time.textContent = text;
-    }
-  }
-  window.setInterval(times, 15000);
-
   // ---------------------------------------------------------------------------- live
 
   function state(name, text) {
@@ -510,6 +492,8 @@
     ahead();
   }
   mark();
+  const line = rowsBox.querySelector("[aria-current]");
+  if (line) rowsBox.scrollTop = line.offsetTop - rowsBox.offsetTop - rowsBox.clientHeight / 2;
   refresh();
   listen();
 })();

@@ -26,6 +26,7 @@
 
   document.addEventListener("keydown", (event) => {
     const target = event.target;
+    if (event.repeat && target.matches("button")) event.preventDefault(); // held down, it presses once
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (target.matches("input:not([type=checkbox]), textarea, select")) {
       if (event.key === "Escape" && target.closest("#filters")) step(0);
