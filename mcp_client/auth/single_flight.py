@@ -18,14 +18,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeGuard
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
-from ..errors import AuthError, ConfigError, McpError
+from ..errors import AuthError, ConfigError, McpError, StateError
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
@@ -154,7 +154,8 @@ async def refresh_once(
                 return await _finish(partial(_exchanged, store, key, kept, kept or stale, refresh))
         finally:
             if mark is not None:
-                with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+                # Without that the mark becomes void by itself, and the token must not be lost.
+                with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(McpError):
                     await store.release(key, mark)
         if anyio.current_time() >= until:
             raise AuthError(
@@ -180,7 +181,7 @@ async def _exchanged(
         raise
     try:
         await store.save(key, token)
-    except ConfigError as error:
+    except (ConfigError, StateError) as error:
         # The old refresh token may be spent, so at least this run must have the new one.
         _log.warning("a refreshed token could not be stored; it is lost at exit: %s", error)
     return token

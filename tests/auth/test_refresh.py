@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import PIPE
@@ -12,7 +12,16 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import AuthError, ConfigError, HttpServer, OAuth, connect
+from mcp_client import (
+    AuthError,
+    ConfigError,
+    HttpServer,
+    McpError,
+    OAuth,
+    PostgresState,
+    StateError,
+    connect,
+)
 from mcp_client.auth.single_flight import refresh_once
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
 from mcp_client.auth.tokens import Key, Token
@@ -52,11 +61,16 @@ class Endpoint:
         return Token(f"at-{number}", refresh_token=self.valid)
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
-    if request.param == "memory":
-        return MemoryTokens()
-    return FileTokens(tmp_path / "own" / "tokens.json")
+@pytest.fixture(params=["memory", "file", "database"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenStore]:
+    if request.param == "database":
+        state = PostgresState(request.getfixturevalue("database"), key=STATE_KEY)
+        yield state.tokens
+        state.close()
+    elif request.param == "memory":
+        yield MemoryTokens()
+    else:
+        yield FileTokens(tmp_path / "own" / "tokens.json")
 
 
 async def nobody_is_refreshing(store: TokenStore) -> bool:
@@ -229,14 +243,20 @@ async def test_waiting_for_another_processes_refresh_is_bounded(store: TokenStor
     assert endpoint.asked == []
 
 
-async def test_a_token_that_cannot_be_kept_is_still_used(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ConfigError("the disk is full"), StateError("it is down")])
+async def test_a_token_that_cannot_be_kept_is_still_used(
+    error: McpError, caplog: pytest.LogCaptureFixture
+) -> None:
     class Full(MemoryTokens):
         async def save(self, key: Key, token: Token) -> None:
-            raise ConfigError("the disk is full")
+            raise error
+
+        async def release(self, key: Key, mark: str) -> None:
+            raise error
 
     token = await refresh_once(Full(), KEY, FIRST, Endpoint())
     assert token.access_token == "at-2"
-    assert "could not be stored; it is lost at exit: the disk is full" in caplog.text
+    assert f"could not be stored; it is lost at exit: {error}" in caplog.text
     assert "rt-" not in caplog.text
 
 
@@ -265,14 +285,25 @@ async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
     assert endpoint.asked == ["rt-1"]
 
 
+STATE_KEY = b"0123456789abcdef"
+
+
+def kept_at(address: str) -> TokenStore:
+    """In a database, or a file."""
+    if address.startswith("postgresql:"):
+        return PostgresState(address, key=STATE_KEY).tokens
+    return FileTokens(address)
+
+
 CALLS = """
 import sys, anyio
-from mcp_client import FileTokens, HttpServer, OAuth, Timeouts, connect
+from mcp_client import HttpServer, OAuth, Timeouts, connect
+from tests.auth.test_refresh import kept_at
 from tests.clock import Clock, quickly
 async def nobody(url):
     raise SystemExit("a person was asked")
 async def main(url, path):
-    auth = OAuth(on_url=nobody, store=FileTokens(path))
+    auth = OAuth(on_url=nobody, store=kept_at(path))
     patient = Timeouts(connect=50, idle=50)
     async with connect(HttpServer(url, auth=auth), timeouts=patient) as session:
         print(*[tool.name for tool in await session.list_tools()])
@@ -300,11 +331,11 @@ class Gate:
 
 
 @asynccontextmanager
-async def logged_in(path: Path, gate: Gate) -> AsyncIterator[World]:
+async def logged_in(address: str, gate: Gate) -> AsyncIterator[World]:
     """A world in which a person logged in once, and the access token is worth nothing now."""
     async with guarded(pages={"/mcp": gate}) as world:
         gate.world = world
-        auth = OAuth(on_url=world.agree, store=FileTokens(path))
+        auth = OAuth(on_url=world.agree, store=kept_at(address))
         async with connect(HttpServer(world.url, auth=auth)) as session:
             await session.list_tools()
         world.revoke()
@@ -312,29 +343,37 @@ async def logged_in(path: Path, gate: Gate) -> AsyncIterator[World]:
 
 
 @pytest.mark.one_backend  # the processes run on asyncio
-async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(tmp_path: Path) -> None:
-    path, gate = tmp_path / "own" / "tokens.json", Gate(3)
-    async with logged_in(path, gate) as world:
+@pytest.mark.parametrize(
+    ("where", "many"), [("file", 3), pytest.param("database", 8, marks=pytest.mark.slow)]
+)
+async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(
+    where: str, many: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    address = str(tmp_path / "own" / "tokens.json")
+    if where == "database":
+        address = request.getfixturevalue("database")
+    gate = Gate(many)
+    async with logged_in(address, gate) as world:
         gate.shut = True
         said: list[bytes] = []
 
         async def run() -> None:
-            words = [sys.executable, "-c", CALLS, world.url, str(path)]
+            words = [sys.executable, "-c", CALLS, world.url, address]
             done = await anyio.run_process(words, stderr=PIPE, check=False)
             assert done.returncode == 0, done.stderr.decode()[-2000:]
             said.append(done.stdout)
 
         async with anyio.create_task_group() as tasks:
-            for _ in range(3):
+            for _ in range(many):
                 tasks.start_soon(run)
-        assert len(said) == 3
+        assert len(said) == many
         assert len(set(said)) == 1
         grants = [form["grant_type"] for form in world.forms("/token")]
         assert grants == ["authorization_code", "refresh_token"]
         assert len(world.consents) == 1
-        source = await FileTokens(path).recall(world.url)
+        source = await kept_at(address).recall(world.url)
         assert source is not None
-        kept = await FileTokens(path).load(source.key)
+        kept = await kept_at(address).load(source.key)
         assert kept is not None
         assert kept.access_token in world.tokens
         assert kept.refresh_token in world.refresh_tokens
