@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -102,7 +103,8 @@ class Calls:
         """The calls whose outcome nobody knows, those sent first at the beginning. Calls that are
         under way are not among them."""
         rows = self.storage.due(_ROWS, 0, 1)
-        found = [self._unsettled(key, row) for key, row in rows.items() if self._is_lost(row)]
+        with self._reading():
+            found = [self._unsettled(key, row) for key, row in rows.items() if self._is_lost(row)]
         return tuple(sorted(found, key=lambda one: one.sent_at))
 
     def settle(self, key: str, result: ToolResult | Mapping[str, Any] | None = None) -> None:
@@ -284,16 +286,21 @@ class Calls:
         also: Callable[[Any], None] | None = None,
     ) -> Object | None:
         def change(found: Object | None) -> Object | None:
-            try:
+            with self._reading():
                 return function(found)
-            except (KeyError, TypeError, AttributeError) as error:
-                why = f"a call cannot be read ({type(error).__name__})"
-                raise self.storage.unusable(_ROWS, why) from None
 
         if also is not None:
             with_also: Any = self.storage
             return with_also._change(_ROWS, key, change, also)  # type: ignore[no-any-return]
         return self.storage.change(_ROWS, key, change)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            why = f"a call cannot be read ({type(error).__name__})"
+            raise self.storage.unusable(_ROWS, why) from None
 
 
 def calls_in(storage: Any) -> Calls:

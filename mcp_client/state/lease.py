@@ -31,6 +31,7 @@ __all__ = ["Lease"]
 _log = logging.getLogger("mcp_client")
 _ROWS = "callers"
 _RENEW_SECONDS = 15.0
+_FIRST_RETRY_SECONDS = 0.5
 _GONE_SECONDS = 45.0
 _KEEP_SECONDS = 86_400.0
 _MAX_WATCHED = 1_000
@@ -131,7 +132,9 @@ class Lease:
                 if not self._under_way and not self._left:
                     self._thread = None
                     return
-                due = doubled(0.5, failures, _RENEW_SECONDS) if self._left else _RENEW_SECONDS
+                due = _RENEW_SECONDS
+                if self._left:
+                    due = doubled(_FIRST_RETRY_SECONDS, failures, due)
                 left = tried + due - time.monotonic()
                 if left > 0:
                     self._changed.wait(left)

@@ -748,12 +748,12 @@ class Failing(MemoryState):
 
     def __init__(self, *numbers: int) -> None:
         super().__init__()
-        self.numbers, self.count = numbers, 0
+        self.numbers, self.changed = numbers, 0
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         if kind == "calls":
-            self.count += 1
-            if self.count in self.numbers:
+            self.changed += 1
+            if self.changed in self.numbers:
                 raise StateError("the database cannot be reached")
         return super().change(kind, key, function)
 

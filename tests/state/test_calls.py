@@ -1,0 +1,191 @@
+"""The journal by itself: claims, who holds them, and who is gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import ConfigError, FileState, InvalidArguments, MemoryState, NotSent, StateError
+from mcp_client.runtime.process_id import process_id
+from mcp_client.state import lease as module
+from mcp_client.state.calls import Calls, Claim
+
+ABOUT = {"digest": "d", "server": "s", "tool": "t", "context": None}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> FileState:
+    return FileState(tmp_path / "s")
+
+
+def take(calls: Calls, mark: str, *, repeats: bool = False, **about: Any) -> Claim:
+    return calls.take("k", {**ABOUT, **about}, mark, repeats=repeats)[0]
+
+
+def elsewhere(state: FileState, calls: Calls, seconds_ago: float = 0.0) -> None:
+    """Have what ``calls`` claimed be a process of another machine, which last gave a sign of life
+    so long ago."""
+    name = f"other machine:pid:[1]:{process_id().split(':')[-2]}:1"
+    for key in state.list("calls"):
+        state.change("calls", key, lambda row: {**(row or {}), "process": name})
+    for key in state.list("callers"):
+        state.change("callers", key, lambda row: {**(row or {}), "at": time.time() - seconds_ago})
+    calls._lease._under_way.clear()
+
+
+def test_a_key_has_one_holder_until_it_ends(state: FileState) -> None:
+    calls = state.calls
+    assert take(calls, "a") is Claim.MINE
+    assert take(calls, "b") is Claim.BUSY
+    assert take(Calls(state), "c") is Claim.BUSY, "as another session of this process has it"
+    calls.sending("k", "a")
+    assert take(calls, "b") is Claim.BUSY
+    assert take(calls, "b", repeats=True) is Claim.BUSY, "it is under way"
+    calls.end("k", "a", {"result": {}}, may_have_run=True)
+    assert take(calls, "b") is Claim.SETTLED
+    with pytest.raises(InvalidArguments):
+        take(calls, "b", digest="other")
+
+
+def test_who_has_lost_the_claim_sends_nothing_and_writes_nothing(state: FileState) -> None:
+    """As a process does that was suspended until the others took it for gone."""
+    late, other = state.calls, Calls(FileState(state.path))
+    assert take(late, "late") is Claim.MINE
+    elsewhere(state, late, seconds_ago=100)
+    assert take(other, "other") is Claim.MINE
+    with pytest.raises(NotSent, match="another process has taken over") as caught:
+        late.sending("k", "late")
+    assert caught.value.retryable
+    late.end("k", "late", None, may_have_run=False)
+    assert take(late, "again") is Claim.BUSY
+    other.sending("k", "other")
+    late.end("k", "late", {"result": {"late": True}}, may_have_run=True)
+    other.end("k", "other", {"result": {}}, may_have_run=True)
+    assert state.list("calls")["k"]["outcome"] == {"result": {}}
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_process_of_another_machine_counts_as_gone_within_a_minute(
+    state: FileState, sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, other = state.calls, Calls(FileState(state.path))
+    take(calls, "a")
+    if sent:
+        calls.sending("k", "a")
+    then = Claim.LOST if sent else Claim.MINE
+    elsewhere(state, calls, seconds_ago=40)
+    assert take(other, "b") is Claim.BUSY
+    elsewhere(state, calls, seconds_ago=46)
+    assert len(other.unsettled()) == sent
+    assert take(other, "b") is then
+
+
+def test_a_clock_that_is_ahead_holds_up_nobody_for_long(
+    state: FileState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, other = state.calls, Calls(FileState(state.path))
+    take(calls, "a")
+    elsewhere(state, calls, seconds_ago=-3_600)
+    began = time.monotonic()
+    assert take(other, "b") is Claim.BUSY
+    monkeypatch.setattr(time, "monotonic", lambda: began + 44)
+    assert take(other, "b") is Claim.BUSY
+    monkeypatch.setattr(time, "monotonic", lambda: began + 60)
+    assert take(other, "b") is Claim.MINE
+
+
+def test_a_process_that_never_renewed_its_lease_is_gone(state: FileState) -> None:
+    calls = state.calls
+    take(calls, "a")
+    elsewhere(state, calls)
+    state.remove("callers", list(state.list("callers")))
+    assert take(Calls(FileState(state.path)), "b") is Claim.MINE
+
+
+def test_one_thread_renews_the_lease_while_calls_are_under_way(
+    state: FileState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RENEW_SECONDS", 0.01)
+    calls, before = state.calls, threading.active_count()
+    for number in range(5):
+        calls.take(str(number), ABOUT, f"mark {number}", repeats=False)
+    assert threading.active_count() == before + 1
+    (first,) = state.list("callers").values()
+    until = time.monotonic() + 20
+    while state.list("callers") == {calls._lease.id: first}:
+        assert time.monotonic() < until
+    for number in range(5):
+        calls.end(str(number), f"mark {number}", None, may_have_run=False)
+    until = time.monotonic() + 20
+    while threading.active_count() > before:
+        assert time.monotonic() < until, "the thread ends with the last call"
+    assert state.list("calls") == {}
+
+
+def test_a_state_in_memory_needs_no_thread_and_no_lease() -> None:
+    state, before = MemoryState(), threading.active_count()
+    take(state.calls, "a")
+    assert threading.active_count() == before
+    assert state.list("callers") == {}
+
+
+class Down(MemoryState):
+    waits = True
+    down = False
+
+    def change(self, kind: str, key: str, function: Any) -> Any:
+        if self.down:
+            raise StateError("down")
+        return super().change(kind, key, function)
+
+
+def test_what_could_not_be_written_is_written_when_the_state_is_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_FIRST_RETRY_SECONDS", 0.01)
+    state = Down()
+    calls = state.calls
+    for key in "abc":
+        calls.take(key, ABOUT, key, repeats=False)
+        calls.sending(key, key)
+    state.down = True
+    for key in "abc":
+        calls.end_later(key, key, {"result": {"n": key}}, may_have_run=True)
+    until = time.monotonic() + 20
+    while "the journal cannot be written now" not in caplog.text:
+        assert time.monotonic() < until
+    state.down = False
+    while any(row["state"] != "settled" for row in state.list("calls").values()):
+        assert time.monotonic() < until
+    assert [row["outcome"] for row in state.list("calls").values()] == [
+        {"result": {"n": key}} for key in "abc"
+    ]
+    while calls._lease._thread is not None:
+        assert time.monotonic() < until
+
+
+@pytest.mark.parametrize("row", [{}, {"state": "sent"}, {"state": "sent", "digest": "d"}], ids=str)
+def test_a_row_that_is_none_is_told_and_left(row: dict[str, Any], state: FileState) -> None:
+    state.change("calls", "k", lambda found: {**row, "due": 0})
+    for use in (lambda: take(state.calls, "a"), state.calls.unsettled):
+        with pytest.raises(ConfigError, match="a call cannot be read"):
+            use()
+    assert state.list("calls")["k"] == {**row, "due": 0}
+
+
+def test_what_has_expired_is_removed_in_small_steps(
+    state: FileState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(150):
+        state.change("calls", str(number), lambda found: {"state": "settled", "due": 5.0})
+    calls = state.calls
+    for left in (51, 2):
+        calls._swept = -1e9
+        calls.take(f"new {left}", ABOUT, "a", repeats=False)
+        assert len(state.list("calls")) == left
+    calls.end("new 51", "a", None, may_have_run=False)
+    calls.end("new 2", "a", None, may_have_run=False)
