@@ -376,7 +376,8 @@ class Decisions:
 
     def check(self) -> None:
         """Raises ``ConfigError`` where the store cannot be used."""
-        self.list()
+        # A database may have very many.
+        self._state.known_secret(_KEY) if self._state.is_remote else self.list()
 
     def _forget(self, unwanted: Iterable[Decision], by: str | None) -> int:
         unwanted = tuple(unwanted)
@@ -405,10 +406,9 @@ class Decisions:
         return self._read_all(self._state.several(_ROWS, places))
 
     def _kept(self) -> Sequence[Decision]:
-        if self._own is not None:
-            with self._lock:
-                return [*self._own.all.values()]
-        return self._read_all(self._state.list(_ROWS))
+        with self._lock:
+            own = None if self._own is None else [*self._own.all.values()]
+        return self._read_all(self._state.list(_ROWS)) if own is None else own
 
     def _put(self, made: Decision) -> None:
         if self._own is not None:
