@@ -221,7 +221,7 @@ class Interpreter:
     def close(self) -> None:
         """End the process. Waits for the turn that runs."""
         self.kill(CLOSED)
-        with self._turns:
+        with self._turns, contextlib.suppress(self._monty.MontyError):
             self._snapshot = None
             self._open.close()
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from anyio import create_task_group, fail_after
 
-from mcp_client import Allow, Limits, Timeouts, ToolCall
+from mcp_client import Accept, Allow, ElicitRequest, Handlers, Limits, Timeouts, ToolCall
 from tests.adapters.worlds import Server, opened
 from tests.clock import Clock
 from tests.code.worlds import run
+from tests.server.asking import FORM, REVISIONS, Asking
 
 CAUGHT = """\
 print("before")
@@ -115,6 +118,21 @@ async def test_the_time_that_people_take_to_answer_does_not_count(clock: Clock) 
         with fail_after(25):
             found = await run(session, "await desk.echo(text='a')\nawait desk.echo(text='b')")
     assert (found.text, found.stop, len(asked)) == ("b", None, 2)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_the_time_that_people_take_for_a_servers_question_does_not_count(
+    clock: Clock, revision: Any
+) -> None:
+    async def fill_in(request: ElicitRequest) -> Accept:
+        clock.jump(8)
+        return Accept({"name": "ana"})
+
+    options = {"handlers": Handlers(elicitation=fill_in), "timeouts": Timeouts(script=5)}
+    async with opened(Asking(revision, FORM), **options) as session:
+        with fail_after(25):
+            found = await run(session, "await desk.ask()\nprint('done')")
+    assert (found.text, found.stop) == ("done", None)
 
 
 async def test_the_time_of_a_server_counts(clock: Clock) -> None:
