@@ -17,6 +17,7 @@ from ..errors import (
     ConfigError,
     ConnectError,
     InvalidArguments,
+    InvalidResult,
     InvalidSchema,
     McpError,
     NotFound,
@@ -37,12 +38,14 @@ __all__ = [
     "INTERRUPTED",
     "LOGIN_NEEDED",
     "NOT_FOUND",
+    "NOT_WRITTEN",
     "OUTCOME_UNKNOWN",
     "REFUSED",
     "SERVER_ERROR",
     "TOOL_FAILED",
     "USAGE",
     "Interrupted",
+    "OutputError",
     "UsageError",
     "error_document",
     "exit_code",
@@ -60,11 +63,12 @@ exit codes:
   6    login needed, or credentials refused
   7    timeout, or the outcome is unknown
   8    the server broke the protocol, or answered with an error
+  74   the output could not be written: standard output, or a file of --save
   130  interrupted
 """
 DONE, TOOL_FAILED, USAGE, REFUSED, NOT_FOUND, CANNOT_CONNECT = range(6)
 LOGIN_NEEDED, OUTCOME_UNKNOWN, SERVER_ERROR = 6, 7, 8
-INTERRUPTED = 130
+NOT_WRITTEN, INTERRUPTED = 74, 130
 
 _UNAUTHORIZED = (401, 403)
 
@@ -73,12 +77,17 @@ class UsageError(ConfigError):
     """The command line is wrong."""
 
 
+class OutputError(McpError):
+    """What was found out could not be written."""
+
+
 class Interrupted(McpError):
     """Ctrl-C, SIGTERM or SIGHUP."""
 
 
 _CODES: tuple[tuple[type[McpError], int], ...] = (
     (Interrupted, INTERRUPTED),
+    (OutputError, NOT_WRITTEN),
     (NotFound, NOT_FOUND),
     (UnknownTool, NOT_FOUND),
     (ConfigError, USAGE),
@@ -117,6 +126,7 @@ _ADVICE = {
     "revision": "leave out --revision",
     "env": "{about}: give it with --env NAME, or in the config file",
     "terminal": "log in at a terminal",
+    "result": "the whole result is printed with --json",
     "program": "",
 }
 """What can be done about an error, by the kind of its advice."""
@@ -138,12 +148,13 @@ def error_document(error: Exception) -> dict[str, Any]:
     """The error as one JSON document."""
     if isinstance(error, McpError):
         error = in_shell(error)
-    return {
-        "error": {
-            "type": type(error).__name__,
-            "message": error.message if isinstance(error, McpError) else str(error),
-            "server": getattr(error, "server", None),
-            "tool": getattr(error, "tool", None),
-            "retryable": getattr(error, "retryable", False),
-        }
+    found = {
+        "type": type(error).__name__,
+        "message": error.message if isinstance(error, McpError) else str(error),
+        "server": getattr(error, "server", None),
+        "tool": getattr(error, "tool", None),
+        "retryable": getattr(error, "retryable", False),
     }
+    if isinstance(error, InvalidResult):  # the tool ran
+        found["result"] = error.result.raw
+    return {"error": found}

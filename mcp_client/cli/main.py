@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -10,10 +11,31 @@ from importlib import import_module
 
 __all__ = ["main"]
 
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Nothing is raised but ``SystemExit`` after ``--help``."""
     words = list(sys.argv[1:] if words is None else words)
+    was_closed = _fill_closed_streams()
+    as_json = "--json" in words
+    try:
+        if was_closed:
+            raise OSError(errno.EBADF, "it is closed; nothing was done")
+        try:
+            return _done(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has enough, as ``head`` does
+        _write_nowhere()
+        return 0
+    except KeyboardInterrupt:
+        return _ended(None, as_json)
+    except Exception as error:  # noqa: BLE001 - no traceback for people at a shell
+        return _ended(error, as_json)
+
+
+def _done(words: list[str]) -> int:
     if words == ["--version"]:  # without loading what commands need
         from .._version import __version__
 
@@ -23,37 +45,44 @@ def main(words: Sequence[str] | None = None) -> int:
         from .completion import complete_words
 
         return complete_words(words[1:])
-    as_json = "--json" in words
-    try:
-        code = _run(words)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # the reader has enough, as ``head`` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except KeyboardInterrupt:
-        return _ended(None, as_json)
-    except Exception as error:  # noqa: BLE001 - no traceback for people at a shell
-        return _ended(error, as_json)
+    return _run(words)
+
+
+def _fill_closed_streams() -> bool:
+    """Standard streams that are closed lead nowhere, so that no file or socket takes their number.
+    Whether standard output was one of them."""
+    was_closed = sys.stdout is None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            fd = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115
+    return was_closed
+
+
+def _write_nowhere() -> None:
+    """What is still to be written to standard output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _ended(error: Exception | None, as_json: bool) -> int:
     """Say why the command failed, as JSON too where that was asked for."""
     from ..errors import McpError
-    from .exits import Interrupted, error_document, exit_code
+    from .exits import Interrupted, OutputError, error_document, exit_code
     from .output import note_error, print_json
 
-    error = error or Interrupted("interrupted")
-    known = error
-    if not isinstance(known, McpError):
-        known = McpError(f"unexpected {type(error).__name__}: {error}")
+    known = error or Interrupted("interrupted")
+    if isinstance(known, OSError) and known.errno in _CANNOT_WRITE and known.filename is None:
+        _write_nowhere()
+        known = OutputError(f"standard output cannot be written: {known.strerror}")
     try:
         if as_json:
-            print_json(error_document(error))
-            sys.stdout.flush()
-        note_error(known)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            print_json(error_document(known))
+        sys.stdout.flush()
+    except OSError:
+        _write_nowhere()
+    if not isinstance(known, McpError):
+        known = McpError(f"unexpected {type(error).__name__}: {error}")
+    note_error(known)
     return exit_code(known)
 
 

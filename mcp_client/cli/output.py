@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,15 +27,18 @@ from ..protocol.content import (
     ResourceLink,
     TextContent,
 )
+from ..protocol.resources import ResourceContents
 from ..runtime.console import between_dialogues, in_dialogue
 from ..runtime.console_layout import broken
 from ..runtime.safe_text import is_invisible, safe_text
-from .exits import USAGE, UsageError, exit_code, in_shell
+from .exits import USAGE, OutputError, UsageError, exit_code, in_shell
 from .screen import Screen, draw, screen_of
 
 __all__ = [
     "Progress",
+    "json_without_escapes",
     "log_to_stderr",
+    "make_save_folder",
     "note",
     "note_error",
     "note_of_server",
@@ -47,35 +50,47 @@ __all__ = [
     "print_result",
     "print_table",
     "print_text",
-    "progress_to",
+    "progress_to_stderr",
+    "save_content",
     "table",
 ]
 
+_BYTES = "application/octet-stream"
 _EXTENSIONS = {"image/jpeg": ".jpg", "image/png": ".png", "audio/wav": ".wav", "audio/mpeg": ".mp3"}
 _HALVES = re.compile("[\ud800-\udfff]")
 """Half characters, which a server can send and no encoding can write."""
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output; on a terminal, nothing in it is obeyed."""
-    on_terminal = sys.stdout.isatty()
-    text = json.dumps(value, ensure_ascii=False, indent=2 if on_terminal else None)
+    """One JSON document on standard output. Nothing in it is obeyed by a terminal that shows it."""
+    indent = 2 if sys.stdout.isatty() else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     if not _is_utf8() or _HALVES.search(text):
-        text = json.dumps(value, indent=2 if on_terminal else None)
-    elif on_terminal and not text.isascii():
-        text = "".join(
-            json.dumps(char)[1:-1] if char != "\n" and is_invisible(char) else char for char in text
-        )
-    print(text)
+        text = json.dumps(value, indent=indent)
+    print(json_without_escapes(text))
+
+
+def json_without_escapes(text: str) -> str:
+    """The same JSON, with what a person would not see written as an escape sequence of JSON."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        json.dumps(char)[1:-1].replace("\x7f", "\\u007f")
+        if char != "\n" and is_invisible(char)
+        else char
+        for char in text
+    )
 
 
 def print_text(text: str, *, whole: bool = False) -> None:
-    """Text on standard output: a server's, so on a terminal nothing in it is obeyed.
+    """Text on standard output, a server's among it: nothing in it is obeyed by a terminal.
 
-    A pipe gets it as it is.
+    At a terminal it is cut at 100,000 characters, or 1,000,000 where it is to be ``whole``.
     """
+    most = len(text)
     if sys.stdout.isatty():
-        text = safe_text(text.replace("\r\n", "\n"), 1_000_000 if whole else 100_000, lines=True)
+        most = 1_000_000 if whole else 100_000
+    text = safe_text(text.replace("\r\n", "\n"), most, lines=True)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding))
 
@@ -108,7 +123,7 @@ def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
 
 def note(text: object) -> None:
     """A line for people, on standard error."""
-    with _progress_aside():
+    with _progress_aside(), suppress(OSError):  # there is no other place to say so
         print(safe_text(text, 10_000, lines=True), file=sys.stderr)
 
 
@@ -118,7 +133,7 @@ def note_of_server(server: str, text: str) -> None:
     name = safe_text(server, 40)
     on_terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size().columns - len(name) - 4 if on_terminal else sys.maxsize
-    with _progress_aside():
+    with _progress_aside(), suppress(OSError):
         for line in safe_text(text, 10_000, lines=True).replace("\t", "    ").split("\n"):
             for number, piece in enumerate(broken(line, max(width, 10))):
                 print(f"{name} {':' if number else '|'} {piece}", file=sys.stderr)
@@ -160,7 +175,8 @@ def print_result(result: ToolResult, options: argparse.Namespace) -> None:
     """
     has_text = print_content(result.content, options)
     if not has_text and result.structured_content is not None:
-        print_text(json.dumps(result.structured_content, ensure_ascii=False, indent=2), whole=True)
+        text = json.dumps(result.structured_content, ensure_ascii=False, indent=2)
+        print_text(json_without_escapes(text), whole=True)
 
 
 def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
@@ -171,28 +187,27 @@ def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
         match block:
             case TextContent():
                 texts.print(block.text)
-            case ImageContent() | AudioContent():
-                _show_media(block.mime_type, block.data, number, options)
             case EmbeddedResource(text=str() as text):
                 texts.print(text)
-            case EmbeddedResource(blob=str() as blob):
-                kind = block.mime_type or "application/octet-stream"
-                _show_media(kind, blob, number, options)
             case ResourceLink():
                 texts.print_link(block)
+            case _ if media := _media_of(block):
+                if media[0].startswith("image/"):
+                    draw(_decoded(media[1]))
+                _keep(*media, number, options)
             case _:
                 note(f"(content of an unknown kind, {safe_text(block.type, 60)}; --json shows it)")
     return texts.any
 
 
 class _Texts:
-    """Texts of one result. A pipe gets their bytes as they are, a line feed between two where there
-    is none, and nothing after the last, unless other commands follow in ``shell``."""
+    """Texts of one result. A pipe gets the bytes of those of tools and resources as they are, a
+    line feed between two where there is none, and after the last in ``shell`` alone."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.any = False
-        is_alone = getattr(options, "session", None) is None and options.command != "prompt"
-        self._exact = is_alone and not sys.stdout.isatty()
+        self._exact = options.command != "prompt" and not sys.stdout.isatty()
+        self._others_follow = getattr(options, "session", None) is not None
         self._open = False
 
     def print(self, text: str) -> None:
@@ -202,6 +217,8 @@ class _Texts:
             return
         sys.stdout.flush()
         text = f"\n{text}" if self._open else text
+        if self._others_follow and not text.endswith("\n"):
+            text += "\n"
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         self._open = not text.endswith("\n")
 
@@ -222,32 +239,63 @@ def print_contents(contents: Iterable[Any], options: argparse.Namespace) -> None
             sys.stdout.flush()
             sys.stdout.buffer.write(part.bytes)
         else:
-            kind = part.mime_type or "application/octet-stream"
-            _show_media(kind, part.bytes, number, options)
+            kind = part.mime_type or _BYTES
+            if kind.startswith("image/"):
+                draw(part.bytes)
+            _keep(kind, part.bytes, number, options)
 
 
-def _show_media(kind: str, data: bytes | str, number: int, options: argparse.Namespace) -> None:
+def save_content(content: Iterable[Any], options: argparse.Namespace) -> None:
+    """What ``--save`` keeps of a result that is printed as JSON."""
+    for number, block in enumerate(content, 1):
+        media = _media_of(block)
+        if media is not None and options.save is not None:
+            _keep(*media, number, options)
+
+
+def _media_of(block: Any) -> tuple[str, str | bytes] | None:
+    """The type and the bytes, or their Base64, of what is neither a text nor a link."""
+    match block:
+        case ImageContent() | AudioContent():
+            return block.mime_type, block.data
+        case EmbeddedResource(blob=str() as blob):
+            return block.mime_type or _BYTES, blob
+        case ResourceContents(text=None):
+            return block.mime_type or _BYTES, block.bytes
+    return None
+
+
+def _decoded(data: str | bytes) -> bytes:
     try:
-        content = base64.b64decode(data, validate=True) if isinstance(data, str) else data
+        return base64.b64decode(data, validate=True) if isinstance(data, str) else data
     except (binascii.Error, ValueError):
+        return b""
+
+
+def _keep(kind: str, data: str | bytes, number: int, options: argparse.Namespace) -> None:
+    content = _decoded(data)
+    if data and not content:
         note(f"(content {number} is not base64)")
         return
     named = f"{safe_text(kind, 60)}, {len(content)} bytes"
-    if kind.startswith("image/"):
-        draw(content)
     if options.save is None:
         note(f"({named}; --save DIR keeps it)")
         return
     note(f"({named}: saved as {_save(content, kind, number, options)})")
 
 
+def make_save_folder(options: argparse.Namespace) -> None:
+    """That of ``--save``, before anything is asked of the server. Raises ``UsageError``."""
+    try:
+        if options.save is not None:
+            Path(options.save).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {options.save}: {error.strerror or error}") from None
+
+
 def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -> Path:
     """A new file in the folder of ``--save``; what is there already is never replaced."""
     folder = Path(options.save)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--save {folder}: {error.strerror or error}") from None
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", getattr(options, "tool", "") or "content").strip("._")
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ".bin"
     for extra in range(10_000):
@@ -255,14 +303,14 @@ def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -
         path = folder / f"{stem or 'content'}-{number}{more}{extension}"
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "wb") as out:
+                out.write(content)
+            return path
         except FileExistsError:
             continue
         except OSError as error:
-            raise UsageError(f"--save {folder}: {error.strerror or error}") from None
-        with os.fdopen(file, "wb") as out:
-            out.write(content)
-        return path
-    raise UsageError(f"--save {folder}: too many files")
+            raise OutputError(f"--save {folder}: {error.strerror or error}") from None
+    raise OutputError(f"--save {folder}: too many files")
 
 
 @contextmanager
@@ -322,9 +370,9 @@ class Progress:
         self._width = min(2 * len(text), max(10, shutil.get_terminal_size().columns - 1))
 
 
-def progress_to(options: argparse.Namespace) -> Progress | None:
+def progress_to_stderr() -> Progress | None:
     """Where progress is shown: on a terminal, else nowhere."""
-    return Progress(screen_of(sys.stderr)) if sys.stderr.isatty() and not options.json else None
+    return Progress(screen_of(sys.stderr)) if sys.stderr.isatty() else None
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:

@@ -127,13 +127,12 @@ def _add_server_commands(commands: Any) -> None:
         command = _add(commands, module, name, about)
         for argument, text in (("target", _TARGET), *positionals):
             if argument.endswith("..."):
-                name = argument.removesuffix("...")
-                command.add_argument(name, nargs="*", default=[], help=text)
+                command.add_argument(argument[:-3], nargs="*", default=[], help=text)
             else:
                 command.add_argument(argument, metavar=argument.upper(), help=text)
-        command.add_argument(
-            "--save", metavar="DIR", help="keep images, audio and other bytes here"
-        )
+        if name in ("call", "read", "prompt"):
+            about = "keep images, audio and other bytes here"
+            command.add_argument("--save", metavar="DIR", help=about)
         _add_session(command)
         return command
 

@@ -14,6 +14,8 @@ from ..session.session import Session
 from .completion import keep_names, known_of
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import (
+    json_without_escapes,
+    make_save_folder,
     note,
     print_content,
     print_contents,
@@ -22,7 +24,8 @@ from .output import (
     print_result,
     print_table,
     print_text,
-    progress_to,
+    progress_to_stderr,
+    save_content,
 )
 from .session import open_session
 from .standard_input import standard_input
@@ -98,7 +101,7 @@ def _describe(tool: Tool) -> None:
         print_table(rows, "  name", "type", "", "about")
     if tool.output_schema is not None:
         shown = json.dumps(tool.output_schema, indent=2, ensure_ascii=False)
-        print_text(f"\nResult:\n{shown}", whole=True)
+        print_text(f"\nResult:\n{json_without_escapes(shown)}", whole=True)
     print_text(f"\nFingerprint: {tool.fingerprint}")
     for finding in tool.findings:
         note(f"look at this: {finding}")
@@ -106,6 +109,7 @@ def _describe(tool: Tool) -> None:
 
 async def call(options: argparse.Namespace) -> int:
     """Call a tool with the arguments that the words give, if that is approved; print its result."""
+    make_save_folder(options)
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
         stdin = await standard_input() if "-" in options.arguments else ""
@@ -117,7 +121,7 @@ async def call(options: argparse.Namespace) -> int:
             raise _incomplete(missing, f"the tool is {shown}", tool.server, tool.name)
         if slip is not None:
             note(slip)
-        progress = progress_to(options)
+        progress = progress_to_stderr()
         try:
             result = await session.call_tool(options.tool, arguments, on_progress=progress)
         finally:
@@ -125,6 +129,7 @@ async def call(options: argparse.Namespace) -> int:
                 progress.clear()
         if options.json:
             print_json(result.raw)
+            save_content(result.content, options)
         else:
             print_result(result, options)
     return TOOL_FAILED if result.is_error else DONE
@@ -199,6 +204,7 @@ async def _listed(session: Session, feature: str, list_all: Any) -> Any:
 
 async def read(options: argparse.Namespace) -> int:
     """Print the contents of a resource. Raises ``NotFound`` where the server has none."""
+    make_save_folder(options)
     async with open_session(options) as session:
         try:
             found = await session.read_resource(options.uri)
@@ -218,6 +224,7 @@ async def read(options: argparse.Namespace) -> int:
             ) from None
         if options.json:
             print_json(found.raw)
+            save_content(found.contents, options)
         else:
             print_contents(found.contents, options)
     return DONE
@@ -248,6 +255,7 @@ def _prompt_parts(one: Prompt) -> tuple[str, str]:
 async def prompt(options: argparse.Namespace) -> int:
     """Print the messages of a prompt, filled in with the arguments that the words give."""
     given = dict(_pair(word) for word in options.arguments)
+    make_save_folder(options)
     async with open_session(options) as session:
         one = await _check_prompt(session, options.prompt)
         missing = [each.name for each in one.arguments if each.required and each.name not in given]
@@ -257,6 +265,7 @@ async def prompt(options: argparse.Namespace) -> int:
         found = await session.get_prompt(options.prompt, given)
         if options.json:
             print_json(found.raw)
+            save_content([message.content for message in found.messages], options)
             return DONE
         for message in found.messages:
             print_text(f"{message.role}:")

@@ -12,7 +12,7 @@ from ..catalog.finding import Finding, FindingKind
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import Strictness
-from ..errors import InvalidResult, InvalidSchema
+from ..errors import Advice, InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam
 from ..protocol.json_pointer import escape, parse, resolve
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("mcp_client")
+_WHOLE_RESULT = Advice("the whole result is in .result", "result")
 _MAX_ABOUT_CHARS = 200
 _MISSING = Problem("", "structuredContent", "none")
 
@@ -133,7 +134,8 @@ class ToolValidation:
         text = problem.of("its result", "its output schema")
         if strictness == "strict":
             raise InvalidResult(
-                f"the tool ran, but {text}; the whole result is in .result",
+                f"the tool ran, but {text}",
+                advice=_WHOLE_RESULT,
                 path=problem.path,
                 result=result,
             )
@@ -145,9 +147,7 @@ class ToolValidation:
         """``result``, of which there is no schema any more to check it, as ``checked`` gives it."""
         text = f"its result cannot be checked, because {why}"
         if strictness == "strict":
-            raise InvalidResult(
-                f"the tool ran, but {text}; the whole result is in .result", result=result
-            )
+            raise InvalidResult(f"the tool ran, but {text}", advice=_WHOLE_RESULT, result=result)
         finding = Finding("unchecked_result", text)
         return replace(result, findings=(*result.findings, finding))
 

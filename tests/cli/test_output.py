@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,17 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client.cli.output import Progress, note, note_of_server
-from tests.cli.shell import at_terminal, example, offering, run, sending, server, until
+from tests.cli.shell import (
+    ROOT,
+    at_terminal,
+    environment,
+    example,
+    offering,
+    run,
+    sending,
+    server,
+    until,
+)
 
 MAKEFILE = "all:\n\tcc -o a a.c\r\n\n"
 
@@ -185,3 +198,107 @@ def test_a_dead_server_shows_the_first_lines_beside_the_last(count: int, tmp_pat
     assert report.code == 5
     assert "FATAL: the database is locked" in report.out
     assert "try --help" in report.out
+
+
+# ------------------------------------------------------------- JSON, and what cannot be written
+
+
+def test_progress_is_on_standard_error_beside_json(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    call = f"mcp call '{example('cafe')}' brew steps=3 --allow brew --json"
+    child = at_terminal(line=f"{call} > {said}", NO_COLOR="1")
+    child.expect(pexpect.EOF)
+    assert re.search(r"\r1/3[^\n]*\r2/3[^\n]*\r3/3", child.before)
+    assert json.loads(said.read_text())["content"]
+
+
+PICTURE = {"type": "image", "mimeType": "image/png", "data": "iVBORw=="}
+
+
+def test_save_is_honoured_with_json_and_refused_where_nothing_can_be_saved(tmp_path: Path) -> None:
+    done = run(*sending(text("one"), PICTURE), "--json", "--save", str(tmp_path / "kept"))
+    assert done.json["content"][1] == PICTURE
+    assert [file.read_bytes() for file in (tmp_path / "kept").iterdir()] == [b"\x89PNG"]
+    library = server("library", "stateless")
+    assert run("read", library, "book:cover", "--json", "--save", str(tmp_path / "book")).code == 0
+    assert len(list((tmp_path / "book").iterdir())) == 1
+    for words in (["tools"], ["describe", "echo"], ["resources"], ["search", "echo"]):
+        done = run(words[0], server("scripted"), *words[1:], "--save", str(tmp_path))
+        assert (done.code, "unknown option '--save'" in done.err) == (2, True)
+
+
+def test_a_result_that_breaks_its_schema_is_in_the_error_document(tmp_path: Path) -> None:
+    result = {"content": [text("it ran")], "structuredContent": {"n": "x"}}
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    target = offering(tmp_path, result, outputSchema=schema)
+    done = run("call", target, "count", "--allow=count", "--json")
+    assert (done.code, done.json["error"]["type"]) == (8, "InvalidResult")
+    assert done.json["error"]["result"]["structuredContent"] == {"n": "x"}
+    assert "with --json" in run("call", target, "count", "--allow=count").err
+
+
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\x9b31m\x7f"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["tools"], ["describe", "count"], ["search", "evil"], ["tools", "--json"], ["doctor"]],
+)
+@pytest.mark.parametrize("by", ["a pipe", "a terminal"])
+def test_no_output_but_the_text_of_results_has_raw_escapes(
+    by: str, words: list[str], tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {f"a{EVIL}": {"description": EVIL, "default": EVIL}}}
+    about: dict[str, Any] = {"description": f"evil {EVIL}", "title": EVIL, "inputSchema": schema}
+    target = offering(tmp_path, {"content": []}, **about, outputSchema=schema)
+    command, *rest = words
+    if by == "a pipe":
+        done = run(command, target, *rest)
+        found = done.out + done.err
+        assert "--json" not in words or done.json["tools"][0]["title"] == EVIL
+    else:
+        found = shown(command, target, *rest, NO_COLOR="1")
+    assert "count" in found
+    assert not set("\x1b\x07\u202e\x9b\x7f") & set(found)
+
+
+def in_sh(line: str, home: Path) -> subprocess.CompletedProcess[str]:
+    command = shlex.join([sys.executable, "-m", "mcp_client"])
+    return subprocess.run(
+        ["/bin/sh", "-c", f'mcp() {{ {command} "$@"; }}; {line}'],
+        cwd=ROOT,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+@pytest.mark.parametrize("more", ["", "--json"])
+def test_what_cannot_be_written_is_one_sentence_and_exit_code_74(more: str, tmp_path: Path) -> None:
+    target = shlex.quote(example("weather"))
+    for command in (f"tools {target}", f"call {target} get_weather location=Oslo --allow=*"):
+        full = in_sh(f"mcp {command} {more} >/dev/full", tmp_path)
+        assert full.returncode == 74, full
+        assert full.stderr == (
+            "mcp-client: standard output cannot be written: No space left on device\n"
+        )
+        closed = in_sh(f"mcp {command} {more} >&-", tmp_path)
+        assert closed.returncode == 74, closed
+        assert closed.stderr == (
+            "mcp-client: standard output cannot be written: it is closed; nothing was done\n"
+        )
+
+
+def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
+    target = shlex.quote(example("weather"))
+    done = in_sh(f"mcp call {target} get_weather location=Oslo --allow=* <&- 2>&-", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "Oslo: 22.5 °C, partly cloudy")
+    done = in_sh(f"mcp call {target} get_weather - --allow=* <&-", tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    done = in_sh(f"mcp describe {target} get_weather | head -n 1", tmp_path)
+    assert done.stdout.startswith("get_weather(")
+    assert done.stderr == ""
