@@ -10,6 +10,7 @@ To keep it elsewhere, derive a class from ``State`` with the four methods of ``F
 and change objects, and hold it to ``tests/state/contract.py``.
 """
 
-from .state import FileState, MemoryState, State, state_of
+from .given import state_of
+from .state import FileState, MemoryState, State
 
 __all__ = ["FileState", "MemoryState", "State", "state_of"]

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from ..runtime.storage import Change, MemoryStorage, Object, Storage
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from .calls import Calls
 
-__all__ = ["FileState", "MemoryState", "State", "checked_keep", "state_of"]
+__all__ = ["FileState", "MemoryState", "State", "check_kind", "checked_keep"]
 
 _KIND = re.compile(r"[a-z][a-z_]{0,60}")
-_URLS = ("postgresql://", "postgres://")
 _OF_JOURNAL = "calls", "callers", "paused"
 """Kinds of which there are many objects, so that not all of them are written at each change."""
 _REMEDY = "put back an older one, or delete it if it may be forgotten"
@@ -175,19 +174,3 @@ def checked_keep(keep: float) -> float:
     if type(keep) not in (int, float) or not 0 < keep < float("inf"):
         raise ConfigError(f"keep={keep!r}: give seconds above 0")
     return keep
-
-
-def state_of(state: Any, option: str = "state") -> State | None:
-    """From what ``state=`` takes: a ``State``, the path of a folder, the URL of a database, or
-    None."""
-    if state is None or isinstance(state, State):
-        return state
-    if isinstance(state, str) and state.startswith(_URLS):
-        from .postgres import PostgresState
-
-        return PostgresState(state)
-    if isinstance(state, str | os.PathLike):
-        return FileState(state)
-    raise ConfigError(
-        f"{option}={state!r}: give the path of a folder, a State, or the URL of a database"
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import ConfigError, FileState, MemoryState, State
+from mcp_client import ConfigError, FileState, MemoryState, PostgresState, State
 from mcp_client.auth.tokens import Key, Token
 from mcp_client.runtime import atomic_file
 from mcp_client.runtime.json_file import JsonFile
@@ -227,6 +227,16 @@ def test_a_path_is_a_state_in_that_folder_and_anything_else_is_refused(tmp_path:
     for odd in (1, b"state", {}, State, ""):
         with pytest.raises(ConfigError, match="give the path of a"):
             state_of(odd)
+
+
+def test_the_url_of_a_database_is_a_state_there_and_no_error_repeats_it() -> None:
+    for url in ("postgresql://u:pass@h/x", "postgres://u:pass@h/x"):
+        made = state_of(url)
+        assert isinstance(made, PostgresState)
+        assert repr(made) == "PostgresState(postgresql://h/x, schema='mcp_client')"
+        with pytest.raises(ConfigError) as caught:
+            state_of(url.encode())
+        assert "pass" not in str(caught.value)
 
 
 def test_a_process_that_may_only_read_a_file_cannot_hold_up_who_writes_it(
