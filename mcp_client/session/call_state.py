@@ -3,13 +3,14 @@ definition and the connection in force."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..approval.remembered import OneCallApproval
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
+from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
 from ..connection.call_options import Retry, Strictness
@@ -34,10 +35,25 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..audit import CallRecord
     from ..extensions.task_run import TaskRun
-    from .journal import KeyedCall
     from .started_call import StartedCall
 
-__all__ = ["CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]
+__all__ = ["Attempts", "CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]
+
+
+Attempts: TypeAlias = "Callable[[CallState], Coroutine[Any, Any, ToolResult | None]]"
+
+
+class Keyed(Protocol):
+    """What follows a call with an ``idempotency_key``: a ``journal.KeyedCall``."""
+
+    def run(self, attempts: Attempts, /) -> Coroutine[Any, Any, ToolResult | None]:
+        """Make the call with ``attempts``, or give back what it led to."""
+
+    async def sending(self) -> None:
+        """Write down that it is sent. Where that raises, nothing may be sent."""
+
+    async def settle(self, result: ToolResult, /) -> ToolResult:
+        """Write down its result, and close its audit entry."""
 
 
 @dataclass(slots=True)
@@ -57,7 +73,7 @@ class CallState:
     cancel: CancelToken | None = None
     context: Hashable = None
     idempotency_key: str | None = None
-    keyed: KeyedCall | None = None
+    keyed: Keyed | None = None
     """Its row in the journal, where it has a key."""
     entry: CallRecord | None = None
     """Its record in the audit, where there is one; of this attempt, as are ``id``, ``traffic`` and

@@ -23,17 +23,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
 from ..catalog.call_context import context_text, is_storable
 from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
+from ..connection.connection import Connection
 from ..errors import (
     BrokenPromise,
     CallTimeout,
@@ -54,17 +55,16 @@ from ..runtime.backoff import doubled
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import seconds_text
 from ..state.calls import MAX_RESULT_BYTES, Calls, Claim
-from .call_state import CallState
+from .call_state import Attempts, CallState, InForce
+from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
     from ..runtime.storage import Object
     from ..state import State
-    from .call import Caller
 
 __all__ = ["JournalRow", "KeyedCall", "journal"]
 
 T = TypeVar("T")
-Attempts: TypeAlias = Callable[[CallState], Awaitable[ToolResult | None]]
 _FIRST_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.005, 0.5
 """Between two looks at a call that another caller makes."""
 _WRITE_SECONDS = 15.0
@@ -73,6 +73,19 @@ journal: ContextVar[Calls | None] = ContextVar("mcp_client.journal", default=Non
 _NOT_RUN = UrlElicitationRequired, MissingCapability
 """Answers that say that nothing was run."""
 _OF_SERVER_ERROR = "code", "data", "server_message", "http_status", "body_excerpt"
+
+
+class Maker(Protocol):
+    """What makes the calls of a session: a ``call.Caller``."""
+
+    validation: ToolValidation
+
+    @property
+    def _server(self) -> str: ...
+    @property
+    def _connection(self) -> Connection: ...
+    async def _resolve(self, name: str) -> InForce: ...
+    def read(self, raw: dict[str, Any], tool: str) -> ToolResult: ...
 
 
 class JournalRow:
@@ -148,7 +161,7 @@ class KeyedCall(JournalRow):
     """One call of one session, and its row in the journal."""
 
     @classmethod
-    def of(cls, caller: Caller, call: CallState, key: str, state: State | None) -> KeyedCall:
+    def of(cls, caller: Maker, call: CallState, key: str, state: State | None) -> KeyedCall:
         """Raises ``ConfigError`` where the journal cannot have the call."""
         calls = journal.get() or (None if state is None else state.calls)
         if calls is None:
@@ -158,7 +171,7 @@ class KeyedCall(JournalRow):
             )
         return cls(caller, call, key, calls)
 
-    def __init__(self, caller: Caller, call: CallState, key: str, calls: Calls) -> None:
+    def __init__(self, caller: Maker, call: CallState, key: str, calls: Calls) -> None:
         super().__init__(calls, key)
         self._caller = caller
         self._call = call

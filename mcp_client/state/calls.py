@@ -39,7 +39,6 @@ from ..protocol.canonical_json import canonical
 from ..runtime.keyed_digest import digest_with
 from ..runtime.safe_text import safe_text
 from .lease import Lease
-from .state import State
 
 if TYPE_CHECKING:
     from ..runtime.storage import Object, Storage
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_RESULT_BYTES", "Calls", "Claim", "UnsettledCall", "calls_in"]
 
 MAX_RESULT_BYTES = 1024 * 1024
+_KEEP_SECONDS = 7 * 86_400.0
 _ROWS = "calls"
 _CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
 _CLAIM_SECONDS = 30 * 86_400.0
@@ -89,7 +89,7 @@ class Calls:
     files or a database wait for it. Each raises ``ConfigError`` or ``StateError`` where the state
     cannot be used."""
 
-    def __init__(self, storage: Storage, *, keep: float = State.keep) -> None:
+    def __init__(self, storage: Storage, *, keep: float = _KEEP_SECONDS) -> None:
         self.storage = storage
         self._keep = keep
         self._lease = Lease(storage)
