@@ -30,7 +30,7 @@ __all__ = [
     "verify",
 ]
 
-_PAGE_LINES = 1_000
+_PAGE_LINES = 200
 _MAX_NAMED = 32
 """Chains that the first line of another names."""
 _NAMED = ("number", "chain", "last_line", "last_hash")

@@ -58,7 +58,7 @@ __all__ = ["DatabaseLog"]
 
 _log = logging.getLogger("mcp_client")
 _FORMAT = 1
-_PATIENCE = 30.0
+_PATIENCE = 20.0
 """Seconds to wait for threads of this process that are writing."""
 _GROUP_CHARS = 1024 * 1024
 _MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
@@ -280,6 +280,7 @@ class DatabaseLog:
         """Begin a chain. One whose beginning fails is not used: the next attempt begins another."""
         name = secrets.token_hex(8)
         with connection.transaction():
+            connection.execute("set transaction isolation level read committed")
             named = self._chains.run(connection, LAST_HEADS).fetchall()
             number = self._chains.run(connection, BEGIN, name).fetchone()[0]
             first = {

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
@@ -100,6 +101,10 @@ class Storage(ABC):
         for key in self.due(kind, 1, before, limit):
             self.change(kind, key, remove)
         return removed
+
+    def now(self) -> float:
+        """Seconds since 1970 by one clock, whichever machine it is that asks."""
+        return time.time()
 
     def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
         """Call ``notify``, from any thread, after objects of this kind were changed, also by other

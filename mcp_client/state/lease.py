@@ -2,8 +2,8 @@
 
 A process writes one row, its lease, and renews it every fifteen seconds from one thread; not one
 for each call. On the same machine a process that has ended is known by its number at once. On
-another machine it counts as gone when its lease was not renewed for 45 seconds: by the clock of
-that machine, or, where clocks differ, as long as somebody has been watching it.
+another machine it counts as gone when its lease was not renewed for 45 seconds, by the one clock of
+the storage, or, should that be set, by how long somebody has been watching it.
 
 A process that was only suspended may come back after that. It is safe to be wrong about it:
 whatever is written under a claim compares the claim's mark, and another process that took the claim
@@ -106,10 +106,10 @@ class Lease:
                 self._watched.pop(next(iter(self._watched)), None)
             self._watched[lease] = at, now
         since = self._watched[lease][1]
-        return time.time() - at > _GONE_SECONDS or now - since > _GONE_SECONDS
+        return self._storage.now() - at > _GONE_SECONDS or now - since > _GONE_SECONDS
 
     def _renew(self) -> None:
-        began, now = time.monotonic(), time.time()
+        began, now = time.monotonic(), self._storage.now()
         row = {"process": self.process, "at": now, "due": now + _KEEP_SECONDS}
         self._storage.change(_ROWS, self.id, lambda found: row)
         if self._renewed is None:

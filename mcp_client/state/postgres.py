@@ -50,6 +50,7 @@ _STATEMENTS = {
     "count": "select count(*) from {object} where kind = %s",
     "due": "select key, body from {object} where kind = %s and due >= %s and due < %s "
     "order by due, key limit %s",
+    "now": "select extract(epoch from clock_timestamp())::float8",
     "stamp": "select coalesce(sum(number), 0)::text from {change} where kind = %s",
     "begin": "begin isolation level read committed; select pg_advisory_xact_lock(%s); "
     "select body from {object} where kind = %s and key = %s for update",
@@ -146,6 +147,9 @@ class PostgresState(State):
 
     def stamp(self, kind: str) -> Hashable:
         return self._rows("stamp", check_kind(kind))[0][0]  # type: ignore[no-any-return]
+
+    def now(self) -> float:
+        return self._rows("now")[0][0]  # type: ignore[no-any-return]
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         return self._change(kind, key, function)

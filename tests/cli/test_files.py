@@ -332,7 +332,8 @@ def test_the_audit_of_a_database_is_verified_shown_and_exported(
     state = PostgresState(database)
     state.audit.append({"event": "opened", "process": 1, "call": "1", "server": "s", "tool": "t"})
     state.close()
-    where, env = ["--state", "env:STATE"], {"STATE": database}
+    where: list[str] = ["--state", "env:STATE"]
+    env: dict[str, Any] = {"STATE": database}
     found = run("audit", "verify", *where, "--json", **env).json
     assert (found["intact"], found["lines"], found["openCalls"]) == (True, 2, ["s/t at None"])
     assert run("audit", "verify", *where, "--noted", found["lastHash"], **env).code == 0
@@ -378,7 +379,7 @@ def test_a_state_that_cannot_be_meant_is_a_usage_error(words: list[str]) -> None
 
 
 def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> None:
-    env = {"STATE": "postgresql://ana:pw1234@127.0.0.1:1/agents"}
+    env: dict[str, Any] = {"STATE": "postgresql://ana:pw1234@127.0.0.1:1/agents"}
     done = run("audit", "verify", "--state", "env:STATE", "--json", **env)
     assert done.code == 5
     assert done.json["error"]["type"] == "StateError"

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ConfigError, FileState, InvalidArguments, MemoryState, NotSent, StateError
+from mcp_client import (
+    ConfigError,
+    FileState,
+    InvalidArguments,
+    MemoryState,
+    NotSent,
+    PostgresState,
+    StateError,
+)
 from mcp_client.runtime.process_id import process_id
 from mcp_client.state import lease as module
 from mcp_client.state.calls import Calls, Claim
@@ -189,3 +197,20 @@ def test_what_has_expired_is_removed_in_small_steps(
         assert len(state.list("calls")) == left
     calls.end("new 51", "a", None, may_have_run=False)
     calls.end("new 2", "a", None, may_have_run=False)
+
+
+def test_a_machine_whose_clock_is_wrong_takes_no_caller_for_gone(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = PostgresState(database), PostgresState(database)
+    monkeypatch.setattr(module, "is_alive", lambda name: True)  # another machine
+    one.calls.take("k", ABOUT, "mark", repeats=False)
+    one.calls.sending("k", "mark")
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3_600)
+    assert other.calls.unsettled() == ()
+    assert other.calls.take("k", ABOUT, "other", repeats=True)[0] is Claim.BUSY
+    one.calls.end("k", "mark", None, may_have_run=True)
+    assert [call.key for call in other.calls.unsettled()] == ["k"]
+    one.close()
+    other.close()

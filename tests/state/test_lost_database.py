@@ -16,7 +16,9 @@ import pytest
 from mcp_client import (
     Allow,
     ApprovalQueue,
+    HttpServer,
     NotSent,
+    OAuth,
     PostgresState,
     Session,
     StateError,
@@ -30,6 +32,7 @@ from mcp_client.runtime.callbacks import in_thread
 from mcp_client.state import connections
 from mcp_client.transports.memory import MemoryTransport
 from tests.postgres import PostgresServer
+from tests.server.authorization import guarded
 
 pytestmark = pytest.mark.one_backend
 
@@ -348,3 +351,20 @@ async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database
         (pending,) = await in_thread(lambda: desk.pending)
         await in_thread(desk.decide, pending.id, Allow())
     assert [one.text for one in done] == ["ran"]
+
+
+async def test_a_login_that_cannot_be_looked_up_asks_nobody_to_log_in_again(
+    database: Database, state: PostgresState
+) -> None:
+    async with guarded() as world:
+
+        async def echo() -> str:
+            server = HttpServer(world.url, auth=OAuth(on_url=world.agree))
+            async with connect(server, approval=allow_all, state=state, audit=None) as session:
+                return (await session.call_tool("echo", {"text": "x"})).text
+
+        await echo()
+        with database.killed(), pytest.raises(StateError):
+            await echo()
+        await echo()
+        assert len(world.consents) == 1
