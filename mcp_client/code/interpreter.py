@@ -150,7 +150,7 @@ def _monty() -> Any:
     return pydantic_monty
 
 
-class _Server:
+class Server:
     """Stands for a server in a script: calls of its methods come here."""
 
     __slots__ = ()
@@ -180,7 +180,7 @@ class Interpreter:
         self._process: int | None = None
         self._killed: Stop | None = None
         instance = self._monty.ClassInstance
-        self._servers = {server: instance(_Server()) for server in bindings.servers}
+        self._servers = {server: instance(Server()) for server in bindings.servers}
         self._by_id = {one.id: server for server, one in self._servers.items()}
         self._methods = bindings.by_spelling
 

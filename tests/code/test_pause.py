@@ -183,6 +183,18 @@ async def test_branches_are_told_in_the_order_in_which_they_were_before(world: W
     assert len(world.server.ran) == 6
 
 
+async def test_random_numbers_are_the_same_where_it_goes_on_and_others_in_another_run(
+    here: World,
+) -> None:
+    code = "import random\nprint(await desk.echo(text=str(random.random())))"
+    first, second = await paused(here, code), await paused(here, code)
+    texts = [one.request.arguments["text"] for one in here.queue.pending]
+    assert len(set(texts)) == 2
+    here.decide((*first.tickets, *second.tickets))
+    said = [await resumed(here, one.paused) for one in (first, second)]
+    assert sorted(said) == sorted(texts)
+
+
 async def test_another_contexts_text_is_refused(here: World) -> None:
     pending = await paused(here, SCRIPT, context="ana")
     here.decide(pending.tickets)

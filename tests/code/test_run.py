@@ -205,6 +205,29 @@ async def test_a_tool_is_a_value_too() -> None:
     assert found.value == ["a", "b"]
 
 
+@pytest.mark.parametrize("name", ["id", "type", "list", "max", "item"])
+async def test_a_variable_of_a_comprehension_may_have_any_name(name: str) -> None:
+    async with opened(Server()) as session:
+        found = await run(session, f"[await desk.echo(text={name}) for {name} in 'ab']")
+    assert found.value == ["a", "b"]
+
+
+async def test_arguments_that_break_the_schema_are_an_exception_and_no_question() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+    async def serve(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": "add", "inputSchema": schema}]}
+        return NotImplemented
+
+    def hook(call: ToolCall) -> Allow:
+        raise AssertionError(call)
+
+    async with opened(serve, approval=hook) as session:
+        found = await run(session, TRY.format("desk.add(n='x')", "InvalidArguments", "wrong"))
+    assert found.text.startswith("wrong: Nothing was sent.")
+
+
 async def test_a_call_that_the_script_does_not_wait_for_is_not_made() -> None:
     server = Server()
     async with opened(server) as session:
