@@ -19,6 +19,9 @@ origin that a decision needs. The text of servers and models is escaped, and wha
 not see in it is spelled out. A decision names its requests by random ids, and each is decided once,
 so that sending it again does nothing.
 
+**Several at once.** What has findings or is known to be destructive is allowed with others only if
+this person opened it, and an answer for more than ten is asked about once; see ``several``.
+
 **Live.** The page hears of changes by server-sent events. Each stream ends after some seconds and
 the browser opens the next, so that ``authorize`` is asked again and a server can stop.
 """

@@ -47,6 +47,8 @@ async def test_the_address_opens_the_page_once_and_decides_in_the_persons_name()
         late = await other.get(desk.url)
         assert late.status_code == 403
         assert "used already" in late.text
+        assert 'href="/static/desk.css"' in late.text
+        assert (await other.get(httpx.URL(desk.url).join("/static/desk.css"))).status_code == 200
         assert (await other.get(page.url)).status_code == 403
         token = re.search(r'name="token" value="(\w+)"', page.text)
         assert token

@@ -553,29 +553,29 @@ async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
         await site.ask(*(ToolCall.example(f"tool_{n}", {"n": n}) for n in range(4)))
 
         def decide(page: Page) -> None:
-            page.run(CLICK_TWICE)
-            until(lambda: listed(page) == 3, "the first click is not for it")
+            assert page.run(CLICK.replace("COUNT", "1")), "the first click is for it"
             until(lambda: opened(page).startswith("tool_1"), "the next is not open")
+            assert not page.run(CLICK.replace("COUNT", "2")), "the second is not for the next"
             page.run("document.querySelector('a.line').focus()")
-            page.run(HELD)
-            until(lambda: listed(page) == 2, "the key is not for it")
+            assert page.run(PRESS.replace("HELD", "false"))
             until(lambda: opened(page).startswith("tool_2"), "the next is not open")
+            assert not page.run(PRESS.replace("HELD", "true")), (
+                "a key held down is not for the next"
+            )
             assert [one.request.subject for one in site.queue.decided] == ["tool_0", "tool_1"]
 
         await with_browsers(site, decide)
 
 
-CLICK_TWICE = """
-for (const detail of [1, 2]) {
-  const click = new MouseEvent('click', { bubbles: true, cancelable: true, detail });
-  document.querySelector('#open button.allow').dispatchEvent(click);
-}
+CLICK = """
+const click = new MouseEvent('click', { bubbles: true, cancelable: true, detail: COUNT });
+document.querySelector('#open button.allow').dispatchEvent(click);
+return Boolean(document.querySelector('#open form').dataset.busy);
 """
-HELD = """
-for (const repeat of [false, true, true]) {
-  const press = new KeyboardEvent('keydown', { key: 'a', bubbles: true, repeat });
-  document.activeElement.dispatchEvent(press);
-}
+PRESS = """
+const press = new KeyboardEvent('keydown', { key: 'a', bubbles: true, repeat: HELD });
+document.activeElement.dispatchEvent(press);
+return Boolean(document.querySelector('#open form').dataset.busy);
 """
 
 
