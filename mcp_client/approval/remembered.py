@@ -94,6 +94,14 @@ class ApprovalMemory:
                 remember = replace(remember, seconds=_SCRIPT_SECONDS)
         (always or self.session).add(request, remember, identity or "", by)
 
+    def end_run(self, script: str) -> None:
+        """A run of a script is over: forget what the session remembers for it alone. In the store
+        it expires: the run may have been a part of one that goes on elsewhere."""
+        if not self.session.is_empty:
+            over = {one.id for one in self.session.list() if one.script == script}
+            if over:
+                self.session._drop(over)
+
     def _identity(self, request: ApprovalRequest) -> str | None:
         identity: str | None = request._server_is()
         return self.identity() if identity is None else identity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -186,12 +186,14 @@ _ROOM = {
     "description": _Room(600, 6),
     "finding": _Room(600, 8, 12),
     "changes": _Room(4_000, 20),
-    "script": _Room(8_000, 16),
+    "script": _Room(8_000, 16),  # beside the line that calls, which is a fact
     "file": _Room(200, 3, 12),
     "tools": _Room(400, 4),
     "system_prompt": _Room(4_000, 12),
     "message": _Room(4_000, 12, 6, last=True),  # they are what the model is to answer
 }
+_LINES_BEFORE_CALL = 5
+_SCRIPT_LINE_CHARS = 200
 _ELSE = _Room(400, 4)
 _ON_REQUEST = ("fingerprint", "request")
 """What the other facts say already, or a person has no use for in a hurry."""
@@ -265,5 +267,18 @@ def _fact(page: Page, fact: Fact, room: _Room, height: int) -> None:
         page.quote_json(fact.label, fact.text, WHOLE if whole else SHORT, lines)
     elif fact.kind in _OURS:
         page.fact(fact.label, fact.text)
+    elif fact.kind == "script" and not whole:
+        page.quote(fact.label, _around_the_call(fact.text), room.lines)
     else:
         page.quote(fact.label, prose(fact.text, room.text), room.lines)
+
+
+def _around_the_call(listing: str) -> Iterator[Row]:
+    """The lines around the one that calls, which alone begins with a mark: see ``Script``."""
+    lines = listing.split("\n")
+    called = next((at for at, line in enumerate(lines) if line.startswith(">")), 0)
+    start = max(0, called - _LINES_BEFORE_CALL)
+    if start:
+        yield Row(f"{start:,} lines above", ours=True)
+    for line in lines[start:]:
+        yield from prose(line, _SCRIPT_LINE_CHARS)

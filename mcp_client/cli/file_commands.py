@@ -237,7 +237,8 @@ def _reach(one: Decision) -> str:
         return "refused once"
     arguments = "these arguments only" if one.exact or one.where else "any arguments"
     what = [one.scope, *([arguments] if one.kind == "call" else [])]
-    return ", ".join([*what, *(["called by its view"] if one.origin != "host" else [])])
+    by = {"app": ["called by its view"], "code": ["called by scripts"]}.get(one.origin, [])
+    return ", ".join([*what, *by])
 
 
 def _revoke(store: Decisions, options: argparse.Namespace) -> int:

@@ -84,6 +84,8 @@ class ScriptTarget(Protocol):
 
     def _run_record(self, script: Script, context: Hashable) -> RunRecord | None: ...
 
+    def _end_run(self, script: str) -> None: ...
+
     async def _call_as_code(
         self, name: str, arguments: Any, options: CallOptions, script: Script
     ) -> ToolResult: ...
@@ -154,10 +156,13 @@ async def run_script(
     try:
         found = await _until_cancelled(run.run, options.get("cancel"))
     except BaseException as error:
+        target._end_run(past.id)
         if record is not None:
             record.calls = run.calls
             await record.failed(error)
         raise
+    if isinstance(found, ScriptResult):
+        target._end_run(past.id)
     if record is not None:
         record.calls = run.calls
         await _close(record, found)

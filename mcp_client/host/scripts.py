@@ -36,10 +36,19 @@ class ScriptsOfHost(ABC):
     def _has_journal(self) -> bool:
         return self._options.has_state
 
+    @property
+    @abstractmethod
+    def sessions(self) -> Mapping[str, Session]: ...
+
     @abstractmethod
     async def _find_or_record(
         self, name: str, arguments: Any, options: CallOptions
     ) -> tuple[Entry, Session]: ...
+
+    def _end_run(self, script: str) -> None:
+        """A run of a script is over."""
+        for session in self.sessions.values():
+            session._end_run(script)
 
     def _run_record(self, script: Script, context: Hashable) -> RunRecord | None:
         """The record of a script's run, where there is an audit. It is of no one server."""

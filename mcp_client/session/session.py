@@ -292,6 +292,10 @@ class Session(LibraryOfSession):
         """A call that a script of a model makes."""
         return self._caller.run(self._caller.begin(name, arguments, options, "code", script))
 
+    def _end_run(self, script: str) -> None:
+        """A run of a script is over."""
+        self._setup.memory.end_run(script)
+
     def _run_record(self, script: Script, context: Hashable) -> RunRecord | None:
         """The record of a script's run, where there is an audit."""
         audit = self._setup.audit

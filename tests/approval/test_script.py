@@ -35,6 +35,7 @@ from tests.server.start import scripted
 
 CODE = "for n in range(3):\n    await files.delete(n=n)"
 SCRIPT = Script("run-1", CODE, calls=2, line=2)
+SCRIPTS = [Script("r1", CODE), Script("r2", CODE)]
 HERE = "a server"
 
 
@@ -207,6 +208,30 @@ async def test_a_yes_for_the_script_is_asked_for_once_in_each_run(times: int) ->
                 await run(session, Script(id, CODE), tool, times=times)
     assert asked == [("r1", "a"), ("r1", "b"), ("r2", "a"), ("r2", "b")]
     assert len(server.sent) == 4 * times
+
+
+@pytest.mark.parametrize("kind", ["session", "host"])
+async def test_a_yes_for_a_script_is_forgotten_when_its_run_is_over(kind: str) -> None:
+    server = MemoryServer(Server())
+
+    def approve(call: ApprovalRequest) -> Allow:
+        return Allow(remember="script" if call.script == SCRIPTS[0] else "session")
+
+    async def check(target: Session | Host, tool: str, session: Session) -> None:
+        for script, name in zip(SCRIPTS, "ab", strict=True):
+            await target._call_as_code(f"{tool}{name}", {}, {}, script)
+        assert [one.script for one in session.decisions.list()] == ["r1", None]
+        target._end_run("r2")
+        assert len(session.decisions.list()) == 2
+        target._end_run("r1")
+        assert [one.script for one in session.decisions.list()] == [None]
+
+    if kind == "session":
+        async with connect(server, name="s", approval=approve) as session:
+            await check(session, "", session)
+    else:
+        async with Host({"s": server}, approval=approve) as host:
+            await check(host, "s__", await host.session("s"))
 
 
 async def test_a_yes_for_the_script_given_to_a_call_of_the_host_is_for_this_call() -> None:

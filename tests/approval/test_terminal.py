@@ -185,6 +185,18 @@ async def test_a_call_of_a_script_is_asked_about_with_the_script(
         assert shown in screen
 
 
+async def test_of_a_long_script_the_lines_around_the_call_are_shown(desk: Desk) -> None:
+    code = "\n".join([*("x = 1" for _ in range(99)), "y" * 900, "await files.rm()", "z = 2"])
+    script = Script("r1", code, line=101)
+    await asked(desk, replace(call_of(), origin="code", script=script), "n")
+    screen = "\n".join(await desk.screen())
+    assert "+ 95 lines above" in screen
+    assert "|    96  x = 1" in screen
+    assert "| > 101  await files.rm()" in screen
+    assert "  95  x = 1" not in screen
+    assert "Not all of it is shown: v shows the rest." in screen
+
+
 async def test_a_call_of_the_host_cannot_be_allowed_for_a_script(desk: Desk) -> None:
     assert await asked(desk, call_of(), "r", "n") == NO
 
