@@ -3,21 +3,24 @@
     python -m tests.bench.state [--rows 1000000]
 
 Microseconds that pass, and of CPU in this process (the client and an in-memory server; PostgreSQL
-runs in its own), for each call; the median of nine groups. A call is covered by a remembered yes
-and recorded in the state's audit; with a key, it is in the journal, too. Then the same with 100
-calls in the journal and 100 decisions, and with ``--rows`` calls and a tenth as many decisions.
+runs in its own), for each call; the median of 21 groups, the states in turns. A call is covered by
+a remembered yes and recorded in the state's audit; with a key, it is in the journal, too. The last
+rows are of two databases: with 100 calls and 100 decisions, and with ``--rows`` calls and a tenth
+as many decisions.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
 import anyio
+import psycopg
 
 from mcp_client import (
     Allow,
@@ -35,13 +38,15 @@ from tests.postgres import PostgresServer, new_cluster
 
 __all__ = ["Known", "approve", "fill"]
 
-_CALLS = 40
-_GROUPS = 9
+_CALLS = 20
+_GROUPS = 21
 _FILL = """
-insert into {object} (kind, key, body, due)
+insert into mcp_client.object (kind, key, body, due)
 select kind, convert_to(lpad(number::text, 48, '0'), 'UTF8'), body, due
 from generate_series(1, %s) as number,
-  lateral (select kind, body, due from {object} where kind = %s order by key desc limit 1) as one
+  lateral (
+    select kind, body, due from mcp_client.object where kind = %s order by key desc limit 1
+  ) as one
 on conflict do nothing
 """
 
@@ -68,15 +73,13 @@ async def approve(call: ToolCall) -> Allow:
     return Allow(remember="always")
 
 
-def fill(state: PostgresState, calls: int, decisions: int) -> None:
+def fill(url: str, calls: int, decisions: int) -> None:
     """So many more of each as the last one that is there."""
-    statement = _FILL.format(object=state._table("object"))
-    for kind, count in (("calls", calls), ("decisions", decisions)):
-        with state._connection() as connection:
-            connection.execute("set statement_timeout = 0", ())
-            connection.execute(statement.encode(), (count, kind))
-            connection.execute(f"analyze {state._table('object')}".encode(), ())
-            connection.execute("set statement_timeout = 15000", ())
+    with psycopg.connect(url, autocommit=True) as connection:
+        for kind, count in (("calls", calls), ("decisions", decisions)):
+            connection.execute(_FILL, (count, kind))
+        connection.execute("vacuum (analyze) mcp_client.object")
+        connection.execute("checkpoint")
 
 
 async def _group(session: Session, name: str, with_key: bool) -> tuple[float, float]:
@@ -87,33 +90,48 @@ async def _group(session: Session, name: str, with_key: bool) -> tuple[float, fl
     return (perf_counter() - passed) / _CALLS, (process_time() - worked) / _CALLS
 
 
-async def _measure(title: str, state: State) -> list[float]:
-    """Prints two rows, and returns what passes for each."""
-    figures = []
-    async with connect(Known(), name="bench", approval=approve, state=state) as session:
-        await session.call_tool("echo", {"n": 1})
+async def _measure(states: dict[str, State]) -> dict[str, float]:
+    """Prints two rows for each state, measured in turns, and returns what passes for each."""
+    figures = {}
+    async with AsyncExitStack() as opened:
+        sessions = {
+            title: await opened.enter_async_context(
+                connect(Known(), name="bench", approval=approve, state=state)
+            )
+            for title, state in states.items()
+        }
         for with_key in (False, True):
-            name = f"{title} {with_key}"
-            groups = [await _group(session, f"{name} {n}", with_key) for n in range(_GROUPS)]
-            passed, worked = (median(one) * 1e6 for one in zip(*groups, strict=True))
-            row = f"{title}, {'with' if with_key else 'without'} a key"
-            print(f"  {row:52}{passed:8.0f} us{worked:8.0f} us CPU", flush=True)
-            figures.append(passed)
+            groups: dict[str, list[tuple[float, float]]] = {title: [] for title in sessions}
+            for number in range(-1, _GROUPS):
+                for title, session in sessions.items():
+                    group = await _group(session, f"{number}", with_key)
+                    groups[title] += [group] if number >= 0 else []
+            for title, found in groups.items():
+                passed, worked = (median(one) * 1e6 for one in zip(*found, strict=True))
+                row = f"{title}, {'with' if with_key else 'without'} a key"
+                print(f"  {row:52}{passed:8.0f} us{worked:8.0f} us CPU", flush=True)
+                figures[row] = passed
     return figures
 
 
 async def _measure_all(folder: Path, server: PostgresServer, rows: int) -> None:
-    await _measure("MemoryState", MemoryState())
-    await _measure("FileState", FileState(folder / "state"))
-    state = PostgresState(server.new_database())
-    await _measure("PostgresState", state)
-    fill(state, 100, 100)
-    few = await _measure("PostgresState, 100 calls and decisions", state)
-    fill(state, rows, rows // 10)
-    many = await _measure(f"PostgresState, {rows:,} and {rows // 10:,}", state)
-    for name, one, other in zip(("without", "with"), few, many, strict=True):
-        print(f"  {name} a key, times as much: {other / one:.2f}")
-    state.close()
+    few, many = server.new_database(), server.new_database()
+    plain = {"MemoryState": MemoryState(), "FileState": FileState(folder / "state")}
+    await _measure({**plain, "PostgresState": PostgresState(server.new_database())})
+    for url, calls, decisions in ((few, 100, 100), (many, rows, rows // 10)):
+        state = PostgresState(url)
+        async with connect(Known(), name="bench", approval=approve, state=state) as session:
+            await session.call_tool("echo", {"n": 1}, idempotency_key="the first")
+        state.close()
+        fill(url, calls, decisions)
+    names = "100 calls and decisions", f"{rows:,} calls, {rows // 10:,} decisions"
+    states = dict(zip(names, map(PostgresState, (few, many)), strict=True))
+    figures = [*(await _measure({**states})).values()]
+    for number, name in enumerate(("without", "with")):
+        few_us, many_us = figures[2 * number : 2 * number + 2]
+        print(f"  {name} a key, times as much: {many_us / few_us:.2f}")
+    for each in states.values():
+        each.close()
 
 
 def main() -> None:

@@ -30,15 +30,17 @@ import pytest
 from mcp_client.runtime.storage import Storage
 
 __all__ = [
+    "DatabaseStateContract",
     "SharedStateContract",
     "StateContract",
-    "TellingStateContract",
     "killed_writers",
     "open_by_name",
     "run_together",
 ]
 
 KIND = "things"
+_WRITES = 25
+"""Of each process."""
 ODD_KEYS = ["", "a", "A", "a/b", "../a", "ä", "\U0001f600", "\ud800", "x" * 2_000, "\0", " a"]
 OBJECTS: list[dict[str, Any]] = [
     {},
@@ -255,13 +257,15 @@ class SharedStateContract(StateContract):
         other.change(KIND, "a", lambda found: None)
         assert one.list(KIND) == {}
 
-    def test_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
+    @pytest.mark.slow
+    def test_eight_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
         run_together(
-            [("tests.state.contract:count_up", self.opener, address, str(n)) for n in range(2)]
+            [("tests.state.contract:count_up", self.opener, address, str(n)) for n in range(8)]
         )
         state = self.open(address)
-        assert state.get(KIND, "both") == {"n": 100}
-        assert state.list(KIND).keys() == {"both", *(f"{p} {n}" for p in "01" for n in range(50))}
+        assert state.get(KIND, "both") == {"n": 8 * _WRITES}
+        each = {f"{process} {n}" for process in range(8) for n in range(_WRITES)}
+        assert state.list(KIND).keys() == {"both", *each}
 
     def test_processes_that_need_a_secret_at_once_get_one(self, address: str) -> None:
         found = run_together([("tests.state.contract:tell_secret", self.opener, address)] * 3)
@@ -278,8 +282,28 @@ class SharedStateContract(StateContract):
             assert acknowledged <= last
 
 
-class TellingStateContract(SharedStateContract):
-    """For a state whose ``watch`` tells of changes."""
+class DatabaseStateContract(SharedStateContract):
+    """For a state whose writers of different keys do not wait for one another, and whose ``watch``
+    tells of changes."""
+
+    def test_changes_that_end_in_another_order_than_they_began_give_another_stamp_each(
+        self, address: str
+    ) -> None:
+        one, other, reader = (self.open(address) for _ in range(3))
+        one.change(KIND, "a", lambda found: {"n": 0})
+        stamps = [reader.stamp(KIND)]
+
+        def change_others(found: object) -> dict[str, int]:
+            for key in ("b", "c"):
+                other.change(KIND, key, lambda found: {"n": 1})
+                stamps.append(reader.stamp(KIND))
+            other.remove(KIND, ["b"])
+            stamps.append(reader.stamp(KIND))
+            return {"n": 1}
+
+        one.change(KIND, "a", change_others)
+        stamps.append(reader.stamp(KIND))
+        assert len(set(stamps)) == len(stamps) == 5
 
     def test_it_tells_of_changes_made_elsewhere(self, address: str) -> None:
         one, other = self.open(address), self.open(address)
@@ -310,7 +334,7 @@ def open_by_name(opener: str, *args: str) -> Any:
 
 def count_up(opener: str, address: str, name: str) -> None:
     state = open_by_name(opener, address)
-    for n in range(50):
+    for n in range(_WRITES):
         state.change(KIND, "both", lambda found: {"n": (found or {"n": 0})["n"] + 1})
         state.change(KIND, f"{name} {n}", lambda found, n=n: {"n": n})
 

@@ -57,9 +57,7 @@ async def test_a_call_reads_no_more_where_much_is_kept(
     await calls(database, "first")
     seen = []
     for name, more in (("few", 100), ("many", 20_000)):
-        state = PostgresState(database)
-        fill(state, more, more)
-        state.close()
+        fill(database, more, more)
         statements.clear()
         before = rows_read(postgres, database)
         await calls(database, name)

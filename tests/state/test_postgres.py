@@ -13,10 +13,10 @@ from mcp_client.runtime.callbacks import in_thread
 from mcp_client.state.listener import Listener
 from tests.desk import call_of
 from tests.postgres import PASSWORD
-from tests.state.contract import TellingStateContract
+from tests.state.contract import DatabaseStateContract
 
 
-class TestPostgresState(TellingStateContract):
+class TestPostgresState(DatabaseStateContract):
     opener = "mcp_client:PostgresState"
 
     @pytest.fixture
