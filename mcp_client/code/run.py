@@ -337,10 +337,20 @@ class _Run:
     @property
     def _sent(self) -> int:
         """How many calls may have reached a server."""
-        settled = {answer.number: answer.settled for answer in self._past.answers}
-        settled.update(self._arrived)
-        sent = [n for n, one in settled.items() if getattr(one, "kind", None) not in _UNSENT]
-        return len(sent) + len(self._live - self._waiting.keys() - settled.keys())
+        settled = self._settled_by_now.values()
+        sent = [one for one in settled if getattr(one, "kind", None) not in _UNSENT]
+        return len(sent) + len(self._cut_off)
+
+    @property
+    def _settled_by_now(self) -> dict[int, Settled]:
+        return {answer.number: answer.settled for answer in self._past.answers} | dict(
+            self._arrived
+        )
+
+    @property
+    def _cut_off(self) -> set[int]:
+        """The calls that were under way when it ended."""
+        return self._live - self._waiting.keys() - self._settled_by_now.keys()
 
     def _paused(self) -> PausedRun:
         return PausedRun(tuple(self._waiting[n] for n in sorted(self._waiting)), self._past)
@@ -353,8 +363,10 @@ class _Run:
         if turn.error is not None or turn.stop is not None:
             sent = self._sent
             parts.append(_SENT.format(sent) if sent else "Nothing was sent by it.")
-        elif len(self._asked) > self._started:
-            parts.append(_NOT_AWAITED.format(len(self._asked) - self._started))
+        else:
+            unmade = len(self._asked) - self.calls
+            parts.append(_NOT_AWAITED.format(unmade) if unmade else "")
+            parts.append(_CUT_OFF.format(len(self._cut_off)) if self._cut_off else "")
         text = "\n".join(filter(None, parts)) or _NO_OUTPUT
         ended = turn.error, turn.stop, self.calls
         return ScriptResult(self._past.id, output, turn.value, *ended, text)
@@ -378,6 +390,9 @@ _CANCELLED = Stop("cancelled", "it was cancelled")
 _SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
 _UNSENT = "CallDenied", "InvalidArguments"
 _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
+_CUT_OFF = (
+    "Calls that it did not wait for and that were cancelled: {}. They may have run. Use await."
+)
 _NO_OUTPUT = "The script ended without output: print what you want to see."
 
 

@@ -23,6 +23,7 @@ from mcp_client import (
     Rule,
     Rules,
     Session,
+    ToolCall,
     sync,
 )
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
@@ -188,7 +189,8 @@ async def test_random_numbers_are_the_same_where_it_goes_on_and_others_in_anothe
 ) -> None:
     code = "import random\nprint(await desk.echo(text=str(random.random())))"
     first, second = await paused(here, code), await paused(here, code)
-    texts = [one.request.arguments["text"] for one in here.queue.pending]
+    calls = [one.request for one in here.queue.pending if isinstance(one.request, ToolCall)]
+    texts = [call.arguments["text"] for call in calls]
     assert len(set(texts)) == 2
     here.decide((*first.tickets, *second.tickets))
     said = [await resumed(here, one.paused) for one in (first, second)]

@@ -238,6 +238,17 @@ async def test_a_call_that_the_script_does_not_wait_for_is_not_made() -> None:
     )
 
 
+async def test_a_call_that_is_under_way_when_the_script_ends_is_cancelled() -> None:
+    server = Server()
+    async with opened(server) as session:
+        with fail_after(20):
+            found = await run(session, "desk.wait()\nprint(await desk.echo(text='x'))")
+    assert found.text.splitlines() == [
+        "x",
+        "Calls that it did not wait for and that were cancelled: 1. They may have run. Use await.",
+    ]
+
+
 async def test_a_rule_that_names_no_origin_allows_no_script() -> None:
     server = Server()
     own = [Rule("allow", tool="*", origin="code")]
