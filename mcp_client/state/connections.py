@@ -48,6 +48,7 @@ _DEFAULTS: dict[str, Any] = {
 _SETTINGS = """
 select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false),
   set_config('idle_in_transaction_session_timeout', %s, false),
+  set_config('standard_conforming_strings', 'on', false),
   case current_setting('synchronous_commit') when 'off' then
     set_config('synchronous_commit', 'on', false) end
 """
@@ -143,7 +144,7 @@ class Connections:
         """A new connection, not counted among those that are lent."""
         try:
             made = Connection.connect(
-                **self._parameters,
+                **{**self._parameters, "client_encoding": "UTF8"},
                 autocommit=True,
                 prepare_threshold=None,  # a pooler may give each transaction another connection
                 cursor_factory=psycopg.ClientCursor,  # several statements in one round trip

@@ -44,6 +44,8 @@ with gone as (
 ), counted as ({counted_if_gone})
 select count(*), case when count(*) > 0 and %s then pg_notify(%s, %s)::text end from gone
 """
+_FAR = 1e300
+"""Later than any time."""
 _STATEMENTS = {
     "several": "select key, body from {object} where kind = %s and key = any(%s)",
     "list": "select key, body from {object} where kind = %s",
@@ -282,4 +284,4 @@ def _text(found: Object) -> str:
 
 def _due(found: Object) -> float | None:
     due: Any = found.get("due")
-    return float(due) if type(due) in (int, float) else None
+    return float(max(-_FAR, min(due, _FAR))) if type(due) in (int, float) else None
