@@ -50,6 +50,7 @@ __all__ = [
     "print_result",
     "print_table",
     "print_text",
+    "print_wrapped",
     "progress_to_stderr",
     "save_content",
     "table",
@@ -110,6 +111,37 @@ def print_parts(*parts: tuple[str, str]) -> None:
         print_text("".join(text for text, _ in parts))
     else:
         screen.print(*parts)
+
+
+def print_wrapped(*parts: tuple[str, str]) -> None:
+    """The same; at a terminal, lines end between words, and go on indented."""
+    if not sys.stdout.isatty():
+        print_parts(*parts)
+        return
+    width = max(20, shutil.get_terminal_size().columns - 1)
+    whole = "".join(text for text, _ in parts)
+    indent = " " * (len(whole) - len(whole.lstrip()) or 4)
+    pieces = list(broken(whole, width))
+    if len(pieces) > 1:
+        first = next(broken(whole, width))
+        pieces = [first, *broken(whole[len(first) :].lstrip(), width - len(indent))]
+    print_parts(*_styled(parts, len(pieces[0])))
+    place = len(whole) - len(whole[len(pieces[0]) :].lstrip())
+    for piece in pieces[1:]:
+        print_parts((indent, ""), *_styled(parts, len(piece), place))
+        place += len(piece)
+
+
+def _styled(
+    parts: tuple[tuple[str, str], ...], length: int, start: int = 0
+) -> list[tuple[str, str]]:
+    """``length`` characters of the parts, from ``start``, with their styles."""
+    found = []
+    for text, style in parts:
+        piece = text[max(start, 0) : max(start + length, 0)]
+        start -= len(text)
+        found.append((piece, style))
+    return found
 
 
 def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:

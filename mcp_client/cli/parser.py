@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from .._version import __version__
 from ..errors import ConfigError
 from ..runtime.safe_text import close_names, near, safe_text
+from .command_examples import COMMAND_EXAMPLES
 from .exits import EXIT_CODES, UsageError
 
 __all__ = ["commands", "parsed", "session_options"]
@@ -110,8 +111,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add(commands: Any, module: str, name: str, about: str) -> argparse.ArgumentParser:
     """A command, which the function of its name in ``module`` runs."""
+    examples = "\n".join(f"  mcp-client {name} {each}".rstrip() for each in COMMAND_EXAMPLES[name])
     command: argparse.ArgumentParser = commands.add_parser(
-        name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=f"examples:\n{examples}",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(module=module)
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")

@@ -12,6 +12,7 @@ from ..protocol.prompts import Prompt
 from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
 from .completion import keep_names, known_of
+from .description import argument_rows, example_of
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import (
     json_without_escapes,
@@ -24,6 +25,7 @@ from .output import (
     print_result,
     print_table,
     print_text,
+    print_wrapped,
     progress_to_stderr,
     save_content,
 )
@@ -34,7 +36,6 @@ from .tool_arguments import (
     check_names,
     missing_names,
     signature_parts,
-    type_text,
 )
 
 __all__ = [
@@ -63,9 +64,9 @@ async def tools(options: argparse.Namespace) -> int:
             print_json({"tools": [tool.raw for tool in listed]})
             return DONE
         for tool in listed:
-            print_parts(*signature_parts(tool))
+            print_wrapped(*signature_parts(tool))
             for line in safe_text(tool.description or "", 400, lines=True).splitlines()[:3]:
-                print_parts((f"    {line.strip()}", "dim"))
+                print_wrapped(("    ", ""), (line.strip(), "dim"))
         for rejected in listed.rejected:
             note(f"left out: {rejected.name}: {rejected.reason}")
         for finding in listed.findings:
@@ -80,31 +81,36 @@ async def describe(options: argparse.Namespace) -> int:
         if options.json:
             print_json(tool.raw)
             return DONE
-        _describe(tool)
+        _describe(tool, options)
     return DONE
 
 
-def _describe(tool: Tool) -> None:
+def _describe(tool: Tool, options: argparse.Namespace) -> None:
     print_parts(*signature_parts(tool))
     for text in (tool.title, tool.description):
-        if text:
-            print_text(f"\n{text}")
-    schema = tool.input_schema
-    properties = schema.get("properties")
-    rows = []
-    for name, its in properties.items() if isinstance(properties, dict) else ():
-        required = "required" if name in (schema.get("required") or ()) else ""
-        said = its.get("description", "") if isinstance(its, dict) else ""
-        rows.append((f"  {name}", type_text(its, schema), required, str(said)))
+        for line in f"\n{safe_text(text, 100_000, lines=True)}".split("\n") if text else ():
+            print_wrapped((line, ""))
+    rows = argument_rows(tool)
     if rows:
         print_text("\nArguments:")
         print_table(rows, "  name", "type", "", "about")
     if tool.output_schema is not None:
         shown = json.dumps(tool.output_schema, indent=2, ensure_ascii=False)
         print_text(f"\nResult:\n{json_without_escapes(shown)}", whole=True)
+    example = example_of(tool, _words_before(options))
+    if example is not None:
+        print_text(f"\nExample:\n  {example}", whole=True)
     print_text(f"\nFingerprint: {tool.fingerprint}")
     for finding in tool.findings:
         note(f"look at this: {finding}")
+
+
+def _words_before(options: argparse.Namespace) -> list[str]:
+    """Those of a call before the tool's name."""
+    if getattr(options, "session", None) is not None:
+        return ["call"]
+    config = [] if options.config is None else ["--config", options.config]
+    return ["mcp-client", "call", *config, options.target]
 
 
 async def call(options: argparse.Namespace) -> int:

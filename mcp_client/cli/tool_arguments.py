@@ -24,14 +24,22 @@ from ..runtime.safe_text import close_names, near, safe_text
 from ..runtime.strict_json import read_json
 from .exits import UsageError
 
-__all__ = ["arguments_of", "check_names", "missing_names", "signature_parts", "type_text"]
+__all__ = [
+    "MAX_TYPE_PARTS",
+    "arguments_of",
+    "check_names",
+    "missing_names",
+    "referred",
+    "signature_parts",
+    "type_text",
+]
 
 _MAX_FILE_BYTES = 64 * 1024 * 1024
 _MAX_JSON_DEPTH = 128
 _MAX_NUMBER_CHARS = 400
 _MAX_SCHEMA_DEPTH = 8
 _MAX_TYPE_DEPTH = 3
-_MAX_TYPE_PARTS = 8
+MAX_TYPE_PARTS = 8
 _TYPE_NAMES = {
     "string": "str",
     "integer": "int",
@@ -185,6 +193,15 @@ def _referred(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
         return None
 
 
+def referred(schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema, or what its ``$ref`` leads to; None where that is nowhere."""
+    for _ in range(_MAX_SCHEMA_DEPTH):
+        if not isinstance(schema, Mapping) or not _refers(schema):
+            return schema
+        schema = _referred(schema, root)
+    return None
+
+
 def _kind_of(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
@@ -268,19 +285,19 @@ def type_text(schema: Any, root: Any, depth: int = 0) -> str:
         return type_text(_referred(schema, root), root, depth + 1)
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(values, list) and values:
-        more = ["..."] if len(values) > _MAX_TYPE_PARTS else []
-        return "|".join([*map(_shown, values[:_MAX_TYPE_PARTS]), *more])
+        more = ["..."] if len(values) > MAX_TYPE_PARTS else []
+        return "|".join([*map(_shown, values[:MAX_TYPE_PARTS]), *more])
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list) and options:
             texts = dict.fromkeys(
-                type_text(one, root, depth + 1) for one in options[:_MAX_TYPE_PARTS]
+                type_text(one, root, depth + 1) for one in options[:MAX_TYPE_PARTS]
             )
             return "|".join(texts)
     kinds = schema.get("type")
     if isinstance(kinds, list):
         return (
-            "|".join(_type_name(kind, schema, root, depth) for kind in kinds[:_MAX_TYPE_PARTS])
+            "|".join(_type_name(kind, schema, root, depth) for kind in kinds[:MAX_TYPE_PARTS])
             or "any"
         )
     return _type_name(kinds, schema, root, depth)
@@ -291,9 +308,9 @@ def _type_name(kind: Any, schema: Mapping[str, Any], root: Any, depth: int) -> s
         return f"[{type_text(schema['items'], root, depth + 1)}]"
     properties = schema.get("properties")
     if kind == "object" and depth == 0 and isinstance(properties, Mapping) and properties:
-        names = [safe_text(name, 40) for name in list(properties)[:_MAX_TYPE_PARTS]]
+        names = [safe_text(name, 40) for name in list(properties)[:MAX_TYPE_PARTS]]
         return (
-            "{" + ", ".join([*names, *(["..."] if len(properties) > _MAX_TYPE_PARTS else [])]) + "}"
+            "{" + ", ".join([*names, *(["..."] if len(properties) > MAX_TYPE_PARTS else [])]) + "}"
         )
     return _TYPE_NAMES.get(kind, "any") if isinstance(kind, str) else "any"
 
