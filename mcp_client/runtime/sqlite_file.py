@@ -1,9 +1,10 @@
 """JSON objects in one SQLite file, for kinds of which there are many: a change costs the same
 however many there are, where ``json_file`` writes all of them again.
 
-The file has a rollback journal beside it (``-journal``) and no other files, and what is committed
-is on the disk. It is for its owner alone, as its folder is: SQLite believes a journal that
-somebody else has placed there.
+What is committed is on the disk. While the file is open it has two others beside it (``-wal`` and
+``-shm``): with a log that is written ahead, a change waits for the disk once or twice and not ten
+times. So its folder has to be on a disk of this machine. It is for its owner alone, as the file is:
+SQLite believes a log that somebody else has placed there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ __all__ = ["SqliteFile"]
 
 _VERSION = 1
 _BUSY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.005
 _TABLES = """
 CREATE TABLE objects (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL, due REAL, value TEXT NOT NULL
@@ -220,21 +223,36 @@ class SqliteFile(Storage):
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            for pragma in ("journal_mode = TRUNCATE", "synchronous = FULL", "fullfsync = ON"):
-                db.execute(f"PRAGMA {pragma}")
             if self._version(db) == 0:
                 db.execute("BEGIN IMMEDIATE")
                 if self._version(db) == 0:  # else another process has made them, just now
+                    if db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+                        raise self.unusable("", "it is not one of this package")
                     for statement in filter(str.strip, _TABLES.split(";")):
                         db.execute(statement)
                     db.execute(f"PRAGMA user_version = {_VERSION}")
                 db.execute("COMMIT")
             if self._version(db) != _VERSION:
                 raise self.unusable("", f"its version is not {_VERSION}")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA fullfsync = ON")
+            self._write_ahead(db)
         except BaseException:
             db.close()
             raise
         return db
+
+    def _write_ahead(self, db: sqlite3.Connection) -> None:
+        """Set once for the file. SQLite does not wait for others that open it at the same time."""
+        until = time.monotonic() + _BUSY_SECONDS
+        while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
     def _version(self, db: sqlite3.Connection) -> int:
         found: int = db.execute("PRAGMA user_version").fetchone()[0]

@@ -45,7 +45,7 @@ def put(file: SqliteFile, key: str = "a") -> None:
 def test_it_and_its_folder_are_for_their_owner_alone(path: Path, file: SqliteFile) -> None:
     put(file)
     modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
-    assert set(modes) <= {"things.db", "things.db-journal"}
+    assert set(modes) == {"things.db", "things.db-wal", "things.db-shm"}
     assert set(modes.values()) == {0o600}
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -94,6 +94,18 @@ def test_another_version_is_refused(path: Path, file: SqliteFile) -> None:
     db.close()
     with pytest.raises(ConfigError, match="its version is not 1"):
         open_file(str(path)).get(KIND, "a")
+
+
+def test_a_database_of_another_program_is_left_as_it_is(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE mine (n)")
+    db.close()
+    path.chmod(0o600)
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="it is not one of this package"):
+        put(open_file(str(path)))
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_was_removed_is_made_again(path: Path, file: SqliteFile) -> None:
