@@ -33,6 +33,7 @@ state = FileState(FOLDER / "state")
 queue = ApprovalQueue(decisions=state.decisions, wait=0)
 host = Host({"shop": SHOP}, approval=queue, state=state)
 agent = restate.Workflow("agent")
+web = httpx.Client(timeout=60, transport=httpx.HTTPTransport(retries=7))
 
 
 async def call_tool(agent_id: str, name: str, arguments: Any, id: str) -> dict[str, Any]:
@@ -93,13 +94,14 @@ def worker() -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
 
 
-def start(web: httpx.Client) -> None:
+def start() -> None:
+    web.get(f"http://{ADDRESS}")  # once the worker listens
     deployment = {"uri": f"http://{ADDRESS}", "force": True}
     web.post(f"{RESTATE_ADMIN}/deployments", json=deployment).raise_for_status()
     web.post(f"{RESTATE}/{AGENT}/run/send", json="Buy tea.").raise_for_status()
 
 
-def desk(web: httpx.Client) -> None:
+def desk() -> None:
     (pending,) = queue.pending
     queue.decide(pending.id, Allow(), by="ana")
     url = f"{RESTATE}/agent/{pending.request.context}/decided/send"
@@ -108,13 +110,12 @@ def desk(web: httpx.Client) -> None:
 
 def main() -> None:
     SOLD.touch()
-    web = httpx.Client(timeout=60)
     first = worker()
-    start(web)
+    start()
     assert first.stdout is not None
     assert first.stdout.readline() == "it waits\n"
     first.kill()
-    desk(web)  # hours later
+    desk()  # hours later
     second = worker()
     while not SOLD.read_text() and second.poll() is None:
         time.sleep(0.01)
@@ -123,7 +124,9 @@ def main() -> None:
     print(web.get(f"{RESTATE}/restate/workflow/{AGENT}/attach").json())
     third.kill()
     assert SOLD.read_text() == "tea\n"
-    print("sold once; for a person to settle:", *[call.key for call in state.calls.unsettled()])
+    for call in state.calls.unsettled():
+        state.calls.settle(call.key)  # by a person, who has looked
+        print("settled:", call.key)
 
 
 if __name__ == "__main__":

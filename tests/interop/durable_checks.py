@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 import anyio
-import httpx
 
 __all__ = ["CHECKS"]
 
@@ -31,14 +30,13 @@ class Drill:
 
     def __init__(self, example: ModuleType, stack: ExitStack) -> None:
         self.example, self._stack = example, stack
-        self.web = stack.enter_context(httpx.Client(timeout=_SECONDS))
         example.SOLD.touch()
         self.worker = self.started()
         if hasattr(example, "start"):
-            example.start(self.web)
+            example.start()
         assert self.worker.stdout.readline() == "it waits\n"
         self.end()
-        example.desk(*[self.web] * hasattr(example, "start"))
+        example.desk()
 
     def started(self, *words: str) -> Any:
         """A worker, or what else runs these words, ended with the drill."""
@@ -59,7 +57,7 @@ class Drill:
         """What the agent said in the end, with a worker that runs."""
         if hasattr(self.example, "start"):
             url = f"{self.example.RESTATE}/restate/workflow/{self.example.AGENT}/attach"
-            return str(self.web.get(url).raise_for_status().json())
+            return str(self.example.web.get(url).raise_for_status().json())
         return str(self.worker.communicate(timeout=_SECONDS)[0]).replace("it waits\n", "").strip()
 
 
