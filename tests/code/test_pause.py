@@ -132,6 +132,20 @@ async def test_what_is_refused_meanwhile_is_an_exception_in_the_script(here: Wor
     assert here.ran == []
 
 
+async def test_what_was_refused_is_not_asked_about_once_more(here: World) -> None:
+    code = (
+        "try:\n    await desk.echo(text='a')\nexcept CallDenied:\n    print('refused')\n"
+        "print(await desk.echo(text='b'))"
+    )
+    pending = await paused(here, code)
+    here.decide(pending.tickets, Deny("no"))
+    with pytest.raises(CallPending) as caught:
+        await resumed(here, pending.paused)
+    here.decide(caught.value.tickets)
+    assert await resumed(here, pending.paused) == "refused\nb"
+    assert here.ran == ["echo b"]
+
+
 async def test_every_further_call_is_asked_about_in_turn(here: World) -> None:
     code = "for word in ('a', 'b', 'a'):\n    print(await desk.echo(text=word))"
     pending = await paused(here, code)
@@ -158,11 +172,13 @@ async def test_branches_are_told_in_the_order_in_which_they_were_before(world: W
     """The second call of each branch has its number by which first call ended first."""
     code = (
         "import asyncio\n"
-        "async def branch(first):\n"
-        "    print(await first)\n"
-        "    return await desk.echo(text='x')\n"
-        "await asyncio.gather(branch(desk.wait(n=0)), branch(desk.fail2()), branch(desk.wait(n=2)))"
-    ).replace("desk.fail2()", "desk.result(result={'content': [{'type': 'text', 'text': 'r'}]})")
+        "async def branch(name, first):\n"
+        "    await first\n"
+        "    return await desk.echo(text=name)\n"
+        "result = desk.result(result={'content': []})\n"
+        "await asyncio.gather(\n"
+        "    branch('a', desk.wait(n=0)), branch('b', result), branch('c', desk.wait(n=2)))"
+    )
     free = Rules([*FREE, Rule("allow", tool="wait", origin="any")], ask=world.queue)
     world.server.wanted = 2
     async with world.opened(approval=free) as session, anyio.create_task_group() as group:
@@ -179,8 +195,7 @@ async def test_branches_are_told_in_the_order_in_which_they_were_before(world: W
     assert len(pending.tickets) == 3
     world.decide(pending.tickets)
     said = await resumed(world, pending.paused)
-    assert sorted(said.splitlines()[:3]) == ["r", "waited 0", "waited 2"]
-    assert said.splitlines()[3] == '["x", "x", "x"]'
+    assert said == '["a", "b", "c"]'
     assert len(world.server.ran) == 6
 
 
