@@ -33,14 +33,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from ..catalog.call_context import (
-    CallOrigin,
-    context_from_json,
     context_text,
     is_storable,
     same_context,
@@ -50,12 +48,12 @@ from ..protocol.canonical_json import plain, sha256
 from ..runtime.keyed_digest import digest_with, keyed
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import MemoryStorage, Object, Storage
+from .kept_decision import Decision
 from .request import KINDS, ApprovalRequest, RequestKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .constraints import Constraints
     from .decision import Remember
     from .tickets import Ticket, Tickets
 
@@ -65,126 +63,8 @@ _ROWS = "decisions"
 _KEY = "decisions"
 _REMEDY = "put back an older one, or delete it to be asked again"
 _PAUSED_REMEDY = "put back an older one, or delete it if no response has to be resumed"
-_MAX_TIME_SECONDS = 1e11
 _PLACE_CHARS = 24
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """One decision that is kept. Times are seconds since the beginning of 1970, UTC."""
-
-    id: str
-    """What ``Decisions.revoke`` takes."""
-    kind: RequestKind
-    """The kind of the requests it is for."""
-    server: str
-    """The name the host gave the server."""
-    subject: str
-    """The tool's name, the skill's URI; of a start the program, or where the URL leads."""
-    scope: Literal["once", "script", "session", "always"]
-    """"once" for a ticket that was decided and whose request has not been made again yet."""
-    allowed: bool = True
-    """False for a ticket that was refused."""
-    where: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What the arguments must be; None for any, unless ``exact`` is given."""
-    exact: str | None = None
-    """Keyed digest of the only arguments and ``_meta`` it is for; None where ``where`` decides."""
-    context: Hashable = None
-    """Whose requests it is for: those of an equal context."""
-    origin: CallOrigin = "host"
-    """Where these requests come from, as in ``ToolCall.origin``."""
-    script: str | None = None
-    """The run whose calls it is for; None for all."""
-    by: str | None = None
-    """Who decided, where that was said."""
-    decided_at: float
-    """When it was given."""
-    expires_at: float | None = None
-    """When it ends; None where only its scope limits it."""
-    findings: tuple[tuple[str, str], ...] = ()
-    """What was found when it was given: of each finding its kind and ``about``."""
-    trusted: bool = False
-    """Whether the server's word on its tools was trusted."""
-    fingerprint: str | None = None
-    """What it is bound to: of a start a keyed digest."""
-    identity: str = field(default="", repr=False)
-    """What is run, or where it is; of a start, the config file."""
-    topic: str = field(default="", repr=False)
-    """What the newest of several decisions replaces the others for."""
-    _constraints: Constraints | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.where is not None:
-            from .constraints import Constraints
-
-            constraints = Constraints(self.where)
-            object.__setattr__(self, "where", constraints.wanted or None)
-            object.__setattr__(self, "_constraints", constraints)
-
-    @classmethod
-    def about(cls, request: ApprovalRequest, **members: Any) -> Decision:
-        """A decision on ``request``, of which the others are ``members``."""
-        return cls(
-            kind=request.kind,
-            server=request.server,
-            subject=request._kept_as().subject,
-            context=request.context,
-            origin=request.origin,
-            findings=tuple(sorted({finding.known_as for finding in request.findings})),
-            trusted=request.trusted,
-            **members,
-        )
-
-    @property
-    def has_expired(self) -> bool:
-        """Whether its ``expires_at`` has come, so that it covers nothing any more."""
-        return self.expires_at is not None and time.time() >= self.expires_at
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON; a context that cannot be stored is its type's name."""
-        members = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        where = None if self.where is None else plain(self.where)
-        if not is_storable(self.context):
-            members["context"] = f"<{type(self.context).__name__}>"
-        return {**members, "where": where, "findings": [list(each) for each in self.findings]}
-
-    @classmethod
-    def from_json(cls, value: Any) -> Decision:
-        """Raises ``ValueError`` for anything that ``to_json`` does not give."""
-        try:
-            findings = tuple((str(kind), str(about)) for kind, about in value["findings"])
-            context = context_from_json(value["context"])
-            found = cls(**{**value, "context": context, "findings": findings})
-        except (LookupError, TypeError, ConfigError) as error:
-            raise ValueError(f"it is no decision ({safe_text(error, 200)})") from None
-        for name, types in _TYPES.items():
-            if type(getattr(found, name)) not in types:
-                raise ValueError(f"a decision has a {name} of the wrong type")
-        for at in (found.decided_at, found.expires_at):
-            if at is not None and not 0 <= at < _MAX_TIME_SECONDS:
-                raise ValueError("a decision has a time that is none")
-        if found.kind not in KINDS or found.scope not in ("once", "script", "session", "always"):
-            raise ValueError("a decision has a kind or a scope that is not known")
-        return found
-
-
-_TEXT, _MAYBE_TEXT, _TIME = (str,), (str, type(None)), (int, float)
-_TYPES: dict[str, tuple[type, ...]] = {
-    "id": _TEXT,
-    "server": _TEXT,
-    "subject": _TEXT,
-    "allowed": (bool,),
-    "exact": _MAYBE_TEXT,
-    "by": _MAYBE_TEXT,
-    "decided_at": _TIME,
-    "expires_at": (*_TIME, type(None)),
-    "trusted": (bool,),
-    "fingerprint": _TEXT,
-    "identity": _TEXT,
-    "topic": _TEXT,
-    "origin": _TEXT,
-    "script": _MAYBE_TEXT,
-}
+_MAX_KNOWN = 1_000
 
 
 class _Index:
@@ -253,6 +133,8 @@ class Decisions:
 
             file = JsonFile(where, "decisions", (_ROWS, "tickets", "keys"), _REMEDY)
             self._state, self.path = file, file.path
+        self._last: tuple[Hashable, dict[tuple[str, ...], Sequence[Decision]]] | None = None
+        """A stamp of the state, and by their places what was read when it had that."""
         self._lock = threading.Lock()
         self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
 
@@ -399,11 +281,19 @@ class Decisions:
     def _at(self, request: ApprovalRequest, topic: str, key: bytes) -> Sequence[Decision]:
         """What is kept now that may be about this request."""
         if not is_storable(request.context):
-            return []
+            return ()
         exactly = None if request._exactly is None else keyed(request._exactly, key)
-        what = request.kind, request.server, topic, request.context
-        places = {_place(*what, exact) for exact in (None, exactly)}
-        return self._read_all(self._state.several(_ROWS, places))
+        what = request.kind, request.server, topic, _whose(request.context)
+        places = _place(*what, None), _place(*what, exactly)
+        if self._state.is_remote:  # to ask for a stamp first takes as long
+            return self._read_all(self._state.several(_ROWS, places))
+        last, stamp = self._last, self._state.stamp(_ROWS)
+        if last is None or stamp is None or last[0] != stamp or len(last[1]) > _MAX_KNOWN:
+            last = self._last = stamp, {}
+        found = last[1].get(places)
+        if found is None:
+            found = last[1][places] = self._read_all(self._state.several(_ROWS, places))
+        return found
 
     def _kept(self) -> Sequence[Decision]:
         with self._lock:
@@ -452,17 +342,22 @@ class Decisions:
             if not all(place == _place_of(one) == one.id[:_PLACE_CHARS] for place, one in found):
                 raise ValueError("a decision is not where it belongs")
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise self._state.unusable(_ROWS, f"{error}") from None
+            why = f"{error}" if type(error) is ValueError else "a row is not one of decisions"
+            raise self._state.unusable(_ROWS, why) from None
         return [one for _, one in found]
 
 
 def _place_of(one: Decision) -> str:
-    return _place(one.kind, one.server, one.topic, one.context, one.exact)
+    return _place(one.kind, one.server, one.topic, _whose(one.context), one.exact)
 
 
-def _place(kind: str, server: str, topic: str, context: Hashable, exact: str | None) -> str:
+def _whose(context: Hashable) -> str:
+    return "" if context is None or not is_storable(context) else context_text(context)
+
+
+@lru_cache(maxsize=1_000)
+def _place(kind: str, server: str, topic: str, whose: str, exact: str | None) -> str:
     """The key of the row for this question."""
-    whose = context_text(context) if is_storable(context) else ""
     return sha256(json.dumps([kind, server, topic, whose, exact]))[-_PLACE_CHARS:]
 
 
