@@ -84,7 +84,7 @@ def filters(pending: Sequence[PendingApproval], view: View, *, context: bool) ->
     selects = []
     for name, label, of, now in chosen:
         values = sorted(({_shown(of(one)) for one in requests} | {now}) - {""})
-        if now or len(values) > 1:  # one is no choice
+        if now or len(values) > 1:  # with one there is nothing to choose
             selects.append(_select(name, label, values, now))
     return filled("filters.html", words=view.words, selects=joined(selects))
 
@@ -145,10 +145,10 @@ def _row(one: PendingApproval, view: View, is_open: bool, context: bool) -> Html
 def _empty(is_pending: bool, is_listed: bool, view: View) -> Html:
     every = element("a", "Show all that waits", href="./")
     if is_listed:
-        return element("p", "None stands on this page of the list. ", every, class_="empty")
+        return element("p", "This page of the list is empty. ", every, class_="empty")
     if is_pending and view.is_filter:
         return element("p", "Nothing that waits matches this filter. ", every, class_="empty")
-    hint = element("span", "What comes stands here by itself.", class_="hint")
+    hint = element("span", "New requests appear here.", class_="hint")
     return element("p", "Nothing waits for you. ", hint, class_="empty")
 
 

@@ -72,7 +72,7 @@ async def test_what_needs_a_look_comes_first_then_server_and_tool_then_the_oldes
     shown = [row.split()[1] for row in rows(page)]
     assert shown == ["send", "delete_file", "b", "get_weather", "get_weather"]
     assert "get_weather on sky (2)" in Seen(page).text
-    assert "delete_file on files (1)" not in Seen(page).text, "one is no group"
+    assert "delete_file on files (1)" not in Seen(page).text, "a group has at least two"
 
 
 async def test_starts_skills_and_uses_of_the_model_stand_in_the_same_list() -> None:
@@ -183,7 +183,7 @@ async def test_a_page_of_the_list_is_bounded_and_leads_to_the_others() -> None:
         assert "These are 201 to 220 of 220 requests that wait." in Seen(second).text
         assert f'id="call-{ids[MAX_ROWS]}"' in second
         assert len(Seen((await ana.get(f"calls?ids={','.join(ids)}")).text).tags("article")) == 20
-        assert "None stands on this page" in (await ana.get("?skip=999")).text
+        assert "This page of the list is empty" in (await ana.get("?skip=999")).text
         assert (await ana.get("?skip=-1")).status_code == 400
 
 

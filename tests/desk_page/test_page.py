@@ -233,7 +233,7 @@ async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
     )
 
 
-async def test_a_reason_that_nobody_gave_is_not_quoted() -> None:
+async def test_a_reason_that_was_not_given_is_not_quoted() -> None:
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(DELETE)
         await ana.decide(id, answer="deny", reason=" ")
