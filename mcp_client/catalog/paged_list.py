@@ -36,7 +36,7 @@ from .subscription import ListSubscription
 if TYPE_CHECKING:
     from ..protocol.metadata import Origin
 
-__all__ = ["Kind", "PagedCache", "PagedEntries"]
+__all__ = ["SAID_BY_THE_LIST", "Kind", "PagedCache", "PagedEntries"]
 
 _log = logging.getLogger("mcp_client")
 _INVALID_PARAMS = -32602
@@ -389,9 +389,12 @@ class PagedEntries(PagedCache[Listed[T]]):
         names = map(entry.get, _NAMES) if type(entry) is dict else ()
         name = safe_text(next((name for name in names if type(name) is str), ""), 128)
         reason = safe_text(error, _MAX_REASON_CHARS)
-        _log.warning("%s: %s: %r is left out: %s", self._server, self.kind.noun, name, reason)
+        text = "%s: %s: %r is left out: %s"
+        _log.warning(text, self._server, self.kind.noun, name, reason, extra=SAID_BY_THE_LIST)
         return Rejected(name, reason, "same_name" if isinstance(error, _SameName) else "invalid")
 
 
+SAID_BY_THE_LIST = {"is_listed": True}
+"""Marks the log record of what ``rejected`` has as well."""
 _TEXTS = ("name", "title", "description")
 _NAMES = ("uri", "uriTemplate", "name")

@@ -28,7 +28,7 @@ from ..validation.schema_shape import is_known_dialect, listed_schema_fault
 from .finding import Finding
 from .inspection import LookAlikes, ordinary_name
 from .listed import Rejected, RejectedKind
-from .paged_list import Kind, PagedCache
+from .paged_list import SAID_BY_THE_LIST, Kind, PagedCache
 from .reading import ReadRequests
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, Trust, new_tool, not_a_name, trusts
@@ -211,10 +211,12 @@ class Catalog(PagedCache[ToolList]):
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
         for one in rejected[:_MAX_LOGGED]:
-            _log.warning("%s: the tool %r is left out: %s", self._server, one.name, one.reason)
+            text = "%s: the tool %r is left out: %s"
+            _log.warning(text, self._server, one.name, one.reason, extra=SAID_BY_THE_LIST)
         if len(rejected) > _MAX_LOGGED:
             left = len(rejected) - _MAX_LOGGED
-            _log.warning("%s: %d more tools are left out", self._server, left)
+            text = "%s: %d more tools are left out"
+            _log.warning(text, self._server, left, extra=SAID_BY_THE_LIST)
 
 
 class _Turn:

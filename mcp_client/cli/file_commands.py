@@ -23,6 +23,7 @@ from .target import configs_of
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decision, Decisions
+    from ..host.config import Config
 
 __all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 
@@ -358,14 +359,17 @@ async def servers(options: argparse.Namespace) -> int:
                     "mayStart": allowed,
                     "refused": refused,
                     "confined": list(request.confined),
+                    "leftOut": None,
                 }
             )
+        found += _left_out(config)
     if options.json:
         print_json({"servers": found, "problems": problems})
         return DONE
     rows = []
     for one in found:
         state = "may start" if one["mayStart"] else "refused" if one["refused"] else "asks first"
+        state = "left out" if one["leftOut"] else state
         where = f"{one['file']} ({one['scope']})"
         rows.append((str(one["name"]), state, where, safe_text(one["runs"], 60)))
     print_table(rows, "server", "state", "config file", "runs")
@@ -374,6 +378,30 @@ async def servers(options: argparse.Namespace) -> int:
     if not found and not problems:
         note("no config file found, neither here nor among your own settings")
     return DONE
+
+
+def _left_out(config: Config) -> list[dict[str, Any]]:
+    """The servers of the file that cannot be used, each with the reason."""
+    reasons: dict[str, str] = {}
+    for problem in config.problems:
+        name = problem.key.split(".")[1:2]
+        if problem.left_out and name and name[0] not in config.servers:
+            reasons.setdefault(name[0], problem.message)
+    return [
+        {
+            "name": name,
+            "file": str(config.path),
+            "program": config.program,
+            "scope": config.scope,
+            "runs": "",
+            "confirmed": False,
+            "mayStart": False,
+            "refused": False,
+            "confined": [],
+            "leftOut": reason,
+        }
+        for name, reason in reasons.items()
+    ]
 
 
 def _place(request: Any) -> str:

@@ -97,8 +97,8 @@ def _run(words: list[str]) -> int:
     import anyio
 
     from .output import log_to_stderr
-    from .session import find_terminal
     from .signals import until_ended
+    from .terminal import find_terminal
 
     find_terminal(options)
     log_to_stderr()

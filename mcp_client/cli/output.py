@@ -182,6 +182,8 @@ def note_error(error: McpError) -> None:
 
 class _Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "is_listed", False):  # which the commands that list say
+            return
         text = f"{record.levelname.lower()}: {record.getMessage()}"
         _, of_server, server = record.name.partition("mcp_client.server.")
         show = partial(note_of_server, server, text) if of_server else partial(note, text)

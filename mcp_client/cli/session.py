@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -49,7 +48,6 @@ __all__ = [
     "chosen_target",
     "decisions_of",
     "existing_state_of",
-    "find_terminal",
     "is_allowed",
     "open_session",
     "options_of",
@@ -67,54 +65,12 @@ _MIN_START_SECONDS = 5.0
 """What a server has to start in any case: ``--timeout`` is about what it is asked then."""
 
 
-def find_terminal(options: argparse.Namespace) -> None:
-    """Set ``options.terminal``: whether a person can be asked.
-
-    That is at ``/dev/tty`` where standard input or standard error is a pipe or a file: what comes
-    through a pipe is never an answer.
-    """
-    options.terminal = False
-    if getattr(options, "no_input", False):
-        return
-    if _is_terminal(sys.stdin) and _is_terminal(sys.stderr):
-        options.terminal = True
-        return
-    try:
-        fd = os.open(_terminal_name(), os.O_RDWR | getattr(os, "O_NOCTTY", 0))
-    except OSError:
-        return
-    from ..runtime.console import ask_at
-
-    encoding = sys.stderr.encoding if sys.stderr is not None else "utf-8"
-    input = open(fd, encoding=encoding, errors="replace", closefd=False)  # noqa: SIM115
-    screen = open(fd, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
-    ask_at(input, screen)
-    options.terminal = True
-
-
-def _terminal_name() -> str:
-    if sys.platform == "win32":
-        raise OSError("a console has another name for its input than for its output")
-    os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))  # whether there is one that controls us
-    for stream in (sys.stdin, sys.stderr, sys.stdout):
-        if _is_terminal(stream):  # macOS cannot wait for /dev/tty by that name
-            return os.ttyname(stream.fileno())
-    return "/dev/tty"
-
-
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):
-        return False
-
-
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:
     """The options of ``connect`` that the command line has said."""
     found: dict[str, Any] = {
         "approval": _policy(options, queue),
         "trusted": options.trust,
-        "audit": options.audit,
+        "audit": _audit_file(options.audit),
         "pins": options.pins,
         "decisions": decisions_of(options),
         "handlers": _handlers(options),
@@ -139,6 +95,23 @@ def _handlers(options: argparse.Namespace) -> Handlers:
         return Cancel()
 
     return Handlers(elicitation=elicit)
+
+
+def _audit_file(path: str | None) -> str | None:
+    """``--audit``, looked at before anything is done. Raises ``UsageError``."""
+    if path is None:
+        return None
+    folder = os.path.dirname(path) or "."
+    why = None
+    if os.path.isdir(path):
+        why = "it is a folder"
+    elif not os.path.isdir(folder):
+        why = f"there is no folder {folder}"
+    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        why = "it cannot be written"
+    if why is not None:
+        raise UsageError(f"--audit {path}: {why}")
+    return path
 
 
 def sandbox_of(options: argparse.Namespace) -> Sandbox | None:
@@ -284,7 +257,7 @@ async def started_from(
         target.name,
         _confirm(options, queue),
         decisions_of(options),
-        options.audit,
+        _audit_file(options.audit),
         _timeouts(options),
         sandbox_of(options),
     )

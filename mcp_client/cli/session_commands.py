@@ -67,8 +67,7 @@ async def tools(options: argparse.Namespace) -> int:
             print_wrapped(*signature_parts(tool))
             for line in safe_text(tool.description or "", 400, lines=True).splitlines()[:3]:
                 print_wrapped(("    ", ""), (line.strip(), "dim"))
-        for rejected in listed.rejected:
-            note(f"left out: {rejected.name}: {rejected.reason}")
+        _note_rejected(listed)
         for finding in listed.findings:
             note(f"look at this: {finding}")
     return DONE
@@ -180,7 +179,9 @@ async def resources(options: argparse.Namespace) -> int:
     """List the resources and resource templates of a server."""
     async with open_session(options) as session:
         listed = await _listed(session, "resources", session.list_resources)
-        templates = await _listed(session, "resources", session.list_resource_templates)
+        templates: Any = ()
+        if "resources" in session.capabilities:
+            templates = await _listed(session, "resources", session.list_resource_templates)
         if options.json:
             print_json(
                 {
@@ -201,11 +202,18 @@ async def _listed(session: Session, feature: str, list_all: Any) -> Any:
         note(f"{session.name} has no {feature}")
         return ()
     try:
-        return await list_all()
+        listed = await list_all()
     except ServerError as error:
         if error.code != _METHOD_NOT_FOUND:
             raise
         return ()  # it declares resources, and has no templates
+    _note_rejected(listed)
+    return listed
+
+
+def _note_rejected(listed: Any) -> None:
+    for rejected in listed.rejected:
+        note(f"left out: {rejected.name}: {rejected.reason}")
 
 
 async def read(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import ROOT, environment, example, run, sending, server
+from tests.cli.shell import ROOT, environment, example, offering, run, sending, server
 
 WEATHER = example("weather")
 
@@ -449,3 +450,39 @@ def test_the_help_names_every_command_and_every_exit_code() -> None:
     assert done.code == 0
     for word in ("tools", "describe", "call", "resources", "read", "prompts", "stubs", "130"):
         assert word in done.out
+
+
+# ------------------------------------------------------------- each thing is said once
+
+
+def test_what_a_server_has_not_is_said_once() -> None:
+    assert run("resources", WEATHER).err == "weather has no resources\n"
+
+
+def test_a_tool_that_is_left_out_is_noted_once(tmp_path: Path) -> None:
+    target = offering(tmp_path, {}, inputSchema=7)
+    done = run("tools", target)
+    assert len(done.err.splitlines()) == 1
+    assert done.err.startswith("left out: count: its inputSchema is ")
+
+
+@pytest.mark.parametrize("place", ["", "no/such/folder/log"])
+def test_an_audit_that_cannot_be_written_is_one_line_and_nothing_is_done(
+    place: str, tmp_path: Path
+) -> None:
+    words = ["get_weather", "location=Oslo", "--allow=*", "--audit", str(tmp_path / place)]
+    done = run("call", WEATHER, *words)
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    assert done.err.startswith(f"mcp-client: --audit {tmp_path / place}: ")
+
+
+def test_servers_that_cannot_be_used_are_listed_as_left_out(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    broken = {"url": "https://example.com/mcp", "headers": {"A": "${NOT_SET_HERE}"}}
+    config.write_text(json.dumps({"mcpServers": {"web": broken, "sky": {"command": "python"}}}))
+    done = run("servers", "--config", str(config))
+    assert [line.split()[0] for line in done.out.splitlines()] == ["sky", "web"]
+    assert re.search(r"^web +left out", done.out, re.MULTILINE)
+    found = run("servers", "--config", str(config), "--json").json["servers"]
+    assert [bool(one["leftOut"]) for one in found] == [False, True]
