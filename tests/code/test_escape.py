@@ -167,7 +167,7 @@ def tries(*tables: dict[str, str]) -> pytest.MarkDecorator:
 # ------------------------------------------------------------- what an ordinary Python gives
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
+@pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc")
 @pytest.mark.parametrize("what", OUTSIDE)
 def test_the_tries_get_out_of_an_ordinary_python(what: str, world: World) -> None:
     asked = {
