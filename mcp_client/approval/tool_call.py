@@ -307,6 +307,9 @@ class ToolCall(ApprovalRequest):
             "openWorldHint": open_world,
         }
         hints = {name: value for name, value in said.items() if value is not None}
+        if script is not None and not isinstance(script, Script):
+            what = type(script).__name__
+            raise ConfigError(f"ToolCall.example(): the script is a {what}: give a Script")
         try:
             if not isinstance(tool, Tool):
                 trusted = bool(hints) if trusted is None else trusted

@@ -303,6 +303,12 @@ async def test_the_audit_says_of_each_call_which_run_made_it_but_not_its_code() 
     assert "delete" not in json.dumps(records)
 
 
+@pytest.mark.parametrize("wrong", ["await files.delete()", {}, 1, Script])
+def test_an_example_takes_a_script_only(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="give a Script"):
+        call_by(wrong)
+
+
 async def test_a_rule_that_names_no_origin_lets_no_script_call() -> None:
     for rule, asks in (
         (Rule("allow", tool="*"), True),
