@@ -152,6 +152,7 @@ class MemoryStorage(Storage):
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, str]] = {}  # as text, which nobody can change in place
+        self._due: dict[str, dict[str, float]] = {}
         self._changes: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -168,10 +169,14 @@ class MemoryStorage(Storage):
             changed = function(_read(before))
             after = None if changed is None else json.dumps(changed, allow_nan=False)
             if after != before:
-                if after is None:
+                due = self._due.setdefault(kind, {})
+                due.pop(key, None)
+                if changed is None or after is None:
                     del kept[key]
                 else:
                     kept[key] = after
+                    if type(changed.get("due")) in (int, float):
+                        due[key] = changed["due"]
                 self._changes[kind] = self._changes.get(kind, 0) + 1
             return _read(after)
 
@@ -179,6 +184,14 @@ class MemoryStorage(Storage):
         with self._lock:
             kept = dict(self._kept.get(kind, {}))
         return {key: json.loads(text) for key, text in kept.items()}
+
+    def due(
+        self, kind: str, low: float, high: float, limit: int | None = None
+    ) -> dict[str, Object]:
+        with self._lock:
+            due = self._due.get(kind, {})
+            found = sorted((at, key) for key, at in due.items() if low <= at < high)[:limit]
+            return {key: json.loads(self._kept[kind][key]) for _, key in found}
 
     def stamp(self, kind: str) -> Hashable:
         return self._changes.get(kind, 0)
