@@ -26,6 +26,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,12 +128,14 @@ class DatabaseLog:
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write ``records`` as soon as that is possible, and before any others."""
         self._kept.extend(records)
-        if self._kept and (self._retrying is None or not self._retrying.is_alive()):
+        thread = self._retrying
+        if self._kept and (thread is None or not thread.is_alive()):
             self._closed.clear()
             self._retrying = threading.Thread(
                 target=self._retry, name="mcp_client audit", daemon=True
             )
-            self._retrying.start()
+            with suppress(RuntimeError):  # it cannot be started: the next record takes them along
+                self._retrying.start()
 
     @property
     def has_kept(self) -> bool:
@@ -158,6 +161,8 @@ class DatabaseLog:
                 self.append()
             except Exception as error:  # noqa: BLE001 - the next call tells of it
                 _log.debug("the audit of %r cannot be written: %s", self._database, error)
+            if not self._kept:
+                self._retrying = None  # what is kept from here on has a thread of its own
 
     def _busy(self) -> StateError:
         return StateError(

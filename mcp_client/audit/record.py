@@ -2,6 +2,7 @@
 
 ```python
 connect(server, audit="calls.jsonl")              # a path, or AuditLog(path, ...)
+connect(server, audit=PostgresState(dsn).audit)   # a chain of lines in a database
 connect(server, audit=records.append)             # a callable, sync or async
 connect(server, audit=["calls.jsonl", tell_the_auditor], audit_failure="warn")
 ```
