@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -56,6 +57,7 @@ def restate(tmp_path: Path) -> Iterator[dict[str, str]]:
     finally:
         server.kill()
         server.wait(30)
+        shutil.rmtree(folder)  # of 200 MB
 
 
 @pytest.fixture(params=["dbos", "dbos on PostgreSQL", "restate"])
