@@ -52,6 +52,7 @@ _ABOUT = {
     DESCRIBE: f"Get how tools are called in code, with all that {SEARCH} did not show.",
     RUN: _ABOUT_RUN,
 }
+_MAX_CODE_CHARS = 100_000
 _SCHEMA = {
     "type": "object",
     "properties": {"code": {"type": "string", "description": "The Python to run, all of it."}},
@@ -86,8 +87,10 @@ class CodeSearch(ToolSearch):
     def read(self, raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
         """A call of ``run_code``, which ``Toolset.run`` makes."""
         code = arguments.get("code")
-        if problem is None and (type(code) is not str or not code.strip()):
+        if problem is None and (not isinstance(code, str) or not code.strip()):
             problem = "Nothing was run. Give the argument 'code': the Python to run."
+        elif isinstance(code, str) and len(code) > _MAX_CODE_CHARS:
+            problem = f"Nothing was run. The code has more than {_MAX_CODE_CHARS:,} characters."
         return ModelCall(raw.id, RUN, arguments, problem, None, RUN, is_own=True)
 
     def _line(self, tool: Tool, description: int | None = None, arguments: str = "") -> str:

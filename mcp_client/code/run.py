@@ -138,13 +138,14 @@ async def run_script(
 
     ``options`` are those of each call. An ``idempotency_key`` is for the run: where it is run once
     more, no call is repeated that the journal has. ``explain`` says what a model may know of an
-    error. ``past`` is that of the run that goes on. Raises
-    ``ConfigError`` where the interpreter is not installed, or ``past`` is not that of this script.
+    error. ``past`` is that of the run that goes on. Raises ``ConfigError`` where the interpreter is
+    not installed, or ``past`` is not that of this script; and what ends a run that no script can
+    know of, such as ``CallCancelled`` by a token.
     """
     own = cast("dict[str, Any]", dict(options))
     key = own.pop("idempotency_key", None)
     id = uuid.uuid4().hex if key is None else sha256(key)[:32]
-    code = code.replace("\r\n", "\n").replace("\r", "\n")
+    code = code.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
     is_resumed = past is not None
     if past is None:
         past = Past.of(id, code)

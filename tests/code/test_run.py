@@ -261,6 +261,20 @@ async def test_a_rule_that_names_no_origin_allows_no_script() -> None:
         assert ("no rule" in found.text) is (ran == 0)
 
 
+async def test_a_script_that_is_no_unicode_is_run_as_it_is_shown() -> None:
+    asked: list[ToolCall] = []
+
+    async def hook(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with opened(Server(), approval=hook) as session:
+        found = await run(session, "await desk.echo(text='a\ud800b')")
+    assert found.text == "a?b"
+    assert asked[0].script is not None
+    assert asked[0].script.code == "await desk.echo(text='a?b')"
+
+
 async def test_a_text_that_no_string_of_a_script_can_hold_arrives_without_it() -> None:
     result = {"structuredContent": {"a": "x\ud800y"}, "content": []}
 

@@ -61,7 +61,7 @@ async def test_a_script_is_run_and_its_output_is_the_answer(provider: Provider) 
     server = Server()
     async with opened(server) as session:
         kit = provider.toolset(await session.list_tools(), code=True)
-        codes = "print(await desk.echo(text='hi'))\n2", "1 / 0", "", "x = 1", 5
+        codes = "print(await desk.echo(text='hi'))\n2", "1 / 0", "", "x = 1", 5, "#" * 100_001
         messages = await kit.run(session, scripts(provider, *codes))
     answers = [text for _, text in provider.answers(messages)]
     assert answers[0].endswith("instructions):\nhi\n2")
@@ -70,9 +70,10 @@ async def test_a_script_is_run_and_its_output_is_the_answer(provider: Provider) 
         answers[2] == answers[4] == "Nothing was run. Give the argument 'code': the Python to run."
     )
     assert answers[3].endswith("The script ended without output: print what you want to see.")
+    assert answers[5] == "Nothing was run. The code has more than 100,000 characters."
     if provider is ANTHROPIC:
         failed = [block.get("is_error", False) for block in messages[0]["content"]]
-        assert failed == [False, True, True, False, True]
+        assert failed == [False, True, True, False, True, True]
 
 
 async def test_a_tool_that_is_always_shown_is_called_as_any_other_and_others_are_not() -> None:
