@@ -107,8 +107,8 @@ class Sink(ABC):
         ``shield``: also while the caller is being cancelled. ``within``: in the transaction of that
         change, where it is one of the storage that the records are kept in.
         """
-        finished = [self._finished(record) for record in records]
         try:
+            finished = [self._finished(record) for record in records]
             if within is not None and within[0] is self.storage:
                 await self._write_within(within[1], finished, shield)
             else:
