@@ -33,6 +33,7 @@ from .request import ApprovalRequest, as_json, is_known, optional_text, text
 __all__ = ["Ticket", "Tickets", "caller", "new_ticket_id", "not_pending"]
 
 _ROWS = "tickets"
+_SWEEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class Tickets:
     def __init__(self, state: Storage) -> None:
         self._state = state
         self._last: tuple[Any, tuple[Ticket, ...]] | None = None
+        self._sweep_at = 0.0
         self._known: dict[str, tuple[Object, Ticket]] = {}
         """By key, the rows that were read last, with their tickets."""
         self._lock = threading.Lock()
@@ -267,7 +269,9 @@ class Tickets:
     def _is_full(self, ticket: Ticket, most: int) -> bool:
         """Whether ``most`` others wait. What does not hold any more is removed on the way."""
         if self._state.is_remote:  # without reading what is there
-            self._state.sweep(_ROWS, time.time())
+            if time.monotonic() >= self._sweep_at:
+                self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+                self._state.sweep(_ROWS, self._state.now())
             if self._state.count(_ROWS) < most:
                 return False
         holding = {one.request.key: one for one in self._all()}

@@ -141,7 +141,9 @@ class TokenStore:
         not a lock: nothing is held. It becomes void when its time is over, or when the process that
         made it has ended.
         """
-        mark, now = f"{process_id()} {secrets.token_hex(8)}", self._clock()
+        mark = f"{process_id()} {secrets.token_hex(8)}"
+        # Machines that share a database need not agree what time it is.
+        now = await self._call(self._state.now) if self._state.is_remote else self._clock()
 
         def put(found: Object | None) -> Object:
             if found is not None and self._is_valid(found, now):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -293,6 +294,20 @@ def kept_at(address: str) -> TokenStore:
     if address.startswith("postgresql:"):
         return PostgresState(address, key=STATE_KEY).tokens
     return FileTokens(address)
+
+
+async def test_machines_whose_clocks_differ_do_not_refresh_at_once(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, other = PostgresState(database), PostgresState(database)
+    mark = await state.tokens.claim(KEY, 45)
+    assert mark is not None
+    monkeypatch.setattr(TokenStore, "_clock", staticmethod(lambda: time.time() + 3_600))
+    assert await other.tokens.claim(KEY, 45) is None
+    await other.tokens.release(KEY, mark)
+    assert await other.tokens.claim(KEY, 45) is not None
+    state.close()
+    other.close()
 
 
 CALLS = """
