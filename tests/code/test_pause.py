@@ -20,6 +20,7 @@ from mcp_client import (
     Deny,
     FileState,
     MemoryState,
+    PostgresState,
     Rule,
     Rules,
     Session,
@@ -121,6 +122,19 @@ async def test_a_script_goes_on_in_another_process_and_repeats_no_call(
     world.decide(pending.tickets[1:])
     assert await resumed(world, pending.paused, provider, context="ana") == DONE
     assert await resumed(world, pending.paused, provider, context="ana") == DONE
+    assert world.ran == ["echo a", "echo b", "fail", "result"]
+
+
+@pytest.mark.slow
+async def test_a_script_goes_on_where_only_the_database_is_shared(database: str) -> None:
+    world = World(lambda: PostgresState(database))
+    pending = await paused(world, SCRIPT, context="ana")
+    world.decide(pending.tickets[:1])
+    with pytest.raises(CallPending):
+        await resumed(world, pending.paused, context="ana")
+    world.decide(pending.tickets[1:])
+    for _ in range(2):
+        assert await resumed(world, pending.paused, context="ana") == DONE
     assert world.ran == ["echo a", "echo b", "fail", "result"]
 
 
