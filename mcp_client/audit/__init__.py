@@ -17,13 +17,15 @@
     database_log.py  the same in a database, a chain of lines for each process
     database_chains.py  the chains there, and their verification
     group_commit.py  threads that wait to write, written for together
-    hash_chain.py    lines that hold the hash of the line before, and their verification
+    hash_chain.py    lines that hold the hash of the line before, and how to check them
+    verification.py  the verification of a file, a log or a state
 """
 
-from .hash_chain import OpenCall, Verified, verify_audit
+from .hash_chain import OpenCall, Verified
 from .log_file import AuditLog
 from .record import Audit, AuditSink, AuditTo, CallRecord, OnAuditFailure
 from .redaction import Redaction
+from .verification import verify_audit
 
 __all__ = [
     "Audit",
