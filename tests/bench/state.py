@@ -12,6 +12,7 @@ as many decisions.
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -140,8 +141,11 @@ def main() -> None:
     chosen = parser.parse_args()
     print(f"for each call, {rounds.pin()}")
     cluster = new_cluster()
-    with tempfile.TemporaryDirectory() as folder, PostgresServer(cluster, fsync="on") as server:
-        anyio.run(_measure_all, Path(folder), server, chosen.rows)
+    try:
+        with tempfile.TemporaryDirectory() as folder, PostgresServer(cluster, fsync="on") as server:
+            anyio.run(_measure_all, Path(folder), server, chosen.rows)
+    finally:
+        shutil.rmtree(cluster)
 
 
 if __name__ == "__main__":

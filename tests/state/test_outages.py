@@ -77,7 +77,7 @@ def test_one_that_cannot_be_reached_is_told_at_once_and_leaks_no_thread(
     for use in USES:
         error = down(lambda use=use: use(state))  # type: ignore[misc]
         assert "postgresql://127.0.0.1:1/none" in str(error)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
     assert not [secret for secret in SECRETS if secret in caplog.text]
 
 
@@ -186,7 +186,7 @@ def test_one_that_swallows_what_it_is_sent_is_given_up_after_a_bound(
         began = time.monotonic()
         assert "it does not answer" in str(down(lambda: state.get(KIND, "a")))
         assert "it does not answer" in str(down(lambda: state.get(KIND, "a"))), "a new connection"
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         proxy.swallows = False
         assert state.get(KIND, "a") == {"n": 1}
 
