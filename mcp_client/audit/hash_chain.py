@@ -107,18 +107,21 @@ class Verified:
     lines: int
     """Lines verified, in all files."""
     files: tuple[str, ...]
+    """Their paths; of a database, what its chains are called."""
     calls: int
     """Calls opened."""
     open_calls: tuple[OpenCall, ...]
     earlier: int
-    """Lines before the first: dropped by rotation (``keep=``), or in files that were removed."""
+    """Lines before the first: dropped by rotation (``keep=``), or in files or chains that were
+    removed."""
     repaired: int
     """Times a line was found cut off by a crash, and the log says so."""
     lost: int
     """Times a host found the whole log gone that it was writing to (deleted, moved, emptied), and
     began another file, whose first line says which line was the last."""
     last_hash: str
-    """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end is found."""
+    """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end is found. Of a
+    database it has, with commas between, the last hash of each chain that no later one names."""
     keyed: bool
     """Whether a key was used; without one, the file can be rewritten by all who can write it."""
 

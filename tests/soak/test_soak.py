@@ -57,7 +57,7 @@ def test_a_report_says_what_was_not_right() -> None:
 def test_crashes_of_workers_and_of_the_database_repeat_no_call_and_lose_none(
     tmp_path: Path,
 ) -> None:
-    options = ["--calls", "200", "--kill-worker", "0.2", "--kill-database", "2"]
+    options = ["--calls", "120", "--kill-worker", "0.2", "--kill-database", "2"]
     words = [sys.executable, "-m", "tests.soak.crash", *options, "--folder", str(tmp_path)]
     postgresql()
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
