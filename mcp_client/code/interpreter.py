@@ -111,7 +111,7 @@ class Stop:
     """What ended a script that it could not catch."""
 
     kind: str
-    """The field of ``Limits`` or ``Timeouts``; or "cancelled", "closed", "crashed"."""
+    """The field of ``Limits`` or ``Timeouts``; or "closed", "crashed"."""
     text: str
     """The same in a sentence, without its first words, "the script was ended"."""
 

@@ -373,13 +373,8 @@ class _Run:
         return ScriptResult(self._past.id, output, turn.value, *ended, text)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        try:
-            return await anyio.to_thread.run_sync(
-                function, abandon_on_cancel=True, limiter=_limiter()
-            )
-        except BaseException:
-            self._interpreter.kill(_CANCELLED)
-            raise
+        """``function()``, which is left to itself if this is cancelled: ``_close`` ends it."""
+        return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=_limiter())
 
     async def _close(self) -> None:
         self._interpreter.kill(CLOSED)
@@ -387,7 +382,6 @@ class _Run:
             await anyio.to_thread.run_sync(self._interpreter.close, abandon_on_cancel=True)
 
 
-_CANCELLED = Stop("cancelled", "it was cancelled")
 _SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
 _UNSENT = "CallDenied", "InvalidArguments"
 _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
