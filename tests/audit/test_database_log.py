@@ -169,7 +169,8 @@ TAMPERED = {
     "cut, with its row": """
         with cut as (delete from audit_line where line = 5 and chain = {0}),
              last as (select text from audit_line where line = 4 and chain = {0})
-        update audit_chain set line = 4, hash = substring((select text from last) from '.{{66}}$')
+        update audit_chain set line = 4,
+            hash = substring((select text from last) from '(.{{64}}).{{2}}$')
         where chain = {0}""",
     "moved": "update audit_line set line = 50 where line = 5",
     "swapped": """update audit_line as one set text = other.text from audit_line as other

@@ -27,6 +27,8 @@ from mcp_client import (
     connect,
     verify_audit,
 )
+from mcp_client.approval import queue as approval_queue
+from mcp_client.approval.tickets import Tickets
 from mcp_client.audit import database_log
 from mcp_client.runtime.callbacks import in_thread
 from mcp_client.state import connections
@@ -328,8 +330,19 @@ async def test_a_call_that_ran_meanwhile_gives_its_result_and_is_written_down_la
 
 
 async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database(
-    database: Database, state: PostgresState
+    database: Database, state: PostgresState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(approval_queue, "_POLL_SECONDS", 0.05)
+    failed, look = threading.Event(), Tickets.look
+
+    def looking(self: Tickets, request: Any) -> Any:
+        try:
+            return look(self, request)
+        except StateError:
+            failed.set()
+            raise
+
+    monkeypatch.setattr(Tickets, "look", looking)
     server = Server()
     queue = ApprovalQueue(decisions=state.decisions)
     desk = ApprovalQueue(decisions=PostgresState(database.url).decisions)
@@ -347,7 +360,7 @@ async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database
             while not await in_thread(lambda: desk.pending):
                 await anyio.sleep(0.01)
         with database.killed():
-            await anyio.sleep(0.3)
+            assert await in_thread(failed.wait, BOUND)
         (pending,) = await in_thread(lambda: desk.pending)
         await in_thread(desk.decide, pending.id, Allow())
     assert [one.text for one in done] == ["ran"]
