@@ -329,6 +329,7 @@ async def test_a_call_that_ran_meanwhile_gives_its_result_and_is_written_down_la
     assert verify_audit(state).open_calls == ()
 
 
+@pytest.mark.slow
 async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database(
     database: Database, state: PostgresState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,7 +346,8 @@ async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database
     monkeypatch.setattr(Tickets, "look", looking)
     server = Server()
     queue = ApprovalQueue(decisions=state.decisions)
-    desk = ApprovalQueue(decisions=PostgresState(database.url).decisions)
+    other = PostgresState(database.url)
+    desk = ApprovalQueue(decisions=other.decisions)
     async with (
         connect(server.transport, approval=queue) as session,
         anyio.create_task_group() as tasks,
@@ -364,6 +366,7 @@ async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database
         (pending,) = await in_thread(lambda: desk.pending)
         await in_thread(desk.decide, pending.id, Allow())
     assert [one.text for one in done] == ["ran"]
+    other.close()
 
 
 async def test_a_login_that_cannot_be_looked_up_asks_nobody_to_log_in_again(
