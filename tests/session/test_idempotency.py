@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -741,6 +742,34 @@ async def test_calls_without_a_name_for_themselves_have_their_number(here: Memor
 
 
 # ------------------------------------------------------------------- the state fails
+
+
+@pytest.mark.parametrize("step", [1, 2, 3], ids=["the claim", "that it is sent", "the result"])
+async def test_a_caller_that_goes_while_the_state_is_slow_leaves_no_claim(
+    step: int, tmp_path: Path
+) -> None:
+    class Slow(FileState):
+        def change(self, kind: str, key: str, function: Change) -> Object | None:
+            if kind == "calls":
+                steps.append(key)
+                if len(steps) == step:
+                    started.set()
+                    assert go_on.wait(30)
+            return super().change(kind, key, function)
+
+    steps, started, go_on = list[str](), threading.Event(), threading.Event()
+    server, state = Server(), Slow(tmp_path / "s")
+    async with opened(server, state) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: session.call_tool("pay", idempotency_key=KEY))
+            while not started.is_set():
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+            threading.Timer(0.05, go_on.set).start()
+        result = await session.call_tool("pay", idempotency_key=KEY, timeout=20)
+    assert result.text == "paid 1"
+    assert len(server.calls) == 1
+    assert state.calls.unsettled() == ()
 
 
 class Failing(MemoryState):
