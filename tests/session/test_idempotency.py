@@ -627,6 +627,7 @@ async def test_a_person_settles_a_call_without_a_result(state: State) -> None:
             await again(session, retry=Retry(safe=True))
         assert not caught.value.retryable
     assert len(server.calls) == 1
+    assert "due" not in state.list("calls")[KEY], "for good"
 
 
 async def test_only_what_is_unsettled_can_be_settled(state: State) -> None:
@@ -755,9 +756,13 @@ async def test_a_caller_that_goes_while_the_state_is_slow_leaves_no_claim(
                 if len(steps) == step:
                     started.set()
                     assert go_on.wait(30)
+                    try:
+                        return super().change(kind, key, function)
+                    finally:
+                        ended.set()
             return super().change(kind, key, function)
 
-    steps, started, go_on = list[str](), threading.Event(), threading.Event()
+    steps, started, go_on, ended = list[str](), *(threading.Event() for _ in range(3))
     server, state = Server(), Slow(tmp_path / "s")
     async with opened(server, state) as session:
         async with anyio.create_task_group() as group:
@@ -766,6 +771,8 @@ async def test_a_caller_that_goes_while_the_state_is_slow_leaves_no_claim(
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
             threading.Timer(0.05, go_on.set).start()
+        while not ended.is_set():
+            await anyio.sleep(0.01)
         result = await session.call_tool("pay", idempotency_key=KEY, timeout=20)
     assert result.text == "paid 1"
     assert len(server.calls) == 1

@@ -106,6 +106,25 @@ def test_a_clock_that_is_ahead_holds_up_nobody_for_long(
     assert take(other, "b") is Claim.MINE
 
 
+def test_a_claim_whose_writer_was_told_that_it_failed_is_held_by_nobody(tmp_path: Path) -> None:
+    """As where the connection ends while a database commits."""
+
+    class Uncertain(FileState):
+        def change(self, kind: str, key: str, function: Any) -> Any:
+            changed = super().change(kind, key, function)
+            if kind == "calls" and len(failed) < 1:
+                failed.append(key)
+                raise StateError("the connection was lost")
+            return changed
+
+    failed: list[str] = []
+    state = Uncertain(tmp_path / "s")
+    with pytest.raises(StateError):
+        take(state.calls, "a")
+    assert state.list("calls")["k"]["mark"] == "a"
+    assert take(state.calls, "b") is Claim.MINE
+
+
 def test_a_process_that_never_renewed_its_lease_is_gone(state: FileState) -> None:
     calls = state.calls
     take(calls, "a")
