@@ -8,6 +8,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 __all__ = ["main"]
 
@@ -90,10 +94,15 @@ def _run(words: list[str]) -> int:
     from .parser import parsed
 
     options = parsed(words)
-    if "://" not in getattr(options, "target", "://"):  # programs will be started
-        from ..runtime.orphan_guard import guard_orphans
+    if "://" in getattr(options, "target", "://"):
+        return _run_command(options)
+    from ..runtime.orphan_guard import guard_orphans  # programs will be started
 
-        guard_orphans()
+    with guard_orphans():
+        return _run_command(options)
+
+
+def _run_command(options: Namespace) -> int:
     import anyio
 
     from .output import log_to_stderr

@@ -1,8 +1,9 @@
 """Ends what this program started, where the program itself is killed and cannot.
 
 ``guard_orphans`` forks a small process that waits at a pipe, which only this program holds open. It
-is told of each ``PosixGroup``, and kills those that are left when the pipe is closed,
-whatever ended the program, SIGKILL included. On Windows the job object does the same.
+is told of each ``PosixGroup``, and kills those that are left when the pipe is closed: at the end of
+the ``with`` block, or by whatever ended the program, SIGKILL included. On Windows the job object
+does the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from . import process_tree
@@ -20,17 +23,17 @@ __all__ = ["guard_orphans"]
 _SECONDS_TO_END = 1.0
 
 
-def guard_orphans() -> None:
-    """Call it before there are threads and open files, which the fork would share."""
+@contextmanager
+def guard_orphans() -> Iterator[None]:
+    """Enter it before there are threads and open files, which the fork would share."""
     if sys.platform == "win32":
+        yield
         return
     ours, given = os.pipe()
     try:
         child = os.fork()
     except OSError:  # too many processes
-        os.close(ours)
-        os.close(given)
-        return
+        child = -1
     if not child:
         _watch(ours)
     os.close(ours)
@@ -41,7 +44,15 @@ def guard_orphans() -> None:
         except OSError:  # the guard was killed
             return
 
-    process_tree.tell_guard = tell
+    process_tree.tell_guard = tell if child > 0 else None
+    try:
+        yield
+    finally:
+        process_tree.tell_guard = None
+        os.close(given)
+        if child > 0:
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
 
 
 def _watch(pipe: int) -> NoReturn:

@@ -177,7 +177,7 @@ class StateContract:
         wanted = [*ODD_KEYS[2:6], "none", ODD_KEYS[2]]
         found = state.several(self.kind, iter(wanted))
         assert found == {key: {"n": ODD_KEYS.index(key)} for key in ODD_KEYS[2:6]}
-        assert state.several(self.kind, []) == state.several("others", wanted) == {}
+        assert state.several(self.kind, []) == state.several(self.other, wanted) == {}
 
     def test_what_is_due_is_found_the_lowest_first(self, state: Storage) -> None:
         odd = [None, True, "5", [5]]
@@ -187,7 +187,7 @@ class StateContract:
         assert state.due(self.kind, 5, 6) == {"1": {"due": 5}, "2": {"due": 5.5}}
         assert list(state.due(self.kind, 0, 2e9)) == ["4", "1", "2", "0", "5"]
         assert list(state.due(self.kind, 0, 7, 2)) == ["4", "1"]
-        assert state.due("others", 0, 10) == {}
+        assert state.due(self.other, 0, 10) == {}
         state.change(self.kind, "1", lambda found: {"due": 8})
         state.change(self.kind, "2", lambda found: {"n": 1})
         assert list(state.due(self.kind, 1, 10)) == ["0", "1"]
@@ -312,7 +312,7 @@ class DatabaseStateContract(SharedStateContract):
         end = one.watch(KIND, told.release)
         assert told.acquire(timeout=20), "what changed before it began may have been missed"
         strange: list[str] = []
-        end_other = one.watch("others", lambda: strange.append("told"))
+        end_other = one.watch(self.other, lambda: strange.append("told"))
         for n in range(3):
             other.change(KIND, "a", lambda found, n=n: {"n": n})  # type: ignore[misc]
             assert told.acquire(timeout=20)
