@@ -9,7 +9,7 @@ processes share for the same reason; else in this process.
 reading the state is not enough to resume, nor is the text without the state. The context
 stands in the record as a digest that takes the text to make.
 
-The record does not change. What becomes of the calls that waited is in the journal beside it: the
+The record does not change. How the calls that waited ended is in the journal beside it: the
 answer of each under a key made of the record's and the call's number, so that one caller at a time
 makes it and all get its answer; and the call itself under a key, as one with an
 ``idempotency_key``, so that it is not made again where it may have run.

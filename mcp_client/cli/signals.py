@@ -2,7 +2,7 @@
 
 In each case calls are cancelled, servers told, and no process stays. Ctrl-C is heard by the event
 loop; a job behind a script ignores it, and heeds the others all the same. What keeps the command
-from ending, such as a pipe that nobody reads, is given some seconds.
+from ending, such as a pipe without a reader, is given some seconds.
 """
 
 from __future__ import annotations

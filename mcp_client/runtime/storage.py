@@ -110,8 +110,8 @@ class Storage(ABC):
         """Call ``notify``, from any thread, after objects of this kind were changed, also by other
         processes; until the function is called that this returns.
 
-        A notification may be lost, and a storage that cannot know of changes gives none: whoever
-        waits looks again from time to time.
+        A notification may be lost, and a storage that cannot know of changes gives none: a
+        caller that waits looks again from time to time.
         """
         return lambda: None
 

@@ -64,12 +64,12 @@ class Claim(Enum):
     BUSY = 3
     """Another caller is at it."""
     LOST = 4
-    """It was sent, its caller is gone, and nobody knows whether it ran."""
+    """It was sent, its caller is gone, and it is not known whether it ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsettledCall:
-    """A call that was sent, and of which nobody knows whether it ran."""
+    """A call that was sent, and of which it is not known whether it ran."""
 
     key: str
     """The ``idempotency_key`` of the call."""
@@ -100,7 +100,7 @@ class Calls:
         return f"<the calls of {self.storage!r}>"
 
     def unsettled(self) -> tuple[UnsettledCall, ...]:
-        """The calls whose outcome nobody knows, those sent first at the beginning. Calls that are
+        """The calls whose outcome is not known, the one sent first at the beginning. Calls that are
         under way are not among them."""
         rows = self.storage.due(_ROWS, 0, 1)
         with self._reading():

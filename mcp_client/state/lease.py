@@ -89,7 +89,7 @@ class Lease:
             self._changed.notify()
 
     def is_gone(self, row: Object) -> bool:
-        """Whether nobody holds the claim in ``row`` any more. Uses the storage."""
+        """Whether the claim in ``row`` is not held any more. Uses the storage."""
         lease = row["lease"]
         if not lease:
             return True
