@@ -174,13 +174,15 @@ def at_terminal(
         dimensions=(40, columns),
         encoding="utf-8",
         timeout=BOUND,
-        preexec_fn=_heed_ctrl_c,
+        preexec_fn=_heed_signals,
     )
 
 
-def _heed_ctrl_c() -> None:
-    """A job in the background of a shell, as the run of these tests may be, ignores SIGINT."""
+def _heed_signals() -> None:
+    """A job in the background of a shell, as the run of these tests may be, ignores SIGINT, and one
+    that ``nohup`` started SIGHUP."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def until(condition: Callable[[], bool]) -> None:

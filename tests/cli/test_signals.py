@@ -99,6 +99,11 @@ def test_nothing_is_left_at_a_terminal(phase: str, number: int, tmp_path: Path) 
         child.wait()
 
 
+def _as_in_background() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where ``nohup`` started these tests
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.parametrize("stuck", [False, True])
@@ -115,7 +120,7 @@ def test_nothing_is_left_of_a_job_in_the_background(
         stdin=reading,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        preexec_fn=_as_in_background,
     )
     os.close(reading)
     until((tmp_path / ("at-start" if stuck else "at-call")).exists)
