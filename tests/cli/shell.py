@@ -28,6 +28,7 @@ __all__ = [
     "Done",
     "at_terminal",
     "example",
+    "heed_signals",
     "loaded_once",
     "offering",
     "refusing",
@@ -174,11 +175,11 @@ def at_terminal(
         dimensions=(40, columns),
         encoding="utf-8",
         timeout=BOUND,
-        preexec_fn=_heed_signals,
+        preexec_fn=heed_signals,
     )
 
 
-def _heed_signals() -> None:
+def heed_signals() -> None:
     """A job in the background of a shell, as the run of these tests may be, ignores SIGINT, and one
     that ``nohup`` started SIGHUP."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

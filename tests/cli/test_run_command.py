@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, at_terminal, environment, example, run, server
+from tests.cli.shell import ROOT, at_terminal, environment, example, heed_signals, run, server
 
 pytest.importorskip("pydantic_monty")
 
@@ -156,6 +156,7 @@ def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_signals,
     )
     assert started.stdin is not None
     started.stdin.write(code)
