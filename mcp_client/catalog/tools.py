@@ -78,6 +78,7 @@ class Catalog(PagedCache[ToolList]):
         self._pins = pins
         self._why_left_out = why_left_out
         self._bind = bind
+        self._depends_on_host = pins is not None or callable(trusted)
         # Of its own, because the program may have all threads of the default limiter waiting.
         self._thread = anyio.CapacityLimiter(1)
 

@@ -66,5 +66,5 @@ def source_of(
     transport = SimpleNamespace(
         credentials=KnownAs(user), origin=None, has_headers=in_headers, era=era
     )
-    connection = SimpleNamespace(transport=transport)
+    connection = SimpleNamespace(transport=transport, generation=1)
     return SimpleNamespace(context=context, page=page, now=now, connection=connection)

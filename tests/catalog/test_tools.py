@@ -10,7 +10,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from mcp_client import Limits, McpError, ProtocolViolation, UnknownTool
+from mcp_client import Limits, McpError, ProtocolViolation, ToolList, UnknownTool
+from mcp_client.catalog.reading import Page
 from mcp_client.catalog.tools import Catalog
 from tests.catalog.feed import Feed, source_of
 
@@ -30,8 +31,8 @@ class Server:
         self.clock = 1_000.0
         self.gate: anyio.Event | None = None
         self.feed = Feed()
-        source = source_of(self.fetch, lambda: self.clock, limits)
-        self.catalog = Catalog(source, self.feed, False)
+        self.source = source_of(self.fetch, lambda: self.clock, limits)
+        self.catalog = Catalog(self.source, self.feed, False)
 
     async def fetch(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append(dict(fields))
@@ -245,6 +246,69 @@ async def test_a_refresh_asks_again() -> None:
     server.pages = [page("b")]
     assert await server.names() == ["a"]
     assert await server.names(refresh=True) == ["b"]
+
+
+async def thrice(server: Server, *pages: Any) -> list[ToolList]:
+    """Refreshed three times, with ``pages`` before the last."""
+    lists = [await server.catalog.tools(refresh=True) for _ in range(2)]
+    server.pages = [*pages]
+    return [*lists, await server.catalog.tools(refresh=True)]
+
+
+async def test_what_came_as_before_is_not_looked_through_again() -> None:
+    server = Server(page("a", "b", nextCursor="x"), page("c"))
+    _, before, now = await thrice(server, page("a", "b", nextCursor="x"), page("c"))
+    assert now is before
+    assert await server.catalog.find("c") is now[2]
+    assert len(server.asked) == 6
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"annotations": {"readOnlyHint": 1}},
+        {"annotations": {"readOnlyHint": 1.0}},
+        {"annotations": {"readOnlyHint": True}, "x": 1},
+        {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object", "minLength": 0}},
+    ],
+)
+async def test_what_came_otherwise_is_another_list(changed: Any) -> None:
+    server = Server({"tools": [tool(annotations={"readOnlyHint": True})]})
+    _, before, now = await thrice(server, {"tools": [tool(**changed)]})
+    assert now is not before
+    assert now[0].raw == tool(**changed)
+
+
+async def test_what_came_on_another_connection_is_looked_through_again() -> None:
+    server = Server(page("a"))
+    _, before = [await server.catalog.tools(refresh=True) for _ in range(2)]
+    server.source.connection.generation += 1
+    assert await server.catalog.tools(refresh=True) is not before
+
+
+async def test_what_cannot_be_compared_is_looked_through_again() -> None:
+    deep: Any = True
+    for _ in range(3_000):
+        deep = [deep]
+    server = Server({"tools": [tool(), tool("b", deep=deep)]})
+    # The bytes of a page are counted with json.dumps, which does not go so deep.
+    server.source.page = lambda method, fields: _page(server.pages[0])
+    _, before, now = await thrice(server, *server.pages)
+    assert now is not before
+    assert [tool.name for tool in now] == ["a", "b"]
+
+
+async def _page(result: dict[str, Any]) -> Page:
+    return Page(result, 1)
+
+
+async def test_a_host_that_judges_tool_by_tool_is_asked_each_time() -> None:
+    server = Server(page("a"))
+    trusted = False
+    server.catalog = Catalog(server.source, server.feed, lambda tool: trusted)
+    assert [tools[0].trusted for tools in await thrice(server, page("a"))] == [False] * 3
+    trusted = True
+    assert (await server.catalog.tools(refresh=True))[0].trusted
 
 
 @pytest.mark.both_backends
