@@ -64,15 +64,6 @@ class Constraints:
     def __bool__(self) -> bool:
         return bool(self._tests)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Constraints and self.wanted == other.wanted
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.wanted))
-
-    def __repr__(self) -> str:
-        return f"Constraints({json.dumps(self.wanted)})"
-
     def __str__(self) -> str:
         """On one line, safe to show."""
         return ", ".join(

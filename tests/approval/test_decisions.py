@@ -330,3 +330,49 @@ def test_a_call_with_arguments_that_are_not_shown_is_never_matched_by_where() ->
     keep(store, call_of({"n": 1}), Remember("always", where={"/n": {"equals": 1}}))
     call: ToolCall = call_of({})
     assert store.find(call, HERE) is None
+
+
+def test_a_context_that_no_store_can_hold_finds_nothing_that_others_were_given(
+    opened: Callable[[], Decisions],
+) -> None:
+    store = opened()
+    keep(store, call_of())
+    assert store.find(call_of(), HERE) is not None
+    assert store.find(replace(call_of(), context=object()), HERE) is None
+
+
+def test_a_decision_in_the_place_of_another_question_is_refused() -> None:
+    state = MemoryState()
+    keep(state.decisions, call_of(name="cp"))
+    ((there, row),) = state.list("decisions").items()
+    keep(state.decisions, call_of(name="rm"))
+    place = next(key for key in state.list("decisions") if key != there)
+    state.change("decisions", place, lambda _: row)
+    for use in (state.decisions.list, lambda: state.decisions.find(call_of(name="rm"), HERE)):
+        with pytest.raises(ConfigError, match="not where it belongs"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"decided_at": -1},
+        {"decided_at": 1e12},
+        {"expires_at": float("inf")},
+        {"decided_at": float("nan")},
+        {"scope": "sometimes"},
+        {"kind": "wish"},
+        {"allowed": 1},
+        {"more": 1},
+    ],
+)
+def test_what_is_not_a_decision_is_not_read_as_one(change: dict[str, Any]) -> None:
+    made = keep(Decisions(), call_of())
+    assert Decision.from_json(made.to_json()) == made
+    with pytest.raises(ValueError, match="decision"):
+        Decision.from_json({**made.to_json(), **change})
+
+
+def test_a_decision_for_a_context_that_cannot_be_stored_shows_its_type() -> None:
+    made = keep(Decisions(), replace(call_of(), context=object()), Remember("session"))
+    assert made.to_json()["context"] == "<object>"

@@ -19,8 +19,11 @@ import mcp_client
 from mcp_client import (
     Allow,
     App,
+    ApprovalQueue,
     CallDenied,
+    CallPending,
     ConfigError,
+    Decisions,
     Deny,
     Handlers,
     Host,
@@ -28,6 +31,7 @@ from mcp_client import (
     JsonRpcError,
     McpError,
     MemoryServer,
+    MemoryState,
     ProtocolViolation,
     Session,
     Task,
@@ -36,6 +40,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
+from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import write_down
 from tests.server.skills import MAIN, PDF, entry_of
 
@@ -420,3 +425,97 @@ async def test_a_yes_is_not_held_up_by_a_file_that_cannot_be_written(
     finally:
         released.set()
     assert "files: the answer is not remembered" in caplog.text
+
+
+# ------------------------------------------------------------- the approver's own edits
+
+NUMBER = {
+    "name": "add",
+    "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+}
+
+
+def adder(sent: list[Any]) -> MemoryServer:
+    def handle(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": [NUMBER]}
+        if message["method"] == "tools/call":
+            sent.append(message["params"]["arguments"])
+            return {"content": []}
+        return NotImplemented
+
+    return MemoryServer(handle)
+
+
+async def test_an_approver_whose_every_edit_has_new_findings_is_not_asked_for_ever() -> None:
+    sent: list[Any] = []
+    edits: list[Any] = ["text", True, [], {}, None]
+    asked: list[Any] = []
+
+    def edit(call: Any) -> Allow:
+        asked.append(call.arguments["n"])
+        return Allow({"n": edits[len(asked) - 1]}, by="ana")
+
+    async with connect(adder(sent), approval=edit) as session:
+        with pytest.raises(CallDenied, match="edited the arguments 3 times") as caught:
+            await session.call_tool("add", {"n": 1})
+    assert caught.value.by == "ana"
+    assert asked == [1, "text", True, ()]
+    assert sent == []
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_an_edit_that_is_asked_about_later_is_not_sent_before(is_kept: bool) -> None:
+    """The first yes is given by a program or from a queue; the edit then waits in the queue."""
+    sent: list[Any] = []
+    queue = ApprovalQueue(decisions=Decisions(MemoryState()), wait=0)
+
+    async def ask(call: Any) -> Any:
+        return await queue(call) if is_kept or call.edited else Allow({"n": "text"})
+
+    async with connect(adder(sent), approval=ask) as session:
+        if is_kept:
+            with pytest.raises(CallPending) as caught:
+                await session.call_tool("add", {"n": 1})
+            queue.decide(caught.value.ticket, Allow({"n": "text"}))
+        for _ in range(2):  # the yes to the edit itself is needed each time
+            with pytest.raises(CallPending) as caught:
+                await session.call_tool("add", {"n": 1})
+        (pending,) = queue.pending
+        assert pending.id == caught.value.ticket
+        assert pending.request.to_json()["arguments"] == {"n": "text"}
+        assert sent == []
+        queue.decide(pending.id, Allow())
+        await session.call_tool("add", {"n": 1})
+    assert sent == [{"n": "text"}]
+
+
+async def test_a_policy_that_fails_on_an_edit_refuses_it() -> None:
+    sent: list[Any] = []
+
+    class Fails:
+        def decide(self, call: Any) -> None:
+            if call.edited:
+                raise LookupError("a table is missing")
+
+        def ask(self, call: Any) -> Allow:
+            return Allow({"n": 2})
+
+    async with connect(adder(sent), approval=Fails()) as session:
+        with pytest.raises(CallDenied, match="the policy"):
+            await session.call_tool("add", {"n": 1})
+    assert sent == []
+
+
+async def test_a_gate_that_is_closed_asks_nobody() -> None:
+    asked: list[Any] = []
+
+    def ask(request: Any) -> Allow:
+        asked.append(request)
+        return Allow()
+
+    gate = Gate(ask, 5)
+    gate.close()
+    with pytest.raises(CallDenied, match="closed"):
+        await gate.decide(ToolCall.example("rm"))
+    assert asked == []

@@ -41,6 +41,7 @@ from mcp_client import (
 from tests.approval.test_concurrency import Server
 from tests.properties import examples
 from tests.runners import as_in_plain_asyncio
+from tests.server.skills import request_of
 from tests.server.start import scripted
 
 PATIENCE = 30.0
@@ -704,3 +705,41 @@ async def test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not(
 def test_the_cap_of_a_queue_is_given_as_limits() -> None:
     with pytest.raises(ConfigError, match="Limits\\(pending"):
         ApprovalQueue(limits=5)  # type: ignore[arg-type]
+
+
+async def test_a_queue_shows_how_many_wait_or_where_it_keeps_them(tmp_path: Path) -> None:
+    server, queue = Server(), ApprovalQueue()
+    assert repr(queue) == "<ApprovalQueue, 0 pending>"
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, {})
+        (pending,) = await until_pending(queue, 1)
+        assert repr(queue) == "<ApprovalQueue, 1 pending>"
+        queue.decide(pending.id, Deny("no"))
+    assert str(tmp_path) in repr(ApprovalQueue(decisions=tmp_path / "d.json"))
+    assert (queue.waits, ApprovalQueue(decisions=tmp_path / "d.json").waits) == (False, True)
+
+
+def test_the_secret_of_a_page_is_one_for_all_that_have_the_decisions(tmp_path: Path) -> None:
+    one, other = (ApprovalQueue(decisions=tmp_path / "d.json") for _ in range(2))
+    secret = one.secret("page")
+    assert secret
+    assert other.secret("page") == secret
+    assert one.secret("other") != secret
+    assert ApprovalQueue().secret("page") is None
+
+
+async def test_only_a_call_can_be_allowed_with_other_arguments() -> None:
+    queue = ApprovalQueue()
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        answers.append(await queue(request_of()))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        (pending,) = await until_pending(queue, 1)
+        with pytest.raises(ConfigError, match="a skill has no arguments"):
+            queue.decide(pending.id, Allow({"a": 1}))
+        assert queue.pending == (pending,)
+        queue.decide(pending.id, Deny("no"))
+    assert answers == [Deny("no")]

@@ -13,6 +13,7 @@ import pytest
 from mcp_client import (
     ApprovalRequest,
     ConfigError,
+    Remember,
     SamplingRequest,
     SkillRequest,
     StartRequest,
@@ -241,3 +242,46 @@ def test_what_only_calls_have_is_an_error_that_says_where_to_look(
     for name in ("tool", "arguments"):
         with pytest.raises(AttributeError, match=r"look at request\.kind"):
             getattr(request_, name)
+
+
+@pytest.mark.parametrize("request_", REQUESTS[1:], ids=[one.kind for one in REQUESTS[1:]])
+def test_a_yes_that_goes_further_than_the_kind_allows_is_not_kept(
+    request_: ApprovalRequest,
+) -> None:
+    assert request_.why_not_kept(Remember("call")) is None
+    assert request_.why_not_kept(Remember("script")) == (
+        f"a yes to a {request_.kind} is not for 'script'"
+    )
+    where = request_.why_not_kept(Remember("session", where={"/a": {"equals": 1}}))
+    assert where is not None
+    assert "has no arguments" in where
+
+
+def test_a_yes_to_dynamic_content_is_for_once() -> None:
+    dynamic = skill(digest=None, files=(), size=None)
+    assert dynamic.why_not_kept(Remember("session")) == "its content is dynamic"
+    assert dynamic.why_not_kept(Remember("call")) is None
+    assert skill().why_not_kept(Remember("session")) is None
+
+
+def test_what_is_asked_about_a_start_says_what_happens() -> None:
+    assert "program" in start().asks
+    assert start(command=None, url="https://e.com/mcp").asks == "May this server be connected to?"
+
+
+def test_sampling_that_was_made_by_hand_comes_back_as_it_was() -> None:
+    made = replace(sampling(), raw={})
+    told = {fact.kind: fact.text for fact in made.facts()}
+    assert json.loads(told["request"]) == {
+        "messages": [PROMPT],
+        "maxTokens": 100,
+        "systemPrompt": "Be brief",
+        "modelPreferences": {"hints": [{"name": "opus"}, {"name": "haiku"}]},
+    }
+    again = ApprovalRequest.from_json(json.loads(json.dumps(made.to_json())))
+    assert (again.key, again.facts()) == (made.key, made.facts())
+
+
+def test_sampling_for_anything_but_a_call_is_not_read() -> None:
+    with pytest.raises(ValueError, match="not a tool call"):
+        ApprovalRequest.from_json({**sampling().to_json(), "call": start().to_json()})

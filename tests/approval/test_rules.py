@@ -895,3 +895,19 @@ def test_a_file_of_rules_says_why_and_until_when(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match=r"rule 1: expires_at: give a time with its offset"):
         Rules.from_file(tmp_path / "rules.toml")
+
+
+@pytest.mark.parametrize("rules", [7, None])
+def test_rules_that_are_not_a_list_are_refused(rules: Any) -> None:
+    with pytest.raises(ConfigError, match="give a list of Rule"):
+        Rules(rules)
+
+
+def test_called_as_a_hook_rules_answer_themselves_before_they_ask() -> None:
+    rules = Rules([Rule("deny", tool="rm"), Rule("allow", tool="read_file")], ask=allow_all)
+    assert isinstance(rules(a_call(tool="rm")), Deny)
+    assert isinstance(rules(a_call()), Allow)
+    assert rules(a_call(tool="other")) == allow_all(a_call(tool="other"))
+    denied = Rules([])(a_call())
+    assert isinstance(denied, Deny)
+    assert "Rules(ask=...)" in denied.reason

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from anyio import fail_after
 
-from mcp_client import ApprovalQueue, ApprovalRequest, ConfigError, DeviceLogin
+from mcp_client import ApprovalRequest, DeviceLogin
 from mcp_client.desk.logins import login_list
+from tests.approval.test_shown_logins import login_of
 from tests.desk_page.site import Seen, a_site
-
-
-def login_of(**members: Any) -> DeviceLogin:
-    given: dict[str, Any] = {
-        "server": "docs",
-        "url": "https://as.example/activate",
-        "code": "WDJB-MJHT",
-        "complete_url": "https://as.example/activate?user_code=WDJB-MJHT",
-        "expires_at": time.time() + 600,
-    }
-    return DeviceLogin(**{**given, **members})
 
 
 def page_text(login: DeviceLogin) -> Seen:
@@ -83,36 +72,6 @@ async def test_a_function_that_knows_requests_only_shows_no_login() -> None:
     async with a_site(visible=knows_calls) as site, site.person() as ana:
         await site.queue.show_login(login_of())
         assert "WDJB" not in (await ana.get()).text
-
-
-async def test_a_login_is_shown_until_its_code_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = ApprovalQueue()
-    login = login_of()
-    await queue.show_login(login)
-    assert queue.logins == (login,)
-    assert "WDJB" not in repr(queue.logins)
-    monkeypatch.setattr(time, "time", lambda: login.expires_at)
-    assert not queue.logins
-
-
-async def test_logins_are_bounded_in_number_and_the_end_may_be_told_twice() -> None:
-    queue = ApprovalQueue()
-    ends = [await queue.show_login(login_of(code=str(number))) for number in range(50)]
-    with pytest.raises(ConfigError, match="50 logins are shown already"):
-        await queue.show_login(login_of())
-    ends[0]()
-    ends[0]()
-    assert [one.code for one in queue.logins] == [str(number) for number in range(1, 50)]
-    await queue.show_login(login_of())
-    with pytest.raises(ConfigError, match="on_device"):
-        await queue.show_login("https://as.example")  # type: ignore[arg-type]
-
-
-async def test_expired_logins_leave_room() -> None:
-    queue = ApprovalQueue()
-    for _ in range(60):
-        await queue.show_login(login_of(expires_at=1.0))
-    assert len(queue._logins._shown) <= 1
 
 
 def test_only_https_is_a_link_and_no_text_becomes_markup() -> None:
