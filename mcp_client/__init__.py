@@ -102,6 +102,7 @@ _HOME = {
     "NotSent": "errors",
     "OAuth": "auth",
     "OnProgress": "connection.rpc",
+    "OpenTelemetryLog": "audit.otel_log",
     "OutcomeUnknown": "errors",
     "PendingApproval": "approval.queue",
     "Pins": "catalog.pins",

@@ -28,6 +28,7 @@ from .audit import AuditLog as AuditLog
 from .audit import AuditSink as AuditSink
 from .audit import Redaction as Redaction
 from .audit import verify_audit as verify_audit
+from .audit.otel_log import OpenTelemetryLog as OpenTelemetryLog
 from .auth import BearerToken as BearerToken
 from .auth import ClientCredentials as ClientCredentials
 from .auth import EnterpriseAuthorization as EnterpriseAuthorization

@@ -282,6 +282,7 @@ OF_THE_HOST_ALONE = {
     "client_info",
     "name",
     "policy",
+    "trace_content",
 }
 """Options of ``connect`` that one server of a host does not set: what is kept and written for all
 its servers is made once, and the name is the key."""
@@ -296,6 +297,7 @@ FOR_PROGRAMS = {
     "client_info",
     "extensions",
     "retry",
+    "trace_content",
 }
 """Options of ``connect`` that no word of the command line sets."""
 OF_A_SERVER_CONFIG = {"server", "include", "exclude", "enabled", "lazy", "description"}

@@ -8,6 +8,9 @@
     request_record.py  those of a skill, a start, a use of the model, and a read
     run_record.py    those of the run of a script
     sinks.py         a file, or a function of the host's
+    otel_log.py      a place for records: the logs of OpenTelemetry
+    shown_arguments.py  the arguments as they may be shown, here and on spans
+    span_content.py  what spans show of a call, where the host asks for it
     redaction.py     what a record may show, without secrets and bounded
     redaction_function.py  the same by a function of the host's
     session_record.py      what the record of a whole session shows

@@ -36,14 +36,13 @@ from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
 from .edit_paths import differing_paths
 from .hash_chain import now, timestamp
-from .redaction import Redaction, Shown, marked
+from .redaction import Redaction
+from .shown_arguments import MAX_ARGUMENTS_CHARS, shown_arguments
 from .sinks import Digested, Identity, Record, Sink, Within, failure_reason
 
 __all__ = ["MAX_FACT_CHARS", "CallRecord", "Recorder"]
 
 _log = logging.getLogger("mcp_client")
-_MAX_ARGUMENTS_CHARS = 256 * 1024
-"""Characters of arguments that are looked through and shown."""
 MAX_FACT_CHARS = 10_000
 """Characters of one fact."""
 _MAX_FACTS = 200  # of one kind
@@ -366,20 +365,8 @@ class CallRecord:
 
     def _shown_arguments(self, text: str | None, given: Any) -> Record:
         """The arguments as they may be shown: of the text that is sent, or of what was given."""
-        if text is not None and len(text) > _MAX_ARGUMENTS_CHARS:
-            return {
-                "arguments": f"[left out: {len(text)} characters]",
-                "redacted": [""],
-                "arguments_digest": Digested(text, has_secrets=True),
-            }
-        try:
-            value = given if text is None else json.loads(text)
-            shown = self._audit.redaction.show(value, _marks_of(self._tool))
-            clean = self._audit.secrets.json(shown.value)
-            if clean != shown.value:  # where they stand is not looked for
-                shown.value, shown.pointers = clean, [*shown.pointers, ""]
-        except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
-            shown = Shown(f"[unreadable: {type(error).__name__}]", pointers=[""])
+        audit = self._audit
+        shown = shown_arguments(audit.redaction, audit.secrets, text, given, self._tool)
         self._hidden += shown.hidden
         has_secrets = bool(shown.hidden or shown.pointers)
         return {
@@ -390,7 +377,7 @@ class CallRecord:
 
     def _paths(self, before: str | None, after: str) -> list[str]:
         """JSON pointers to the arguments that the approver changed."""
-        if before is None or len(before) + len(after) > _MAX_ARGUMENTS_CHARS:
+        if before is None or len(before) + len(after) > MAX_ARGUMENTS_CHARS:
             return [""]
         paths = differing_paths(json.loads(before), json.loads(after))
         return [self._safe(path, 200) for path in paths]
@@ -488,13 +475,3 @@ def _text_of(given: Any) -> str | None:
 
 def _shown_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
     return WeakKeyDictionary()
-
-
-def _marks_of(tool: Tool | None) -> Any:
-    """The tool's input schema where it marks secrets, else None: looked for once."""
-    return None if tool is None else tool._derive(_marked_schema)
-
-
-def _marked_schema(tool: Tool) -> Any:
-    schema = tool._definition["inputSchema"]
-    return schema if marked(schema) else None

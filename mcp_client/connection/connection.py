@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakSet
@@ -64,6 +65,7 @@ class Connection:
         self.closed = False
         self.generation = 0
         """How many connections there have been."""
+        self._opened_at: float | None = None
         self._context = context
         self._name = context.server
         extensions = transport.extensions
@@ -95,6 +97,7 @@ class Connection:
         backend = current()
         self._loop, self._running_loop = backend.loop, backend.running_loop
         self.latest = await self._open()
+        self._opened_at = backend.now()
 
     @property
     def usable(self) -> RpcConnection | None:
@@ -156,11 +159,23 @@ class Connection:
 
     async def aclose(self) -> None:
         self.closed = True
+        if self._opened_at is not None and "opentelemetry.metrics" in sys.modules:
+            self._record_duration(self._opened_at)
+        self._opened_at = None
         if self._keep_alive is not None:
             await self._keep_alive.aclose()
         await self.transport.aclose()
         for transport in list(self._retired):
             await transport.aclose()
+
+    def _record_duration(self, opened_at: float) -> None:
+        from .metrics import session_ended
+
+        rpc = self.rpc
+        attributes = {"mcp.protocol.version": rpc.era.revision, **rpc.transport.network}
+        if not rpc.transport.alive:
+            attributes["error.type"] = "ConnectionLost"
+        session_ended(current().now() - opened_at, attributes)
 
     async def _open(self) -> RpcConnection:
         opening = ConnectionAttempt(

@@ -196,7 +196,7 @@ class RpcConnection:
             try:
                 if "opentelemetry.trace" not in sys.modules:
                     return await self._request(method, fields, timeouts, options)
-                with span(method, fields, self.era.revision) as traced:
+                with span(method, fields, self.era.revision, self.transport) as traced:
                     return traced.done(
                         await self._request(method, fields, timeouts, options, traced)
                     )

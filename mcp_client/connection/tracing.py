@@ -1,4 +1,5 @@
 """Traces, where the host uses OpenTelemetry: client spans whose context the server is told.
+Their durations are also metrics: see ``metrics``.
 
 A tool call has one span from the first step to the last, named ``tools/call`` and its tool, with
 its outcome: a refusal is one, too. Below it are a span for the approval and one for each request:
@@ -7,7 +8,9 @@ a call may take several (rounds, a server that was busy, ``Retry``). Any other r
 2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` go into
 ``_meta``, in every revision; for a tool call, those of its own span. The spans follow the semantic
 conventions for MCP: named after the method and its tool or prompt, with the revision and what went
-wrong, and never an argument, a result or a header.
+wrong, and never a header. Arguments and results are on the span of a call only with
+``connect(trace_content=True)``, as ``gen_ai.tool.call.arguments`` and ``gen_ai.tool.call.result``:
+JSON texts that show what a record of the audit would.
 
 Baggage goes to the server too, as it does with any request of a host that uses it: what is in it
 is told to the operator of the server.
@@ -20,24 +23,49 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ..errors import ServerError
 from ..protocol.era import TOOLS_CALL, Complete, Reading
 from ..protocol.jsonrpc import Id
+from ..runtime.safe_text import safe_text
+from ..transports.base import Transport
 
-__all__ = ["CallSpan", "Span", "call_span", "span"]
+__all__ = ["CallSpan", "Content", "Span", "call_span", "error_type", "span"]
 
 _log = logging.getLogger("mcp_client")
 _KEYS = ("traceparent", "tracestate", "baggage")
 _TRACE = frozenset({"traceparent", "tracestate"})
+_MAX_NAME_CHARS = 128
+Verdict = TypeVar("Verdict", bound="_Verdict")
+
+
+class _Verdict(Protocol):
+    @property
+    def request(self) -> Any: ...
+
+
+class Content(Protocol):
+    """What a span may show of a call."""
+
+    def arguments(self, call: Any, /) -> str: ...
+    def result(self, result: Any, /) -> str: ...
+
+
+class Result(Protocol):
+    @property
+    def is_error(self) -> bool: ...
 
 
 class Span:
-    """One request under way. This one does nothing: it is used where tracing is at fault."""
+    """One request under way. This one has no span: it is used where tracing is at fault."""
+
+    def __init__(self, measured: dict[str, Any] | None) -> None:
+        """``measured``: the attributes of its duration; None without metrics."""
+        self._measured = measured
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The caller's own ``_meta``, which wins, with the trace context beside it."""
@@ -47,50 +75,61 @@ class Span:
         """Note on the span the id that the request is sent with."""
 
     def done(self, reading: Reading) -> Reading:
-        """Note on the span what the server answered; ``reading`` is returned."""
+        """Note what the server answered; ``reading`` is returned."""
+        if self._measured is not None and _is_tool_error(reading):
+            self._measured["error.type"] = "tool_error"
         return reading
 
 
 class CallSpan:
     """One tool call under way. This one does nothing: it is used where tracing is at fault."""
 
-    def approval(self) -> AbstractContextManager[None]:
-        """The span of the time that approval takes, as a child."""
-        return nullcontext()
+    async def approval(self, call: Any, deciding: Awaitable[Verdict]) -> Verdict:
+        """Wait for the decision on ``call``, in a span of its own below this one."""
+        return await deciding
 
-    def done(self, is_error: bool) -> None:
-        """Note on the span that the tool has answered, and whether with an error of its own."""
+    def done(self, result: Result | None) -> None:
+        """Note on the span what the tool has answered."""
 
 
 @contextmanager
-def span(method: str, fields: Mapping[str, Any], revision: str) -> Iterator[Span]:
+def span(
+    method: str, fields: Mapping[str, Any], revision: str, transport: Transport
+) -> Iterator[Span]:
     """The span of one request, around all of its waiting. Only where OpenTelemetry is
     imported."""
     trace: Any = sys.modules["opentelemetry.trace"]
     call = trace.get_current_span() if method == TOOLS_CALL else None
-    if call is None:
-        name, attributes = _names(method, fields.get("name"))
-        kind = trace.SpanKind.CLIENT
-    else:
-        name, attributes, kind = f"request {method}", {}, trace.SpanKind.INTERNAL
-    attributes["mcp.protocol.version"] = revision
-    with _current(trace, name, kind, attributes) as started:
+    name, attributes = _names(method, fields.get("name"))
+    kind, known = trace.SpanKind.CLIENT, {"mcp.protocol.version": revision, **transport.network}
+    attributes |= known
+    if call is not None:
+        name, kind = f"request {method}", trace.SpanKind.INTERNAL
+        call.set_attributes(known)
+    of_span = attributes if call is None else known
+    with _current(trace, name, kind, of_span) as started, _measured(attributes) as measured:
         if started is None:
-            yield Span()
+            yield Span(measured)
         else:
-            if call is not None:
-                call.set_attribute("mcp.protocol.version", revision)
-            yield _TracedRequest(trace, started, call)
+            yield _TracedRequest(trace, started, call, measured)
+
+
+def _measured(attributes: dict[str, Any]) -> AbstractContextManager[dict[str, Any] | None]:
+    if "opentelemetry.metrics" not in sys.modules:
+        return nullcontext()
+    from .metrics import operation
+
+    return operation({**attributes})
 
 
 @contextmanager
-def call_span(tool: str) -> Iterator[CallSpan]:
+def call_span(tool: str, content: Content | None) -> Iterator[CallSpan]:
     """The span of one tool call, around all of its steps. Only where OpenTelemetry is
     imported."""
     trace: Any = sys.modules["opentelemetry.trace"]
     name, attributes = _names(TOOLS_CALL, tool)
     with _current(trace, name, trace.SpanKind.CLIENT, attributes) as started:
-        yield CallSpan() if started is None else _TracedCall(trace, started)
+        yield CallSpan() if started is None else _TracedCall(trace, started, content)
 
 
 @contextmanager
@@ -108,7 +147,7 @@ def _current(trace: Any, name: str, kind: Any, attributes: dict[str, Any]) -> It
         with trace.use_span(started, record_exception=False, set_status_on_exception=False):
             yield started
     except BaseException as error:
-        _failed(trace, started, _kind(error))
+        _failed(trace, started, error_type(error))
         if isinstance(error, ServerError) and error.code is not None:
             started.set_attribute("rpc.response.status_code", str(error.code))
         raise
@@ -121,6 +160,7 @@ def _names(method: str, target: Any) -> tuple[str, dict[str, Any]]:
     attributes: dict[str, Any] = {"mcp.method.name": method}
     if type(target) is not str or not target:
         return method, attributes
+    target = safe_text(target, _MAX_NAME_CHARS)
     if method == "prompts/get":
         attributes["gen_ai.prompt.name"] = target
     elif method == TOOLS_CALL:
@@ -132,7 +172,10 @@ def _names(method: str, target: Any) -> tuple[str, dict[str, Any]]:
 
 
 class _TracedRequest(Span):
-    def __init__(self, trace: Any, started: Any, call: Any) -> None:
+    def __init__(
+        self, trace: Any, started: Any, call: Any, measured: dict[str, Any] | None
+    ) -> None:
+        super().__init__(measured)
         self._trace = trace
         self._started = started
         self._call = call
@@ -157,22 +200,43 @@ class _TracedRequest(Span):
                 each.set_attribute("jsonrpc.request.id", str(id))
 
     def done(self, reading: Reading) -> Reading:
-        if isinstance(reading, Complete) and reading.result.get("isError") is True:
+        if _is_tool_error(reading):
             _failed(self._trace, self._started, "tool_error")
-        return reading
+        return super().done(reading)
 
 
 class _TracedCall(CallSpan):
-    def __init__(self, trace: Any, started: Any) -> None:
+    def __init__(self, trace: Any, started: Any, content: Content | None) -> None:
         self._trace = trace
         self._started = started
+        self._content = content if started.is_recording() else None
 
-    def approval(self) -> AbstractContextManager[None]:
-        return _current(self._trace, "approval", self._trace.SpanKind.INTERNAL, {})
+    async def approval(self, call: Any, deciding: Awaitable[Verdict]) -> Verdict:
+        if self._content is not None:
+            self._show("arguments", self._content.arguments, call)
+        with _current(self._trace, "approval", self._trace.SpanKind.INTERNAL, {}):
+            verdict = await deciding
+        if self._content is not None and verdict.request is not call:
+            self._show("arguments", self._content.arguments, verdict.request)
+        return verdict
 
-    def done(self, is_error: bool) -> None:
-        if is_error:
+    def done(self, result: Result | None) -> None:
+        if result is None:
+            return
+        if self._content is not None:
+            self._show("result", self._content.result, result)
+        if result.is_error:
             _failed(self._trace, self._started, "tool_error")
+
+    def _show(self, what: str, show: Callable[[Any], str], value: Any) -> None:
+        try:
+            self._started.set_attribute(f"gen_ai.tool.call.{what}", show(value))
+        except Exception as error:  # noqa: BLE001 - the host's own redaction may raise anything
+            _log.warning("the %s of a call cannot be shown: %s", what, type(error).__name__)
+
+
+def _is_tool_error(reading: Reading) -> bool:
+    return isinstance(reading, Complete) and reading.result.get("isError") is True
 
 
 def _failed(trace: Any, started: Any, kind: str) -> None:
@@ -180,7 +244,9 @@ def _failed(trace: Any, started: Any, kind: str) -> None:
     started.set_status(trace.Status(trace.StatusCode.ERROR))
 
 
-def _kind(error: BaseException) -> str:
+def error_type(error: BaseException) -> str:
+    """The JSON-RPC code of an error, as a text, or the class of another; "cancelled" for a
+    cancellation."""
     if isinstance(error, ServerError) and error.code is not None:
         return str(error.code)
     return type(error).__name__ if isinstance(error, Exception) else "cancelled"

@@ -69,7 +69,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``audit_failure``,
         ``redaction``, ``pins``, ``validation``, ``argument_validation``, ``handlers``,
-        ``extensions``, ``timeouts``, ``limits``, ``retry``, ``policy`` and ``client_info``.
+        ``extensions``, ``timeouts``, ``limits``, ``retry``, ``policy``, ``trace_content`` and
+        ``client_info``.
         ``sandbox`` is for those that are started. ``record`` is a folder, where the session of each
         server is written to ``NAME.jsonl``.
 

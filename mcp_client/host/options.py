@@ -193,6 +193,7 @@ class HostOptions(TypedDict, total=False):
     retry: Retry | None
     sandbox: Sandbox | bool | None
     policy: ManagedPolicy | None
+    trace_content: bool
 
 
 class SharedOptions:

@@ -94,7 +94,7 @@ class Caller:
         self._pins = setup.pins
         self._identity = setup.memory.identity
         self._audit = setup.audit
-        self._secrets = setup.secrets
+        self._secrets, self._content = setup.secrets, setup.content
         self._binding = setup.binding
         self._state = setup.state
         self._retry = setup.retry
@@ -161,9 +161,9 @@ class Caller:
         return attempts(call) if call.keyed is None else call.keyed.run(attempts)
 
     async def _traced(self, call: CallState) -> ToolResult | None:
-        with call_span(call.name) as call.span:
+        with call_span(call.name, self._content) as call.span:
             result = await self._attempts(call)
-            call.span.done(result is not None and result.is_error)
+            call.span.done(result)
             return result
 
     async def _attempts(self, call: CallState) -> ToolResult | None:
@@ -319,11 +319,7 @@ class Caller:
             call.entry.asking()
         check, seconds = partial(self._check_edit, call), call.timeouts.approval
         deciding = self._gate.decide(frozen, call.once, check, seconds)
-        if call.span is None:
-            verdict = await deciding
-        else:
-            with call.span.approval():
-                verdict = await deciding
+        verdict = await (deciding if call.span is None else call.span.approval(frozen, deciding))
         approved = verdict.request
         if call.entry is not None:
             about = verdict.source, verdict.reason, verdict.by, verdict.expires_at

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
+    from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
     from ..connection.connection import RestartPolicy
     from ..errors import McpError
@@ -74,6 +75,7 @@ def connect(
     record: str | os.PathLike[str] | None = None,
     sandbox: Sandbox | bool | None = None,
     policy: ManagedPolicy | None = None,
+    trace_content: bool = False,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
@@ -146,20 +148,21 @@ def connect(
     ``ManagedPolicy.system()``, that of this machine. A server that it refuses is not started or
     connected to, and opening raises ``StartDenied``: see ``mcp_client.approval.managed_policy``.
 
+    ``trace_content=True`` puts the arguments and the result of each call on its OpenTelemetry span,
+    as far as ``redaction`` lets a record show them: see ``mcp_client.connection.tracing``.
+
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
     where no revision is in common) when entered or awaited.
     """
     _check_types(timeouts, limits, client_info, retry)
     _check_texts(name, revision, validation, argument_validation)
-    check_hook("approval", approval)
     approval, handlers = _under(policy, approval, handlers)
     client = declare(_client(client_info, handlers), extensions)
     transport = _recorded(transport_of(server, sandbox), record, redaction)
     timeouts = timeouts or Timeouts()
     kept = kept_in(state, decisions, pins, audit, server)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
-    by_default, name = not name, name or _default_name(transport)
-    secrets = KnownSecrets()
+    by_default, name, secrets = not name, name or _default_name(transport), KnownSecrets()
     recorder = _audit(name, transport, kept.audit, audit_failure, redaction, secrets, memory)
     setup = Setup(
         name=name,
@@ -180,6 +183,7 @@ def connect(
         paused=paused_in(kept.state, approval),
         policy=policy,
         binding=None if bind is None else _binding(bind),
+        content=_span_content(trace_content, redaction, secrets),
         secrets=secrets,
     )
     return Connecting(transport, setup, by_default=by_default)
@@ -282,7 +286,8 @@ def _advice(server: object) -> str:
 def _under(
     policy: Any, approval: ApprovalHook | Policy | None, handlers: Handlers | None
 ) -> tuple[ApprovalHook | Policy | None, Handlers | None]:
-    """The hooks of a session with the rules of its policy before them."""
+    """The hooks of a session, checked, with the rules of its policy before them."""
+    check_hook("approval", approval)
     if handlers is not None:
         handlers = _handlers(handlers)
     if policy is None:
@@ -369,6 +374,20 @@ def _audit(
     made.secrets = secrets
     memory.tell(made)
     return made
+
+
+def _span_content(
+    wanted: bool, redaction: Redaction | Callable[[Any], Any] | None, secrets: KnownSecrets
+) -> SpanContent | None:
+    if type(wanted) is not bool:
+        raise ConfigError(f"trace_content={wanted!r}: give True or False")
+    if not wanted:
+        return None
+    from ..audit.redaction import Redaction
+    from ..audit.redaction_function import redaction_of
+    from ..audit.span_content import SpanContent
+
+    return SpanContent(Redaction() if redaction is None else redaction_of(redaction), secrets)
 
 
 def _client(info: Implementation | None, handlers: Handlers | None) -> ClientDeclaration:

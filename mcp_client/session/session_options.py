@@ -21,6 +21,7 @@ from ..state import State, state_of
 if TYPE_CHECKING:
     from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo
+    from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
     from .binding import Binding
@@ -51,6 +52,8 @@ class Setup:
     """Where a model's response is kept of which calls wait for approval."""
     policy: ManagedPolicy | None = None
     binding: Binding | None = None
+    content: SpanContent | None = None
+    """What spans show of arguments and results."""
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
     """What the server is given to keep secret; known where records of the session are made."""
 

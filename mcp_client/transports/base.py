@@ -242,6 +242,17 @@ class Transport(ABC):
         return None
 
     @property
+    def network(self) -> dict[str, str | int]:
+        """The way to the server in the words of OpenTelemetry's conventions; empty where unknown.
+
+        Host and port are the server's, without the rest of its URL."""
+        if self.origin is None:
+            return {}
+        _, host, port = self.origin
+        http = {"network.transport": "tcp", "network.protocol.name": "http"}
+        return {**http, "server.address": host, "server.port": port}
+
+    @property
     def is_local(self) -> bool:
         """Whether the server is on this machine, as far as the way to it tells."""
         origin = self.origin

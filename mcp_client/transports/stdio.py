@@ -170,6 +170,10 @@ class StdioTransport(Transport):
         return f"{os.path.basename(server.shown_command)} sha256:{sha256(text)}"
 
     @property
+    def network(self) -> dict[str, str | int]:
+        return {"network.transport": "pipe"}
+
+    @property
     def address(self) -> str:
         server = self._server
         words = [server.shown_command, *shown_words([server.command, *server.args])[1:]]

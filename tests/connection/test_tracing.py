@@ -38,7 +38,9 @@ context = pytest.importorskip("opentelemetry.context")
 class Server:
     """Has a tool that does as it is told, a resource and a prompt; keeps what it is sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: int = -32050) -> None:
+        """``code`` is that of its error."""
+        self.code = code
         self.messages: list[dict[str, Any]] = []
 
     def __call__(self, message: dict[str, Any]) -> Any:
@@ -52,7 +54,7 @@ class Server:
             case "tools/call":
                 match message["params"]["arguments"].get("then"):
                     case "error":
-                        raise JsonRpcError(-32050, "secret text")
+                        raise JsonRpcError(self.code, "secret text")
                     case "fail":
                         return {"content": [], "isError": True}
                     case "hang":

@@ -1,0 +1,42 @@
+"""The arguments of a call as they may be shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..catalog.tool import Tool
+from ..runtime.session_context import KnownSecrets
+from .redaction import Redaction, Shown, marked
+
+__all__ = ["MAX_ARGUMENTS_CHARS", "shown_arguments"]
+
+MAX_ARGUMENTS_CHARS = 256 * 1024
+"""Characters of arguments that are looked through and shown."""
+
+
+def shown_arguments(
+    redaction: Redaction, secrets: KnownSecrets, text: str | None, given: Any, tool: Tool | None
+) -> Shown:
+    """Of the text that is sent, or without one of what was ``given``. Never raises."""
+    if text is not None and len(text) > MAX_ARGUMENTS_CHARS:
+        return Shown(f"[left out: {len(text)} characters]", pointers=[""])
+    try:
+        value = given if text is None else json.loads(text)
+        shown = redaction.show(value, _marks_of(tool))
+        clean = secrets.json(shown.value)
+        if clean != shown.value:  # where they stand is not looked for
+            shown.value, shown.pointers = clean, [*shown.pointers, ""]
+    except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
+        return Shown(f"[unreadable: {type(error).__name__}]", pointers=[""])
+    return shown
+
+
+def _marks_of(tool: Tool | None) -> Any:
+    """The tool's input schema where it marks secrets, else None: looked for once."""
+    return None if tool is None else tool._derive(_marked_schema)
+
+
+def _marked_schema(tool: Tool) -> Any:
+    schema = tool._definition["inputSchema"]
+    return schema if marked(schema) else None

@@ -1,0 +1,76 @@
+"""Durations as metrics, where the host uses those of OpenTelemetry.
+
+The semantic conventions for MCP name two histograms, in seconds: ``mcp.client.operation.duration``
+of each request, from before it is sent to its answer, without the time that approval takes; and
+``mcp.client.session.duration`` of each session that was open. Their attributes are the revision,
+how the server is reached, and for a request its method, its tool or prompt, and what went wrong.
+
+A server must not decide how many time series there are: of the codes of its errors, only those that
+JSON-RPC reserves are told apart, all others are ``_OTHER``. Of its tools, those count that are
+called.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from time import perf_counter
+from typing import Any
+
+from ..errors import ServerError
+from .tracing import error_type
+
+__all__ = ["operation", "session_ended"]
+
+_log = logging.getLogger("mcp_client")
+_OPERATION = "mcp.client.operation.duration"
+_SESSION = "mcp.client.session.duration"
+_DESCRIPTIONS = {
+    _OPERATION: "The duration of an MCP request, from when it is sent to its answer.",
+    _SESSION: "The duration of an MCP session.",
+}
+_BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+_RESERVED = range(-32_768, -31_999)
+
+
+@contextmanager
+def operation(attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Record how long what is done inside takes. What is added to ``attributes`` there counts."""
+    began = perf_counter()
+    try:
+        yield attributes
+    except BaseException as error:
+        attributes["error.type"] = kind = error_type(error)
+        if isinstance(error, ServerError) and error.code is not None:
+            reserved = error.code in _RESERVED
+            attributes["error.type"] = kind if reserved else "_OTHER"
+            attributes["rpc.response.status_code"] = kind if reserved else "_OTHER"
+        raise
+    finally:
+        _record(_OPERATION, perf_counter() - began, attributes)
+
+
+def session_ended(seconds: float, attributes: Mapping[str, Any]) -> None:
+    """Record how long a session was open."""
+    _record(_SESSION, seconds, attributes)
+
+
+def _record(name: str, seconds: float, attributes: Mapping[str, Any]) -> None:
+    try:
+        provider = sys.modules["opentelemetry.metrics"].get_meter_provider()
+        _histogram(provider, name).record(seconds, attributes)
+    except Exception:  # noqa: BLE001 - a fault in telemetry is not the request's
+        _log.warning("a duration could not be recorded", exc_info=True)
+
+
+@lru_cache(maxsize=4)
+def _histogram(provider: Any, name: str) -> Any:
+    return provider.get_meter("mcp_client").create_histogram(
+        name,
+        unit="s",
+        description=_DESCRIPTIONS[name],
+        explicit_bucket_boundaries_advisory=_BOUNDARIES,
+    )
