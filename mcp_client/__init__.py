@@ -25,12 +25,9 @@ One folder a subject; imports go down this list only::
     protocol/    what the specification says; nothing there waits
     runtime/     knows nothing of MCP: limits, safe text, event loop, files, processes, console
     errors.py    what is raised, as one tree
-    _version.py  the version of this package
 """
 
 from importlib import import_module
-
-from ._version import __version__ as __version__
 
 _HOME = {
     "Accept": "handlers.handlers",
@@ -181,9 +178,10 @@ __all__ = [*_HOME]
 def __getattr__(name: str) -> object:
     if name == "errors":  # which was always there without an import of its own
         return import_module(".errors", __name__)
-    if name not in _HOME:
+    home = "runtime.version" if name == "__version__" else _HOME.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
     return value
 
 

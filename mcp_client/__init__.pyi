@@ -1,6 +1,5 @@
 # The names of _HOME in __init__.py once more: type checkers and editors read this file.
 
-from ._version import __version__ as __version__
 from .approval.decision import Allow as Allow
 from .approval.decision import ApprovalHook as ApprovalHook
 from .approval.decision import Deny as Deny
@@ -125,6 +124,7 @@ from .protocol.resources import Resource as Resource
 from .runtime.limits import Limits as Limits
 from .runtime.limits import Timeouts as Timeouts
 from .runtime.safe_text import safe_text as safe_text
+from .runtime.version import __version__ as __version__
 from .runtime.watch import Watch as Watch
 from .sandbox.sandbox import Sandbox as Sandbox
 from .session.connect import connect as connect

@@ -45,7 +45,7 @@ def test_type_checkers_read_the_same_table() -> None:
     exported = list(imports(ROOT / "__init__.pyi"))
     assert [each.name for _, each in exported if each.asname != each.name] == []
     stub = {each.name: module for module, each in exported}
-    assert stub.pop("__version__") == "._version"
+    assert stub.pop("__version__") == ".runtime.version"
     assert stub == {name: f".{module}" for name, module in HOME.items()}
 
 

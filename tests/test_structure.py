@@ -17,7 +17,7 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "_version"},
+    {"errors"},
     {"runtime"},
     {"protocol", "sandbox"},
     {"transports", "validation"},

@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _done(words: list[str]) -> int:
     if words == ["--version"]:  # without loading what commands need
-        from .._version import __version__
+        from ..runtime.version import __version__
 
         print(f"mcp-client {__version__}")
         return 0

@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .._version import __version__
 from ..errors import ConfigError
 from ..runtime.safe_text import close_names, near, safe_text
+from ..runtime.version import __version__
 from .command_examples import COMMAND_EXAMPLES
 from .exits import EXIT_CODES, UsageError
 

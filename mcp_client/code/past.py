@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._version import __version__
 from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
+from ..runtime.version import __version__
 from .interpreter import AskedCall, Failure, Returned, Settled, interpreter_version
 from .spelling import EXCEPTIONS
 

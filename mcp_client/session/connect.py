@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from .._version import __version__
 from ..approval.decision import allow_all, check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import ApprovalMemory
@@ -25,6 +24,7 @@ from ..protocol.capabilities import ClientDeclaration, Implementation
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
+from ..runtime.version import __version__
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
 from .session import Session
