@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import AuditLog, verify_audit
+from mcp_client import AuditLog, StateError, verify_audit
 from mcp_client.audit.group_commit import GroupCommit
 
 BOUND = 30.0
@@ -36,12 +36,15 @@ class Writer:
         self.go_on = threading.Event()
         self.is_busy = False
         self.bad: set[Any] = set()
+        self.lost = False
 
     def __call__(self, records: Any) -> bool:
         if not self.begun.is_set():
             self.begun.set()
             assert self.go_on.wait(BOUND)
         numbers = [record["n"] for record in records]
+        if self.lost and len(numbers) > 1:
+            raise StateError(f"the database is gone: {numbers}")
         if self.bad & set(numbers):
             raise ValueError(f"cannot write {numbers}")
         if not self.is_busy:
@@ -122,6 +125,27 @@ def test_a_thread_waits_for_its_turn_for_a_bounded_time_and_is_not_written_later
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_lost_database_is_told_to_each_that_waited_by_an_error_for_it_alone(
+    line: Appending,
+) -> None:
+    line.writer.lost = True
+    waiting = [line.add(1), line.add(2)]
+    line.writer.go_on.set()
+    errors = [each.exception(BOUND) for each in waiting]
+    assert [str(error) for error in errors] == ["the database is gone: [1, 2]"] * 2
+    assert errors[0] is not errors[1]
+
+
+def test_who_must_write_alone_waits_for_a_bounded_time(line: Appending) -> None:
+    line.commit._patience = 0.0
+    with pytest.raises(TimeoutError, match="busy"):
+        line.commit.alone(lambda: pytest.fail("another thread writes"))
+    line.commit._patience = BOUND
+    line.writer.go_on.set()
+    line.first.result(BOUND)
+    assert line.commit.alone(lambda: "done") == "done"
+
+
 def test_a_process_that_was_forked_meanwhile_does_not_wait_for_the_threads_of_the_other(
     line: Appending,
 ) -> None:

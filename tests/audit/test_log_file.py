@@ -785,11 +785,88 @@ def test_a_file_that_is_just_being_begun_is_waited_for(
     assert (len(verified.files), verified.calls) == (2, 3)
 
 
+def test_a_log_that_is_renamed_before_each_line_gives_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, flock = written(path, 1), fcntl.flock
+
+    def late(file: Any, operation: int) -> None:
+        if operation & fcntl.LOCK_EX:
+            path.unlink()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(AuditError, match="renamed or deleted again and again"):
+        log.append(entry(7))
+
+
+def test_a_line_goes_to_the_file_that_was_begun_while_the_log_was_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, flock = written(path, 1), fcntl.flock
+    first = path.with_name("calls.jsonl.000001")
+
+    def late(file: Any, operation: int) -> None:
+        if operation & fcntl.LOCK_EX and not first.exists():
+            path.rename(first)
+            AuditLog(path).append(entry(6))
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    log.append(entry(7))
+    assert len(lines_of(first)) == 3
+    assert [json.loads(line)["event"] for line in lines_of(path)] == ["begun", "opened", "opened"]
+    assert verify_audit(path).lost == 0
+
+
+def test_a_log_that_others_keep_locked_is_an_error_that_says_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.audit.log_file._LOCK_SECONDS", 0.0)
+    log = written(path, 1)
+    with path.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(AuditError, match="others have been writing to it"):
+            log.append(entry(7))
+        assert log.append_now(entry(7)) is False
+    log.append(entry(8))
+    assert verify_audit(path).lines == 4
+
+
+def test_a_file_is_not_begun_after_one_that_ends_within_a_line(path: Path) -> None:
+    written(path, 2)
+    first = path.with_name("calls.jsonl.000001")
+    first.write_bytes(path.read_bytes()[:-9])
+    path.unlink()
+    with pytest.raises(AuditError, match=r"000001 does not end with a whole line"):
+        AuditLog(path).append(entry(7))
+
+
+def test_a_log_replaced_beside_an_older_file_that_cannot_be_read_is_a_loss(path: Path) -> None:
+    log = written(path, 2)
+    other = path.with_name("other.jsonl")
+    written(other, 1)
+    other.rename(path)
+    path.with_name("calls.jsonl.000001").write_text("x")
+    log.append(entry(7))
+    (loss,) = log.take_losses()
+    assert "cut, changed or replaced" in loss
+    assert log.take_losses() == []
+
+
+def test_a_log_says_where_it_is(path: Path) -> None:
+    assert repr(AuditLog(path, key=KEY)) == f"AuditLog({str(path)!r})"
+
+
 WRONG: list[dict[str, Any]] = [
     {"path": 7},
     {"path": "x", "max_bytes": 10},
     {"path": "x", "max_bytes": "1 MiB"},
     {"path": "x", "keep": 0},
+    {"path": "x", "keep": True},
+    {"path": "x", "max_bytes": 4_095},
+    {"path": "x", "max_bytes": True},
+    {"path": "x", "code": 1},
     {"path": "x", "key": b"short"},
     {"path": "x", "key": "sixteen characters"},
 ]

@@ -429,3 +429,45 @@ def test_invalid_options_are_refused_at_once(options: Any) -> None:
 def test_neither_a_function_nor_a_redaction_is_refused() -> None:
     with pytest.raises(ConfigError):
         redaction_of("password")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('[{"password": "hunter2"}] and more', '[{"password": "[redacted]"}] and more'),
+        ('password: {"a": ["hunter2", "}"]} end', "password: [redacted] end"),
+        ("password: {never closed hunter2", "password: [redacted]"),
+        ("password: 'never closed hunter2", "password: '[redacted]"),
+        ("X-Api-Key:", "X-Api-Key:"),
+        ("X-Api-Key:\nnext", "X-Api-Key:\nnext"),
+        ("run --token", "run --token"),
+        ("run --token ", "run --token "),
+        ("secret: 'hunter'", "secret: '[redacted]'"),
+        ('PIN: "12"', 'PIN: "[redacted]"'),
+        ("https://a:hunter2@x/?token=hunter2@b", "https://[redacted]"),
+    ],
+)
+def test_where_a_secret_in_a_text_ends(text: str, shown: str) -> None:
+    assert show(text) == shown
+
+
+def test_json_in_json_is_looked_through_to_a_depth_and_then_left_out() -> None:
+    text: Any = {"password": SECRET}
+    for _ in range(12):
+        text = json.dumps([text])
+        assert SECRET not in json.dumps(show({"a": text}))
+
+
+def test_of_many_brackets_in_a_text_the_first_are_looked_at() -> None:
+    text = "[" * 1_000 + json.dumps({"password": SECRET})
+    assert SECRET not in show(text)
+
+
+@pytest.mark.parametrize("reference", ["other.json#/a", "#name", "#/nowhere", "#/a/b/%zz", 7])
+def test_a_value_whose_schema_cannot_be_found_is_left_out(reference: Any) -> None:
+    schema = {"properties": {"x": {"$ref": reference}, "y": {"$ref": "#/$defs/a%20b"}}}
+    found = {**schema, "$defs": {"a b": {"type": "string"}}}
+    assert show({"x": SECRET, "y": "shown"}, found) == {"x": REDACTED, "y": "shown"}
+    assert show({"x": {"x": "shown"}}, {"properties": {"x": {"$ref": "#"}}}) == {
+        "x": {"x": "shown"}
+    }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_client import Accept, Handlers, MemoryServer, Redaction, ReplayServer, allow_all, connect
+from mcp_client.audit.session_record import SessionRecord
 from mcp_client.errors import McpError
 
 SECRET = "Quiet-Zebra-5518"
@@ -236,3 +237,38 @@ async def test_a_function_decides_for_arguments_and_the_default_for_all_else(
 def test_a_value_is_shown_whole_whatever_its_size() -> None:
     value: Mapping[str, Any] = {"a": ["x" * 5_000] * 20, "b": {str(n): n for n in range(3_000)}}
     assert Redaction().whole(value).value == value
+
+
+def test_the_id_of_a_task_is_in_no_part_of_the_record() -> None:
+    record = SessionRecord(Redaction())
+    made = record.result("tools/call", {"task": {"taskId": "task-7c1e", "status": "working"}})
+    assert made == {"task": {"taskId": "[task 1]", "status": "working"}}
+    asked = record.stand_ins({"taskId": "task-7c1e", "of": ["task-7c1e", 7], "task-7c1e": None})
+    assert asked == {"taskId": "[task 1]", "of": ["[task 1]", 7], "[task 1]": None}
+    notice = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-99ab"}}}
+    assert "task-99ab" not in json.dumps(record.value({**notice, "said": "about task-99ab"}))
+    assert record.stand_ins("task-99ab and task-7c1e") == "[task 2] and [task 1]"
+
+
+def test_a_short_id_is_no_secret_and_spoils_no_text() -> None:
+    record = SessionRecord(Redaction())
+    assert record.result("tasks/get", {"taskId": "abc", "said": "abcabc"})["said"] == "abcabc"
+    assert record.stand_ins("abc") == "abc"
+
+
+def test_what_a_server_asks_back_is_clean_and_its_schemas_are_as_they_came() -> None:
+    record = SessionRecord(Redaction())
+    schema = {"type": "object", "properties": {"password": {"type": "string"}}}
+    asks = {"method": "elicitation/create", "params": {"requestedSchema": schema, "pin": 7_123}}
+    shown = record.value({"inputRequests": {"one": asks}})
+    params = shown["inputRequests"]["one"]["params"]
+    assert params == {"requestedSchema": schema, "pin": 0}
+
+
+@pytest.mark.parametrize("said", [None, [], "x", {"tools": None}, {"tools": [None, {"name": 7}]}])
+def test_a_list_that_is_not_one_is_recorded_as_it_came(said: Any) -> None:
+    record = SessionRecord(Redaction())
+    assert record.result("tools/list", said) == said
+    assert record.request("tools/call", {"name": "t", "arguments": {"pin": 1}})["arguments"] == {
+        "pin": "[redacted]"
+    }
