@@ -29,9 +29,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 
-from ..errors import ConfigError
 from ..runtime.loopback import is_loopback
-from ..transports.http_client import shown
 
 __all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "read_redirect"]
 
@@ -129,13 +127,12 @@ class RedirectPage:
 
     @classmethod
     async def listen(cls, uri: str | None = None) -> Self:
-        """Listen at ``uri``, or on a free port. Raises ``OSError`` if the port is taken."""
+        """Listen at ``uri``, for which ``listens_at`` is true, or on a free port. Raises
+        ``OSError`` if the port is taken."""
         if uri is None:
             listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
             port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no Django
             return cls(f"http://127.0.0.1:{port}{_PATH}", [listener])
-        if not listens_at(uri):
-            raise ConfigError(f"cannot listen at {shown(uri)!r}: it is not http to this machine")
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port or 80
         named = host.endswith("localhost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -9,8 +10,8 @@ import subprocess
 import sys
 import urllib.request
 import webbrowser
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,9 +25,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
-from mcp_client.auth import browser
+from mcp_client.auth import browser, redirect
 from mcp_client.auth.browser import Browser, shown_host
-from mcp_client.auth.redirect import RedirectPage, answer_to, read_redirect
+from mcp_client.auth.redirect import RedirectPage, answer_to, listens_at, read_redirect
 from mcp_client.auth.steps import Consent, Listen
 from tests.clock import Clock
 from tests.properties import examples
@@ -275,6 +276,44 @@ async def test_a_chosen_redirect_uri_is_listened_at(host: str) -> None:
     assert (await answered(redirects, ask))["code"] == "c"
 
 
+async def test_a_machine_without_ipv6_listens_at_its_other_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listen = redirect._listener
+
+    async def without_ipv6(host: str, port: int) -> Any:
+        if host == "::1":
+            raise OSError(errno.EADDRNOTAVAIL, "no such address")
+        return await listen(host, port)
+
+    monkeypatch.setattr(redirect, "_listener", without_ipv6)
+    page = await RedirectPage.listen(f"http://localhost:{await free_port()}/callback")
+
+    async def ask() -> None:
+        url = page.uri.replace("localhost", "127.0.0.1")
+        host = urlsplit(page.uri).netloc
+        await fetched(f"{url}?code=c&state={STATE}", host=host)
+
+    assert (await answered(page, ask))["code"] == "c"
+
+
+async def test_a_request_beside_the_redirect_does_not_change_the_answer() -> None:
+    late: Any = Connection(head("/favicon.ico"))
+
+    class First(Connection):
+        async def send(self, data: bytes) -> None:
+            await page._serve(late, STATE)
+
+    connections: Any = Connections(First(head()))
+    page = RedirectPage(URI, [connections])
+    assert (await page.wait(STATE))["code"] == "c1"
+
+
+@pytest.mark.parametrize("uri", ["http://[::1/callback", "https://localhost/", "http://as.example"])
+def test_what_is_not_http_to_this_machine_is_not_listened_at(uri: str) -> None:
+    assert not listens_at(uri)
+
+
 async def test_no_other_program_may_listen_at_the_redirect_port() -> None:
     try:
         other = await anyio.create_tcp_listener(local_host="::1")
@@ -496,6 +535,19 @@ async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
     assert "secret" not in str(caught.value)
 
 
+async def test_an_error_of_ours_that_the_function_raises_is_raised_as_it_is() -> None:
+    given_up = AuthError("the person said no")
+
+    def on_url(url: str) -> str:
+        raise given_up
+
+    person = Browser(on_url=on_url)
+    uri = await person.listen(Listen())
+    with pytest.raises(AuthError) as caught:
+        await person.consent(consent(uri))
+    assert caught.value is given_up
+
+
 async def test_a_login_that_is_not_finished_ends_after_its_timeout() -> None:
     person = Browser(on_url=lambda url: None, seconds=0.1)
     uri = await person.listen(Listen())
@@ -517,6 +569,72 @@ async def test_a_login_can_be_cancelled() -> None:
             break
     with pytest.raises(httpx.ConnectError):
         await fetched(uri)
+
+
+# ------------------------------------------------------------------------- at the terminal
+
+
+class Terminal:
+    """One at which a person types ``lines``, and then ends the input."""
+
+    def __init__(self, *lines: str | Exception) -> None:
+        self.lines = list(lines)
+
+    async def ask(self, prompt: str) -> str | None:
+        await anyio.lowlevel.checkpoint()
+        line = self.lines.pop(0) if self.lines else None
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+
+def sit_at(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def console() -> AsyncIterator[Any]:
+        yield terminal
+
+    monkeypatch.setattr(browser, "open_console", console)
+    monkeypatch.setattr(browser, "why_no_terminal", lambda: None)
+
+
+@pytest.mark.parametrize("opened", [True, False])
+async def test_a_line_that_is_not_the_redirect_is_asked_for_again(
+    opened: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(webbrowser, "get", lambda: Fake(opens=opened))
+    person = Browser()
+    uri = await person.listen(Listen())
+    terminal = Terminal("", "what?", f" {uri}?code=pasted&state={STATE} ")
+    sit_at(terminal, monkeypatch)
+    assert (await person.consent(consent(uri))).params["code"] == "pasted"
+    said = capsys.readouterr().err
+    assert ("in the browser that was opened" in said) is opened
+    refusals = 1 if opened else 2  # where a browser was opened, an empty line is not an answer
+    assert said.count("That is not the redirect of this login: it does not begin") == refusals
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"), [(["what?"] * 4, 1), (["what?"], 0)], ids=["three lines", "end of input"]
+)
+async def test_a_login_is_given_up_at_the_terminal(
+    lines: list[str], left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal(*lines)
+    sit_at(terminal, monkeypatch)
+    person = Browser(headless=True)
+    uri = await person.listen(Listen())
+    with pytest.raises(AuthError, match="given up at the terminal"):
+        await person.consent(consent(uri))
+    assert len(terminal.lines) == left
+
+
+async def test_a_terminal_that_is_closed_ends_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    sit_at(Terminal(OSError(5, "the terminal of SECRET is gone")), monkeypatch)
+    person = Browser(headless=True)
+    uri = await person.listen(Listen())
+    with pytest.raises(AuthError, match="the login cannot be shown: OSError") as caught:
+        await person.consent(consent(uri))
+    assert "SECRET" not in str(caught.value)
 
 
 # ------------------------------------------------------------------------- the redirect URI

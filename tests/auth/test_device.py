@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -402,6 +404,24 @@ async def test_where_nobody_can_see_the_code_the_error_names_the_option(
     monkeypatch.setattr(browser, "why_no_terminal", lambda: "no terminal to ask at")
     with pytest.raises(AuthError, match=r"as\.example.*no terminal.*OAuth\(on_device="):
         await browser.Browser().show_code(LOGIN)
+
+
+async def test_the_code_is_shown_at_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def tell(text: str) -> None:
+        told.append(text)
+
+    monkeypatch.setattr(browser, "why_no_terminal", lambda: None)
+    monkeypatch.setattr(browser, "tell", tell)
+    soon = DeviceLogin("files\x1b[2J", LOGIN.url, LOGIN.code, None, time.time() + 299)
+    await browser.Browser().show_code(soon)
+    await browser.Browser().show_code(replace(soon, expires_at=time.time() + 1))
+    for text, minutes in zip(told, (5, 1), strict=True):
+        assert f"by opening   {LOGIN.url}\n" in text
+        assert f"with code    {LOGIN.code}\n" in text
+        assert f"within {minutes} min" in text
+        assert "\x1b" not in text
 
 
 async def test_all_waits_together_are_as_long_as_a_login_may_take() -> None:

@@ -42,6 +42,13 @@ def test_the_root_is_not_asked_when_the_path_answers() -> None:
     assert world.urls == [f"{WELL_KNOWN}/mcp", METADATA]
 
 
+def test_a_server_at_the_root_has_one_place_to_ask() -> None:
+    root = {**RESOURCE, "resource": "https://mcp.example"}
+    world = World({WELL_KNOWN: root})
+    assert found(world, "https://mcp.example/").resource == "https://mcp.example"
+    assert world.urls == [WELL_KNOWN, METADATA]
+
+
 @pytest.mark.parametrize(
     ("issuer", "asked"),
     [

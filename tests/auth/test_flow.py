@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,8 @@ from mcp_client.auth.flow import (
     scopes_wanted,
 )
 from mcp_client.auth.registration import RegisteredClient
-from mcp_client.auth.token_endpoint import refresh
+from mcp_client.auth.steps import Fetch, Fetched, Unreachable
+from mcp_client.auth.token_endpoint import client_authentication, refresh, revoke
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
@@ -282,6 +284,52 @@ def test_a_client_that_the_server_forgot_is_registered_again_once() -> None:
     assert len(world.consents) == 2
 
 
+LOGIN_PAGE = f"{ISSUER}/authorize"
+
+
+class Probed(World):
+    """A world that has an outcome for the login page itself, whatever its query."""
+
+    def __init__(self, outcome: Fetched | Unreachable, **described: Any) -> None:
+        super().__init__({METADATA: metadata(**described)})
+        self.outcome = outcome
+        self.probes = 0
+
+    def answer(self, step: Any) -> Any:
+        if isinstance(step, Fetch) and step.url.partition("?")[0] == LOGIN_PAGE:
+            self.probes += 1
+            assert "prompt=none" in step.url and not step.follow
+            return self.outcome
+        return super().answer(step)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "used"),
+    [
+        (Fetched(400), "registered"),
+        (Fetched(499), "registered"),
+        (Fetched(399), "old"),
+        (Fetched(302), "old"),
+        (Fetched(500), "old"),
+        (Fetched(429), "old"),
+        (Unreachable("no answer"), "old"),
+    ],
+)
+def test_a_kept_client_is_replaced_where_its_login_page_is_an_error(
+    outcome: Fetched | Unreachable, used: str
+) -> None:
+    world = kept(Probed(outcome))
+    assert logged_in(world).source.key.client == used
+    assert [asked["client_id"] for asked in world.consents] == [used]
+
+
+def test_the_login_page_is_not_probed_where_no_other_client_can_be_registered() -> None:
+    world = Probed(Fetched(400), registration_endpoint=None)
+    kept(world)
+    assert logged_in(world).source.key.client == "old"
+    assert world.probes == 0
+
+
 @pytest.mark.parametrize("error", ["invalid_grant", "invalid_target", "server_error"])
 def test_nothing_else_is_tried_again(error: str) -> None:
     world = kept(World({TOKEN: {"error": error}}))
@@ -306,9 +354,12 @@ STALE = Token("at0", refresh_token="rt0", scope=frozenset({"read"}))
 
 
 def refreshed(
-    world: World, client: RegisteredClient | None = None, source: Source = SOURCE
+    world: World,
+    client: RegisteredClient | None = None,
+    source: Source = SOURCE,
+    **options: Any,
 ) -> Token:
-    token = world.run(refresh(client or RegisteredClient(), STALE, source, now))
+    token = world.run(refresh(client or RegisteredClient(), STALE, source, now, **options))
     assert isinstance(token, Token)
     return token
 
@@ -325,6 +376,12 @@ def test_a_refresh_needs_one_request_and_no_discovery() -> None:
     }
     assert (token.access_token, token.refresh_token) == ("at", "rt0")
     assert token.scope == {"read"}
+
+
+def test_a_refresh_names_no_resource_where_the_host_says_so() -> None:
+    world = World()
+    refreshed(world, send_resource=False)
+    assert "resource" not in world.form(TOKEN)
 
 
 def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:
@@ -353,6 +410,29 @@ def test_a_refresh_without_the_clients_secret_is_not_sent(
         refreshed(world, source=Source(SOURCE.key, TOKEN, "client_secret_basic"))
     assert not caught.value.retryable
     assert world.urls == []
+
+
+def test_a_refresh_authenticates_with_the_secret_that_was_registered() -> None:
+    world = World()
+    world.kept[ISSUER] = Registration("old", client_secret="kept", issuer=ISSUER)
+    refreshed(world, source=Source(SOURCE.key, TOKEN, "client_secret_post"))
+    assert world.form(TOKEN)["client_secret"] == "kept"
+
+
+@pytest.mark.parametrize("held", [None, "rt0"])
+def test_a_revocation_begins_with_the_refresh_token_and_leaves_out_what_there_is_not(
+    held: str | None,
+) -> None:
+    place = f"{ISSUER}/revoke"
+    world = World({METADATA: metadata(revocation_endpoint=place), place: {}})
+    token = Token("at0", refresh_token=held)
+    own = RegisteredClient()
+    flow = revoke(token, SOURCE, lambda source, *_: client_authentication(source, own), now)
+    assert world.run(flow) is True
+    forms = [dict(parse_qsl((step.body or b"").decode())) for step in world.fetched[1:]]
+    sent = [(form["token_type_hint"], form["token"]) for form in forms]
+    refresh_first = [] if held is None else [("refresh_token", held)]
+    assert sent == [*refresh_first, ("access_token", "at0")]
 
 
 def test_a_public_client_needs_no_registration_to_refresh() -> None:

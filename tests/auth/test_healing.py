@@ -313,6 +313,27 @@ async def test_a_logout_forgets_the_token_also_where_it_cannot_be_revoked(offere
         assert len(world.consents) == 2
 
 
+@pytest.mark.parametrize("way", ["unreachable", "no token", "of another client"])
+async def test_a_logout_ends_with_the_tokens_forgotten_whatever_was_in_the_store(way: str) -> None:
+    store = MemoryTokens()
+
+    async def cut(request: Request, reply: Reply) -> None:
+        await reply.raw(b"this is not HTTP\r\n\r\n")
+
+    pages = {"/revoke": cut} if way == "unreachable" else {}
+    async with guarded(pages=pages, server_metadata=revoking) as world:
+        await call(world, OAuth(store=store, on_url=world.agree))
+        source = await store.recall(world.url)
+        assert source is not None
+        auth = OAuth(store=store, client_id="mine") if way == "of another client" else None
+        if way == "no token":
+            await store.delete(source.key)
+        assert not await (auth or OAuth(store=store)).logout(world.url)
+        assert world.revoked == []
+        kept = await store.load(source.key)
+        assert (kept is not None) is (way == "of another client")
+
+
 async def test_a_logout_where_nobody_logged_in_does_nothing() -> None:
     async with guarded() as world:
         assert not await OAuth().logout(world.url)

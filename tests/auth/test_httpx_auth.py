@@ -404,6 +404,25 @@ async def test_a_store_that_raises_is_an_auth_error_and_nothing_was_sent() -> No
         assert "c0de" not in str(caught.value)
 
 
+async def test_a_login_that_a_store_ends_with_any_exception_is_an_auth_error() -> None:
+    class Broken(MemoryTokens):
+        async def save(self, key: Key, token: Token) -> None:
+            raise LookupError("c0de")
+
+    async with guarded() as world:
+        with pytest.raises(AuthError, match="the login failed: LookupError") as caught:
+            await call(world, OAuth(store=Broken(), on_url=world.agree))
+        assert "c0de" not in str(caught.value)
+
+
+def test_a_blocking_client_is_told_that_it_cannot_be_used() -> None:
+    with (
+        httpx.Client(auth=OAuth(), trust_env=False, verify=False) as client,
+        pytest.raises(ConfigError, match=r"OAuth works with httpx\.AsyncClient"),
+    ):
+        client.get("http://127.0.0.1:9/mcp")
+
+
 async def test_a_login_is_not_lost_when_the_store_cannot_take_it() -> None:
     class Full(MemoryTokens):
         async def save(self, key: Key, token: Token) -> None:

@@ -338,6 +338,7 @@ def test_credentials_are_not_sent_to_a_server_without_metadata() -> None:
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "no id": (lambda: ClientCredentials("", client_secret="s"), "give client_id"),
+    "a number": (lambda: ClientCredentials(7, client_secret="s"), "give the id"),  # type: ignore[arg-type]
     "nobody": (lambda: EnterpriseAuthorization(PROVIDER, ""), "give client_id"),
     "neither": (lambda: ClientCredentials("c"), "client_secret=... or private_key=..."),
     "both": (
@@ -580,6 +581,17 @@ async def test_an_error_of_the_assertion_function_is_reported_and_nothing_is_sen
                 await echo(machines.world, auth)
             assert "SECRET" not in str(caught.value)
         assert machines.forms == []
+
+
+async def test_an_error_of_ours_that_the_assertion_function_raises_is_raised_as_it_is() -> None:
+    locked = ConfigError("the vault is locked")
+
+    def source() -> str:
+        raise locked
+
+    async with guarded(pages={"/token": Machines()}) as world:
+        with pytest.raises(ConfigError, match="the vault is locked"):
+            await echo(world, WorkloadIdentity("the-client", assertion=source))
 
 
 async def test_an_enterprise_logs_in_through_its_provider_on_a_private_address() -> None:

@@ -533,6 +533,17 @@ class TestKeyringState(StateContract):
         return str(home / "claims.json")
 
 
+def test_the_claims_of_a_keyring_are_in_its_file_and_not_in_the_keyring(
+    entries: Entries, home: Path
+) -> None:
+    storage = _KeyringStorage("contract", home / "claims.json")
+    storage.change("token_claims", "one", lambda found: {"mark": "m"})
+    assert storage.get("token_claims", "one") == {"mark": "m"}
+    assert storage.list("token_claims") == {"one": {"mark": "m"}}
+    assert storage.get("tokens", "one") is None
+    assert entries.entries == {}
+
+
 async def test_a_keyring_that_cannot_be_used_says_what_to_do(home: Path, entries: Entries) -> None:
     store = KeyringTokens(claims=home / "claims.json")
     for unusable in (Locked(), NoKeyring()):

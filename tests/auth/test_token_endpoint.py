@@ -88,6 +88,13 @@ def test_a_secret_goes_in_the_header_or_in_the_form_and_not_in_both() -> None:
     assert form_of(step) == {**FORM, "client_id": "the-client", "client_secret": "cs-SECRET"}
 
 
+def test_a_method_that_is_not_known_sends_nothing_and_is_named() -> None:
+    for method in ("tls_client_auth", "private_key_jwt"):  # the second one without a key
+        error = refused(authentication=ClientAuthentication("the-client", method, "cs-SECRET"))
+        assert method in str(error)
+        assert "SECRET" not in str(error)
+
+
 def test_each_request_has_an_assertion_of_its_own() -> None:
     made: list[str] = []
 

@@ -226,6 +226,26 @@ def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
         assert Token.from_wire(made.to_wire()) == made
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"expires_at": "SECRT"},
+        {"expires_at": True},
+        {"expires_at": math.inf},
+        {"scope": "SECRT"},
+        {"scope": ["read", 1]},
+        {"access_token": b"SECRT"},
+        {"refresh_token": 7},
+    ],
+)
+def test_a_field_of_another_type_is_refused(changes: dict[str, Any]) -> None:
+    whole = Token("at", refresh_token="rt", expires_at=1.0, scope=frozenset({"read"}))
+    assert Token.from_wire(whole.to_wire()) == whole
+    with pytest.raises(ValueError, match=next(iter(changes))) as caught:
+        Token.from_wire({**whole.to_wire(), **changes})
+    assert "SECRT" not in str(caught.value)
+
+
 @given(
     st.sampled_from([Token, Registration, Source]),
     json_values
