@@ -145,7 +145,7 @@ def not_arguments(arguments: object) -> str:
 R_co = TypeVar("R_co", bound=ApprovalRequest, covariant=True)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Verdict(Generic[R_co]):
     """The gate's yes: to which request, whose, and why."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..catalog.call_context import CallOrigin, context_from_json, is_storable
 from ..errors import ConfigError
 from ..protocol.canonical_json import plain
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .request import KINDS, ApprovalRequest, RequestKind
 
@@ -21,10 +22,11 @@ __all__ = ["Decision"]
 _MAX_TIME_SECONDS = 1e11
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Decision:
     """One decision that is kept. Times are seconds since the beginning of 1970, UTC."""
 
+    _: KW_ONLY
     id: str
     """What ``Decisions.revoke`` takes."""
     kind: RequestKind

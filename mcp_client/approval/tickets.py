@@ -18,13 +18,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from typing import Any
 
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.callbacks import in_thread
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
@@ -36,7 +37,7 @@ _ROWS = "tickets"
 _SWEEP_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Ticket:
     """A request that is asked about, and its answer once there is one. Times are seconds since the
     beginning of 1970, UTC."""

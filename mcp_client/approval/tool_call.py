@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
@@ -335,6 +334,8 @@ class ToolCall(ApprovalRequest):
 
 def _changes(pinned: Mapping[str, Any], tool: Tool) -> str:
     """The pinned definition and the one in force, line by line."""
+    import difflib  # few definitions change
+
     old, new = map(_lines, (pinned, fingerprinted(tool._definition)))
     same = (number for number, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
     start = max(0, next(same, min(len(old), len(new))) - _LINES_AROUND)

@@ -98,7 +98,7 @@ class Traffic:
         self._last = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestOptions:
     """How one request is to be made. A call that takes rounds makes each of them so."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["InputRequest", "InputRequiredLoop"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InputRequest:
     """A request that the server answered with questions, as it was sent at first."""
 

@@ -56,7 +56,7 @@ class Keyed(Protocol):
         """Write down its result, and close its audit entry."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CallState:
     """One call while it is made: at first what ``call_tool`` was given, or the session's own."""
 
@@ -185,7 +185,7 @@ def not_fetched(error: OutcomeUnknown) -> ConnectError:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InForce:
     """A definition, the connection on which it is in force, and how to see that it is no longer."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..approval.decisions import Decisions
@@ -58,7 +58,7 @@ class Setup:
     """What the server is given to keep secret; known where records of the session are made."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Kept:
     """Where it is kept: in what was given for it, else in the state."""
 

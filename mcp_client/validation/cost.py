@@ -61,7 +61,7 @@ _Step: TypeAlias = tuple[Any, Any, int]
 """A schema, the value it is applied to, and how many schemas lead to it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _DryRun:
     """A walk over a schema and a value that adds up what checking them would take."""
 

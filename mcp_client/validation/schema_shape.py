@@ -78,7 +78,7 @@ def _dialect(schema: Any) -> str | None:
     return dialect if dialect in _KNOWN else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SchemaSurvey:
     """What ``survey_schema`` found out."""
 
