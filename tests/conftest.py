@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import importlib
 import inspect
 import os
 import shutil
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,7 @@ BOUND = 60.0
 
 IN_CI = "CI" in os.environ
 COMPILED = "MCP_CLIENT_TESTS_COMPILED"
+LEFT_OUT = pytest.StashKey[int]()
 
 gc.disable()  # until all tests are collected: a third of that time is looking for garbage
 
@@ -55,9 +58,14 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
+# The stories' own assertions are shown in full, as those of tests are.
+for story in ("asking_story", "library_story", "story"):
+    pytest.register_assert_rewrite(f"tests.journeys.{story}")
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the processes that tests start keep what they compile, also where this one must not."""
+    """Let this process, and those that tests start, keep what they compile apart from the sources
+    where they must not keep it beside them."""
     if "PYTHONDONTWRITEBYTECODE" not in os.environ:
         return
     if COMPILED not in os.environ:
@@ -65,16 +73,32 @@ def pytest_configure(config: pytest.Config) -> None:
         atexit.register(shutil.rmtree, os.environ[COMPILED], ignore_errors=True)
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         del os.environ["PYTHONDONTWRITEBYTECODE"]
-        os.environ["PYTHONPYCACHEPREFIX"] = os.environ[COMPILED]
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = os.environ[COMPILED]
+        sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Three workers a processor: these tests wait as long as they compute."""
+    """Two workers a processor: these tests wait as long as they compute."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    return min(3 * processors, processors + 4)
+    return min(2 * processors, processors + 4)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the files of tests in shares: pytest compiles each of them, which takes most of the
+    time of a first collection, and otherwise every worker would compile all of them."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or not all(map(os.path.isdir, session.config.args)):
+        return
+    root = session.config.rootpath
+    folders = (root / folder for folder in session.config.args)
+    files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
+    for file in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # told when the file is collected
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,6 +113,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow and len(slow) < len(items):
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.stash[LEFT_OUT] = len(slow)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    left_out = getattr(node, "workeroutput", {}).get("left out", 0)
+    node.config.stash[LEFT_OUT] = max(left_out, node.config.stash.get(LEFT_OUT, 0))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{left_out} tests marked slow were left out; run them too with --slow, as CI does"
+        )
 
 
 def _is_twice_the_same(item: pytest.Item) -> bool:

@@ -101,6 +101,7 @@ def made_in_the_package() -> Iterator[tuple[str, set[str | None]]]:
             yield node.func.id, {keyword.arg for keyword in node.keywords}
 
 
+@pytest.mark.slow
 def test_every_place_that_makes_an_error_says_what_was_promised_of_it() -> None:
     silent = [
         (name, fields)
@@ -110,6 +111,7 @@ def test_every_place_that_makes_an_error_says_what_was_promised_of_it() -> None:
     assert silent == []
 
 
+@pytest.mark.slow
 def test_every_field_of_an_error_is_set_somewhere() -> None:
     given: set[object] = set()
     for node in (node for tree in PACKAGE for node in ast.walk(tree)):

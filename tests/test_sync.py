@@ -267,6 +267,7 @@ class TestThreads:
             with ThreadPoolExecutor(8) as pool:
                 assert all(pool.map(work, range(200), timeout=BOUND))
 
+    @pytest.mark.slow
     def test_are_served_by_one_portal_thread(self) -> None:
         def portals() -> int:
             return sum(thread.name == "mcp_client portal" for thread in threading.enumerate())
@@ -430,6 +431,7 @@ def gone(pid: int) -> bool:
 
 
 class TestAProgram:
+    @pytest.mark.slow
     def test_ctrl_c_cancels_the_call_and_tells_the_server(self, tmp_path: Path) -> None:
         process = program(
             tmp_path,
@@ -464,6 +466,7 @@ class TestAProgram:
         code, lines, errors = ended(process)
         assert (code, sorted(lines)) == (0, ["1", "CLOSED", "INTERRUPTED", "TOLD"]), errors
 
+    @pytest.mark.slow
     def test_ctrl_c_ends_it_and_its_server(self, tmp_path: Path) -> None:
         process = program(
             tmp_path,
@@ -481,6 +484,7 @@ class TestAProgram:
         assert "KeyboardInterrupt" in errors
         assert gone(pid)
 
+    @pytest.mark.slow
     def test_that_ends_without_closing_leaves_no_process(self, tmp_path: Path) -> None:
         process = program(
             tmp_path,
@@ -494,6 +498,7 @@ class TestAProgram:
         assert (code, errors) == (0, "")
         assert all(gone(int(pid)) for pid in lines[0].split())
 
+    @pytest.mark.slow
     def test_that_fails_without_closing_leaves_no_process(self, tmp_path: Path) -> None:
         process = program(
             tmp_path,
@@ -508,6 +513,7 @@ class TestAProgram:
         assert "LookupError" in errors
         assert gone(int(lines[0]))
 
+    @pytest.mark.slow
     def test_forked_from_another_cannot_use_its_session_and_does_not_close_it(
         self, tmp_path: Path
     ) -> None:

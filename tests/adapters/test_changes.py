@@ -95,6 +95,7 @@ def unsaid(provider: Provider, schema: dict[str, Any], strict: bool) -> list[str
     return found
 
 
+@pytest.mark.slow
 @examples(60)
 @given(schema=object_schemas())
 def test_where_a_schema_differs_a_sentence_says_so(schema: dict[str, Any]) -> None:

@@ -441,6 +441,7 @@ async def bounded(steps: list[str]) -> None:
         await each_ran_once_at_most(steps)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["resume", "cancel", "decide", "wait"]), max_size=30))
 @examples(100)
 def test_whoever_resumes_and_goes_in_whatever_order_each_call_runs_once_at_most(

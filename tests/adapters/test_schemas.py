@@ -56,6 +56,7 @@ def as_model(undo: Restoration | None, value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @every_provider
 @examples(60)
 @given(schema=object_schemas(), given_arguments=st.lists(arguments, min_size=3, max_size=3))

@@ -245,6 +245,7 @@ whose = st.lists(st.sampled_from([None, "ana", 1, True, ("ana", 1)]), min_size=3
 deeds = st.lists(st.tuples(events, st.lists(some_arguments, max_size=3)), max_size=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(deeds, whose, st.lists(st.tuples(yes_or_no, events), min_size=1, max_size=6), st.booleans())
 @settings(few, max_examples=examples(120).max_examples)

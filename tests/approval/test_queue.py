@@ -604,6 +604,7 @@ def loop_of(backend: str, story: Callable[[], Any]) -> Callable[[], None]:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backends", [("asyncio", "asyncio"), ("trio", "asyncio")])
 def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_threads(
     backends: tuple[str, str],

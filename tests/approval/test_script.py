@@ -248,6 +248,7 @@ async def test_a_yes_for_the_script_given_to_a_call_of_the_host_is_for_this_call
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 async def test_a_yes_for_the_script_holds_in_another_process_that_goes_on_with_it(
     tmp_path: Path,
 ) -> None:

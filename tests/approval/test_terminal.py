@@ -641,6 +641,7 @@ def program() -> Iterator[Callable[..., Program]]:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 class TestAProgram:
+    @pytest.mark.slow
     def test_goes_on_after_ctrl_c_and_is_interrupted_by_the_next(
         self, program: Any, backend: str
     ) -> None:
@@ -658,6 +659,7 @@ class TestAProgram:
             "= SENT 1",
         ]
 
+    @pytest.mark.slow
     def test_takes_no_answer_that_was_typed_ahead(self, program: Any, backend: str) -> None:
         host = program(backend=backend, do="ahead")
         host.until("TYPE AHEAD")
@@ -669,6 +671,7 @@ class TestAProgram:
             "= SENT 0",
         ]
 
+    @pytest.mark.slow
     def test_prints_while_a_question_is_open(
         self, program: Any, backend: str, tmp_path: Path
     ) -> None:
@@ -685,6 +688,7 @@ class TestAProgram:
             "= SENT 1",
         ]
 
+    @pytest.mark.slow
     def test_asks_calls_made_together_one_by_one(self, program: Any, backend: str) -> None:
         host = program(backend=backend, together=True, calls=[{"n": 1}, {"n": 2}], do="listen")
         host.answer("y", "n")
@@ -693,6 +697,7 @@ class TestAProgram:
         assert said[1].startswith("= RESULT it ran")
         assert said[2:] == ["= SENT 1", "= SETTINGS KEPT"]
 
+    @pytest.mark.slow
     def test_withdraws_what_takes_too_long(self, program: Any, backend: str) -> None:
         host = program(backend=backend, seconds=0.2)
         assert host.rest()[-3:] == [
@@ -703,6 +708,7 @@ class TestAProgram:
         shown = "May this tool run?" in host.screen
         assert ("(The question is withdrawn.)" in host.screen) == shown
 
+    @pytest.mark.slow
     def test_withdraws_what_is_cancelled(self, program: Any, backend: str, tmp_path: Path) -> None:
         flag = tmp_path / "flag"
         host = program(backend=backend, do="cancel", flag=str(flag))
@@ -711,6 +717,7 @@ class TestAProgram:
         host.until("withdrawn")
         assert host.rest()[-2:] == ["= SETTINGS KEPT", "= SENT 0"]
 
+    @pytest.mark.slow
     def test_is_not_interrupted_by_ctrl_c_in_a_simple_editor(
         self, program: Any, backend: str, editor: Editor
     ) -> None:
@@ -723,6 +730,7 @@ class TestAProgram:
         assert '= RESULT it ran {"n": 5}' in host.rest()
 
 
+@pytest.mark.slow
 def test_ask_first_runs_what_a_person_at_the_terminal_agrees_to() -> None:
     example = Path(__file__).parents[2] / "examples" / "ask_first.py"
     child = pexpect.spawn(sys.executable, [str(example)], timeout=30, encoding="utf-8")

@@ -502,6 +502,7 @@ for pending in queue.changes():
 """
 
 
+@pytest.mark.slow
 async def test_another_process_grants_what_this_one_asks(tmp_path: Path) -> None:
     server, file, calls = Server(), tmp_path / "tickets.json", 20
     process = subprocess.Popen([sys.executable, "-c", GRANT, file, str(calls)])
@@ -538,6 +539,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 async def test_one_grant_is_used_by_one_of_many_processes(tmp_path: Path) -> None:
     file = str(tmp_path / "d.json")
     queue = ApprovalQueue(decisions=file, wait=0)

@@ -154,6 +154,7 @@ state.close()
 """
 
 
+@pytest.mark.slow
 def test_each_process_writes_a_chain_of_its_own(database: str, state: PostgresState) -> None:
     words = [sys.executable, "-c", PROCESS, database]
     processes = [subprocess.Popen(words) for _ in range(3)]

@@ -159,6 +159,7 @@ def notes_of(verified: Verified) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_append_10_000_lines_each_none_is_lost(path: Path) -> None:
     write_at_once(path, 2, 10_000, 2**30)
     verified = verify_audit(path)
@@ -166,6 +167,7 @@ def test_of_two_processes_that_append_10_000_lines_each_none_is_lost(path: Path)
     assert notes_of(verified) == {"0": list(range(10_000)), "1": list(range(10_000))}
 
 
+@pytest.mark.slow
 def test_processes_that_append_while_files_are_rotated_lose_none(path: Path) -> None:
     write_at_once(path, 3, 300, 4_096)
     verified = verify_audit(path)

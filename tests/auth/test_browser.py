@@ -749,6 +749,7 @@ urllib.request.urlopen(f"{uri}?code={code}&state=st-4711").read()
 """
 
 
+@pytest.mark.slow
 def test_the_browser_is_given_the_url_as_it_is_and_no_shell_sees_it(
     script: Path, tmp_path: Path
 ) -> None:
@@ -802,6 +803,7 @@ class TestAtATerminal:
     def uri(self, shown: str) -> str:
         return shown.split("It begins with")[1].split("?")[0].strip()
 
+    @pytest.mark.slow
     def test_the_url_is_printed_and_the_redirect_is_read_back(self, screen: Any) -> None:
         shown = self.shown(screen)
         for part in ("files", "as.example.com", PAGE):
@@ -812,6 +814,7 @@ class TestAtATerminal:
         screen.sendline(f"{uri}?code=from-the-terminal&state={STATE}")
         screen.expect_exact("RESULT from-the-terminal")
 
+    @pytest.mark.slow
     def test_where_no_browser_opens_the_terminal_is_asked(
         self, screen_without_browser: Any
     ) -> None:
@@ -821,6 +824,7 @@ class TestAtATerminal:
         screen.sendline(f"{self.uri(shown)}?code=typed&state={STATE}")
         screen.expect_exact("RESULT typed")
 
+    @pytest.mark.slow
     def test_the_address_can_be_pasted_although_a_browser_was_opened(
         self, screen_with_browser: Any
     ) -> None:
@@ -832,22 +836,26 @@ class TestAtATerminal:
         screen.sendline(f"{uri}?code=pasted&state={STATE}")
         screen.expect_exact("RESULT pasted")
 
+    @pytest.mark.slow
     def test_the_redirect_ends_the_question_at_the_terminal(self, screen_with_browser: Any) -> None:
         uri = self.uri(self.shown(screen_with_browser))
         urllib.request.urlopen(f"{uri}?code=by-itself&state={STATE}").read()
         screen_with_browser.expect_exact("RESULT by-itself")
 
+    @pytest.mark.slow
     def test_the_redirect_may_come_by_itself(self, screen: Any) -> None:
         uri = self.uri(self.shown(screen))
         urllib.request.urlopen(f"{uri}?code=by-itself&state={STATE}").read()
         screen.expect_exact("RESULT by-itself")
 
+    @pytest.mark.slow
     def test_three_wrong_answers_are_enough(self, screen: Any) -> None:
         for _ in range(3):
             self.shown(screen)
             screen.sendline("what?")
         screen.expect_exact("ERROR")
 
+    @pytest.mark.slow
     def test_the_end_of_input_ends_it(self, screen: Any) -> None:
         self.shown(screen)
         screen.sendeof()

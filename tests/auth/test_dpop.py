@@ -292,6 +292,7 @@ def test_an_unusable_key_is_refused_without_showing_it(text: str, reason: str) -
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["jwt", "cryptography"])
 def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> None:
     code = (
@@ -305,6 +306,7 @@ def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> 
     assert "install mcp-client-host[auth]" in done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_of_the_extra_is_loaded_before_a_key_is_needed() -> None:
     code = (
         "import sys\n"

@@ -105,6 +105,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 async def test_the_mark_of_a_killed_process_is_void_at_once(tmp_path: Path) -> None:
 
     path, key = (

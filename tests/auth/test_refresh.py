@@ -274,6 +274,7 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
     path = tmp_path / "own" / "tokens.json"
     store = FileTokens(path)

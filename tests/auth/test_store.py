@@ -418,6 +418,7 @@ async def test_a_broken_entry_spoils_itself_alone_and_is_named_without_a_secret(
     assert await store.load(OTHERS[0]) == TOKEN
 
 
+@pytest.mark.slow
 async def test_a_file_that_never_ends_is_not_read_to_its_end(home: Path) -> None:
     path = home / "tokens.json"
     with path.open("wb") as file:

@@ -68,6 +68,7 @@ async def listed(offered: list[Any], *, in_headers: bool, trusted: bool) -> Tool
     return await catalog.tools()
 
 
+@pytest.mark.slow
 @given(st.lists(definitions, max_size=3), st.booleans(), st.booleans())
 @example([{"name": "x", "inputSchema": REPORTED}], True, True)
 @example([{"name": "x", "inputSchema": {"required": [{}], "properties": []}}], False, False)
@@ -123,6 +124,7 @@ async def test_a_tool_with_an_odd_schema_spoils_neither_the_list_nor_the_other_t
             assert not (await session.call_tool("good")).is_error
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_other_tasks_run_while_a_long_list_is_looked_through() -> None:
     deep: dict[str, Any] = {"type": "string", "pattern": "(a+)+$"}

@@ -202,6 +202,7 @@ nested = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(nested, leaves, leaves, st.dictionaries(keys, values), values)
 @example({"oneOf": [{"required": ["tenant"]}, {}]}, {}, {}, {}, "x")
 @example({"not": {"maxProperties": 1}}, {}, {}, {"a": "x"}, "x")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mcp_client import Tool
 from mcp_client.catalog.inspection import LookAlikes, name_findings, text_findings
 from mcp_client.runtime.safe_text import invisible, safe_text
+from tests.growth import grows_linearly
 
 HARMLESS = [
     "Reads a file and returns its text.",
@@ -81,28 +83,19 @@ def test_text_that_gives_the_model_orders_is_found(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["ignore all ", "\u200b\ue000"])
 def test_inspecting_a_text_costs_time_linear_in_its_length(piece: str) -> None:
-    def seconds(count: int) -> float:
-        best = 1e9
-        for _ in range(3):
-            started = time.process_time()
-            text_findings([piece * count])
-            best = min(best, time.process_time() - started)
-        return best
+    def inspecting(count: int) -> Callable[[], Any]:
+        texts = [piece * count]
+        return lambda: text_findings(texts)
 
-    assert seconds(400_000) < 4 * 10 * seconds(100_000)
+    assert grows_linearly(inspecting, 4_000, 64)
 
 
 def test_inspecting_many_texts_for_many_characters_costs_time_linear_in_both() -> None:
-    def seconds(count: int) -> float:
-        hidden = "".join(map(chr, range(0xF0000, 0xF0000 + count)))
-        best = 1e9
-        for _ in range(3):
-            started = time.process_time()
-            text_findings([*["ab"] * count, hidden])
-            best = min(best, time.process_time() - started)
-        return best
+    def inspecting(count: int) -> Callable[[], Any]:
+        texts = [*["ab"] * count, "".join(map(chr, range(0xF0000, 0xF0000 + count)))]
+        return lambda: text_findings(texts)
 
-    assert seconds(16_000) < 4 * 16 * seconds(1_000)
+    assert grows_linearly(inspecting, 500, 32)
 
 
 def test_no_number_of_other_characters_keeps_a_smuggled_text_from_being_spelled() -> None:

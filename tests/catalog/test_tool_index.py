@@ -234,6 +234,7 @@ def test_a_list_that_is_read_by_two_is_read_once() -> None:
     assert not index.read()
 
 
+@pytest.mark.slow
 def test_no_query_looks_up_more_than_a_few_milliseconds_take() -> None:
     tools = [tool(f"t{n}", "get item text page" + " rare" * (n == 7)) for n in range(25_000)]
     index = index_of(*tools)

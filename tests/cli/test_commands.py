@@ -238,6 +238,7 @@ def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path
     assert [file.name for file in tmp_path.iterdir()] == ["pictures"]
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_resource_reach_a_pipe_as_they_are() -> None:
     library = f'{sys.executable} -m mcp_client read "{server("library", "stateless")}" book:cover'
     done = subprocess.run(
@@ -331,6 +332,7 @@ class Keyring(KeyringBackend):
 """
 
 
+@pytest.mark.slow
 def test_a_secret_is_taken_from_the_keyring(tmp_path: Path) -> None:
     (tmp_path / "made_up_keyring.py").write_text(KEYRING)
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
@@ -357,6 +359,7 @@ def test_a_secret_is_taken_from_the_keyring(tmp_path: Path) -> None:
         assert text in done.json["error"]["message"]
 
 
+@pytest.mark.slow
 def test_without_the_package_keyring_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "keyring.py").write_text("raise ImportError('not installed')")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
@@ -376,6 +379,7 @@ def test_a_variable_reaches_the_server_s_process_and_no_other_does() -> None:
 # ---------------------------------------------------------------- pipes, signals, start
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_ends_it_quietly() -> None:
     line = f'{sys.executable} -m mcp_client tools "{WEATHER}" --json | true'
     done = subprocess.run(
@@ -389,6 +393,7 @@ def test_a_reader_that_has_enough_ends_it_quietly() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_cancels_the_call_and_tells_the_server(
     number: signal.Signals, tmp_path: Path

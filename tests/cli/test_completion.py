@@ -98,6 +98,7 @@ def test_fish_is_told_what_commands_and_options_are_for(home: Path) -> None:
     assert described("call", "sk") == ["sky", "skew"]
 
 
+@pytest.mark.slow
 def test_a_command_and_a_url_are_kept_as_digests_for_their_owner_alone(home: Path) -> None:
     target = f"{example('weather')} --key=hunter2"
     seen("tools", target, home=home)
@@ -110,6 +111,7 @@ def test_a_command_and_a_url_are_kept_as_digests_for_their_owner_alone(home: Pat
         assert secret not in text
 
 
+@pytest.mark.slow
 def test_what_a_person_lists_can_be_completed(home: Path) -> None:
     (cache,) = (home / "cache").rglob("completion.json")
     cache.unlink()
@@ -137,6 +139,7 @@ def test_a_cache_that_cannot_be_read_offers_nothing_and_is_replaced(
     assert names.known("x").tools == {"t": {"a": ("b",)}}
 
 
+@pytest.mark.slow
 def test_the_cache_is_bounded(tmp_path: Path) -> None:
     names = SeenNames(tmp_path / "completion.json")
     many: dict[str, Any] = {f"tool{n}": {f"a{m}": () for m in range(60)} for n in range(600)}
@@ -181,6 +184,7 @@ def test_a_completion_script_is_one_that_its_shell_can_read(shell: str) -> None:
         subprocess.run([shell, "-n"], input=done.out, text=True, check=True, timeout=30)
 
 
+@pytest.mark.slow
 def test_bash_completes_every_kind_of_word(home: Path) -> None:
     script = run("completion", "bash").out + (
         "complete_line() {\n"
@@ -214,6 +218,7 @@ def test_bash_completes_every_kind_of_word(home: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shell",
     ["bash", *(pytest.param(name, marks=pytest.mark.interop) for name in ("zsh", "fish"))],

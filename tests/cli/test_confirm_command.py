@@ -24,6 +24,7 @@ def config_in(folder: Path, **more: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_always_lasts_without_an_option_in_a_folder_for_its_owner_alone(tmp_path: Path) -> None:
     words = ["call", WEATHER, "set_alarm", "location=Oslo"]
     child = at_terminal(*words, home=tmp_path)
@@ -42,6 +43,7 @@ def test_always_lasts_without_an_option_in_a_folder_for_its_owner_alone(tmp_path
     assert run(*words, home=tmp_path).code == 0, "without a terminal too"
 
 
+@pytest.mark.slow
 def test_the_rules_of_a_policy_decide_before_allow_and_before_anybody_is_asked(
     tmp_path: Path,
 ) -> None:
@@ -64,6 +66,7 @@ def test_the_rules_of_a_policy_decide_before_allow_and_before_anybody_is_asked(
     assert run("call", WEATHER, "get_weather", "--policy", "no.toml", "location=x").code == 2
 
 
+@pytest.mark.slow
 def test_a_policy_may_start_the_servers_of_a_project(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     words = ["tools", "sky", "--config", str(config_in(tmp_path)), "--policy", str(policy)]

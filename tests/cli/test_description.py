@@ -79,6 +79,7 @@ def test_a_default_of_the_server_runs_nothing_when_it_is_pasted(tmp_path: Path) 
     assert shlex.split(example)[-1] == f"a={evil['default']}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", ["1", ""])
 def test_tools_end_lines_between_words(extra: str, tmp_path: Path) -> None:
     about = " ".join(f"word{number}" for number in range(40))

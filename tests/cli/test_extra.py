@@ -32,6 +32,7 @@ def shown(*words: str, **more: Any) -> str:
     return str(child.before)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_styles_and_the_words_are_the_same_without(tmp_path: Path) -> None:
     plain = shown("tools", WEATHER, **without_extra(tmp_path / "without"))
     styled = shown("tools", WEATHER)
@@ -40,6 +41,7 @@ def test_a_terminal_shows_styles_and_the_words_are_the_same_without(tmp_path: Pa
     assert STYLE.sub("", styled) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"columns": 39}, {"line": "mcp tools T | cat"}]
 )
@@ -52,6 +54,7 @@ def test_output_is_plain_where_styles_are_not_wanted(more: dict[str, Any]) -> No
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [True, False])
 def test_rows_are_complete_at_any_width(extra: bool, tmp_path: Path) -> None:
     env = {} if extra else without_extra(tmp_path / "without")
@@ -61,6 +64,7 @@ def test_rows_are_complete_at_any_width(extra: bool, tmp_path: Path) -> None:
             assert word in text, columns
 
 
+@pytest.mark.slow
 def test_progress_is_a_bar_that_goes_away() -> None:
     text = shown("call", example("cafe"), "brew", "steps=3", "--allow", "brew")
     bars = re.findall(r"\r\x1b\[2K[^\r]*━[^\r]* (\d/3)\r", text)
@@ -148,6 +152,7 @@ def drawn_in(mark: str, words: list[str], answers: dict[str, str]) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
     words = sending(picture())
     plain = {ATTRIBUTES: "\x1b[?62c", CELL_SIZE: "\x1b[6;20;10t"}
@@ -161,6 +166,7 @@ def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
     assert "Traceback" not in sixel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -178,6 +184,7 @@ def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]) -> None:
     text = shown(*sending(picture()), **more)
@@ -185,6 +192,7 @@ def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]
     assert "--save DIR keeps it" in text
 
 
+@pytest.mark.slow
 def test_a_picture_is_not_drawn_without_the_extra_nor_in_a_pipe(tmp_path: Path) -> None:
     words = sending(picture("JPEG"))
     assert "\x1b" not in shown(*words, **without_extra(tmp_path / "without"))

@@ -121,6 +121,7 @@ def test_an_audit_log_that_is_not_there_is_a_usage_error(action: str) -> None:
     assert "error" in done.json
 
 
+@pytest.mark.slow
 def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     where = ["--state", str(folder)]
@@ -237,6 +238,7 @@ class Stays(urllib.request.HTTPRedirectHandler):
 ALARM = ["call", WEATHER, "set_alarm", "location=Oslo", "--approve", "web", "--json"]
 
 
+@pytest.mark.slow
 def test_a_call_is_decided_on_the_page_of_its_command(tmp_path: Path) -> None:
     with started(*ALARM, home=tmp_path) as (process, url):
         decide(url, "allow")
@@ -245,6 +247,7 @@ def test_a_call_is_decided_on_the_page_of_its_command(tmp_path: Path) -> None:
     assert json.loads(out)["content"][0]["text"] == "Alarm set for Oslo."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("allow", 0), ("deny", 3)])
 @pytest.mark.parametrize("named", [True, False])
 def test_the_desk_decides_the_calls_of_other_commands(
@@ -270,6 +273,7 @@ def test_the_desk_decides_the_calls_of_other_commands(
         assert desk.wait(timeout=60) == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("allow", 0), ("deny", 3)])
 @pytest.mark.parametrize("has_desk", [True, False])
 def test_the_start_of_a_projects_server_is_decided_on_the_page(
@@ -301,6 +305,7 @@ def test_the_start_of_a_projects_server_is_decided_on_the_page(
     assert ("set_alarm" in out) == (answer == "allow")
 
 
+@pytest.mark.slow
 def test_doctor_asks_on_the_page_too_before_it_starts_a_projects_server(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     command, path = shlex.split(WEATHER)
@@ -313,6 +318,7 @@ def test_doctor_asks_on_the_page_too_before_it_starts_a_projects_server(tmp_path
     assert "sky: healthy" in out
 
 
+@pytest.mark.slow
 def test_a_desk_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
     with started("desk", home=tmp_path) as (desk, _):
         desk.kill()

@@ -57,6 +57,7 @@ def test_texts_of_one_result_stand_on_lines_of_their_own() -> None:
     assert done.out == "one\ntwo\n3\n[link book:emma] Emma\nend"
 
 
+@pytest.mark.slow
 def test_structured_content_is_printed_only_where_there_is_no_text() -> None:
     structured = {"structuredContent": {"a": 1}}
     assert run(*sending(text("one"), **structured)).out == "one"
@@ -67,6 +68,7 @@ def test_structured_content_is_printed_only_where_there_is_no_text() -> None:
     assert on_terminal.count("22.5") == 1
 
 
+@pytest.mark.slow
 def test_tabs_stay_tabs_at_a_terminal_and_line_ends_are_not_spelled_out() -> None:
     found = shown(*sending(text(MAKEFILE)))
     assert "\tcc -o a a.c\r\n" in found
@@ -84,6 +86,7 @@ TWO = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["place=Oslo"], ["--allow", "count"]])
 def test_missing_arguments_are_named_before_anybody_is_asked(
     words: list[str], tmp_path: Path
@@ -122,6 +125,7 @@ def saying(folder: Path, text: str, *more: str) -> str:
     return offering(folder, {"content": []}, during="\n".join([said, *more]))
 
 
+@pytest.mark.slow
 def test_each_line_of_a_server_carries_its_name_and_a_mark(tmp_path: Path) -> None:
     target = saying(tmp_path, f"{' ' * 60}{LIES} {LIES}\n{LIES}")
     done = run("call", target, "count", "--allow=count")
@@ -149,6 +153,7 @@ def test_a_line_of_a_server_stays_off_the_line_of_progress(
     ), shown
 
 
+@pytest.mark.slow
 def test_a_line_of_a_server_stays_off_the_question(tmp_path: Path) -> None:
     target = offering(tmp_path, {"content": []})
     program, told = tmp_path / "counting.py", tmp_path / "told"
@@ -203,6 +208,7 @@ def test_a_dead_server_shows_the_first_lines_beside_the_last(count: int, tmp_pat
 # ------------------------------------------------------------- JSON, and what cannot be written
 
 
+@pytest.mark.slow
 def test_progress_is_on_standard_error_beside_json(tmp_path: Path) -> None:
     said = tmp_path / "said"
     call = f"mcp call '{example('cafe')}' brew steps=3 --allow brew --json"
@@ -275,6 +281,7 @@ def in_sh(line: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
 @pytest.mark.parametrize("more", ["", "--json"])
 def test_what_cannot_be_written_is_one_sentence_and_exit_code_74(more: str, tmp_path: Path) -> None:
@@ -292,6 +299,7 @@ def test_what_cannot_be_written_is_one_sentence_and_exit_code_74(more: str, tmp_
         )
 
 
+@pytest.mark.slow
 def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
     target = shlex.quote(example("weather"))
     done = in_sh(f"mcp call {target} get_weather location=Oslo --allow=* <&- 2>&-", tmp_path)

@@ -143,6 +143,7 @@ def test_a_history_that_cannot_be_used_is_said_once_and_left_alone(
     assert path.is_dir() or b"two" not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_shell_completes_remembers_and_keeps_no_secret(tmp_path: Path) -> None:
     child = at_terminal("shell", example("weather"), home=tmp_path, columns=200)
     child.expect("mcp>")
@@ -176,6 +177,7 @@ def test_the_shell_completes_remembers_and_keeps_no_secret(tmp_path: Path) -> No
     leave(child)
 
 
+@pytest.mark.slow
 def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("a file where a folder would be")
     child = at_terminal("shell", example("weather"), home=tmp_path)
@@ -187,6 +189,7 @@ def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
     leave(child)
 
 
+@pytest.mark.slow
 def test_the_prompt_is_at_the_terminal_wherever_the_output_goes(tmp_path: Path) -> None:
     said = tmp_path / "said"
     line = f"mcp shell '{example('weather')}' 2>{tmp_path / 'notes'} | tee {said} >/dev/null"
@@ -200,6 +203,7 @@ def test_the_prompt_is_at_the_terminal_wherever_the_output_goes(tmp_path: Path) 
     assert "mcp>" not in said.read_text() + (tmp_path / "notes").read_text()
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_shell_at_its_prompt(tmp_path: Path) -> None:
     import signal
 

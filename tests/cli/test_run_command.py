@@ -130,6 +130,7 @@ def test_each_call_and_the_run_are_in_the_audit(script: Path, tmp_path: Path) ->
     assert len({one["script"] for one in calls}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 def test_a_person_is_asked_once_for_the_script(script: Path) -> None:
     child = at_terminal("run", WEATHER, str(script))
@@ -142,6 +143,7 @@ def test_a_person_is_asked_once_for_the_script(script: Path) -> None:
     assert child.exitstatus == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
     code = "print('begun')\nawait scripted.never()"

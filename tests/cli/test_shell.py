@@ -30,6 +30,7 @@ def test_the_shell_does_not_take_options_of_the_session_in_a_line() -> None:
     assert "give it to 'shell'" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [True, False])
 def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no(
     extra: bool, tmp_path: Path
@@ -51,6 +52,7 @@ def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no(
     assert child.exitstatus == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [True, False])
 def test_ctrl_c_cancels_the_call_and_comes_back_to_the_prompt(extra: bool, tmp_path: Path) -> None:
     env: dict[str, Any] = {} if extra else without_extra(tmp_path / "without")
@@ -71,6 +73,7 @@ def test_ctrl_c_cancels_the_call_and_comes_back_to_the_prompt(extra: bool, tmp_p
     assert child.exitstatus == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["in the call", "at the prompt"])
 def test_ctrl_c_twice_leaves_the_shell(where: str, tmp_path: Path) -> None:
     target = server("asking_stdio", "handshake")
@@ -93,6 +96,7 @@ def test_ctrl_c_twice_leaves_the_shell(where: str, tmp_path: Path) -> None:
     assert "Traceback" not in child.before
 
 
+@pytest.mark.slow
 def test_sigterm_in_a_call_leaves_the_shell(tmp_path: Path) -> None:
     target = server("asking_stdio", "handshake")
     child = at_terminal("shell", target, "--allow=*", home=tmp_path)
@@ -106,6 +110,7 @@ def test_sigterm_in_a_call_leaves_the_shell(tmp_path: Path) -> None:
     assert "mcp>" not in child.before
 
 
+@pytest.mark.slow
 def test_the_same_is_declared_with_and_without_a_terminal(tmp_path: Path) -> None:
     """A server may offer other tools to a client that cannot be asked."""
     asked = offering(tmp_path, {"content": []})
@@ -125,6 +130,7 @@ def test_the_same_is_declared_with_and_without_a_terminal(tmp_path: Path) -> Non
     assert "elicitation" in declared[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--no-input"]])
 def test_a_question_without_a_terminal_is_cancelled_and_said(more: list[str]) -> None:
     words = ["call", server("asking_stdio", "stateless"), "form", "--allow=*", *more]

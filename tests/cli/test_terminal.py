@@ -26,6 +26,7 @@ def ended(child: Any) -> tuple[int | None, str]:
     return child.exitstatus, str(child.before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3), ("", 3), ("\x03", 3)])
 def test_a_person_is_asked_before_a_call(answer: str, code: int) -> None:
     child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo")
@@ -37,6 +38,7 @@ def test_a_person_is_asked_before_a_call(answer: str, code: int) -> None:
     assert ("Alarm set for Oslo" in text) == (code == 0)
 
 
+@pytest.mark.slow
 def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_answer() -> None:
     line = f'echo \'{{"location": "Rome"}}\' | mcp call {shlex.quote(WEATHER)} set_alarm - | cat'
     child = at_terminal(line=f"{line} 2>/dev/null")
@@ -45,6 +47,7 @@ def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_answer() -> Non
     assert "Alarm set for Rome" in ended(child)[1]
 
 
+@pytest.mark.slow
 def test_a_yes_on_the_pipe_is_no_answer() -> None:
     child = at_terminal(line=f"yes | mcp call {shlex.quote(WEATHER)} set_alarm location=Oslo")
     child.expect(r"Run it\? ")
@@ -54,6 +57,7 @@ def test_a_yes_on_the_pipe_is_no_answer() -> None:
     assert "Alarm set" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--no-input", "--approve=deny"])
 def test_without_asking_the_call_is_refused(option: str) -> None:
     child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo", option)
@@ -63,6 +67,7 @@ def test_without_asking_the_call_is_refused(option: str) -> None:
     assert "--allow set_alarm" in text
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_too_narrow_to_show_a_call_is_refused_with_what_to_do() -> None:
     child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo", columns=10)
     status, text = ended(child)
@@ -71,6 +76,7 @@ def test_a_terminal_that_is_too_narrow_to_show_a_call_is_refused_with_what_to_do
     assert "--allow set_alarm" in text
 
 
+@pytest.mark.slow
 def test_a_question_of_the_server_is_answered_at_the_terminal() -> None:
     child = at_terminal("call", example("cafe"), "order", "--allow", "order")
     child.expect(r"Fill it in\? ")
@@ -85,6 +91,7 @@ def test_a_question_of_the_server_is_answered_at_the_terminal() -> None:
     assert "A coffee (l) for Ana." in text
 
 
+@pytest.mark.slow
 def test_progress_is_one_line_that_goes_away() -> None:
     child = at_terminal("call", example("cafe"), "brew", "steps=3", "--allow", "brew", NO_COLOR="1")
     status, text = ended(child)
@@ -93,6 +100,7 @@ def test_progress_is_one_line_that_goes_away() -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_call_that_runs() -> None:
     child = at_terminal("call", server("asking_stdio", "handshake"), "slow", "--allow", "slow")
     child.expect("on my way")
@@ -102,6 +110,7 @@ def test_ctrl_c_ends_a_call_that_runs() -> None:
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 def test_nothing_that_a_server_says_is_obeyed_by_the_terminal() -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\u202eevil\x9b31m"
     lines = json.dumps(
@@ -115,6 +124,7 @@ def test_nothing_that_a_server_says_is_obeyed_by_the_terminal() -> None:
         assert not set("\x1b\x07\x9b\u202e") & set(text)
 
 
+@pytest.mark.slow
 def test_a_server_of_a_project_is_asked_about_once(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     command, path = shlex.split(WEATHER)
@@ -129,6 +139,7 @@ def test_a_server_of_a_project_is_asked_about_once(tmp_path: Path) -> None:
     assert sys.executable not in text
 
 
+@pytest.mark.slow
 def test_a_no_to_a_server_of_a_project_is_not_asked_about_again(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"sky": {"command": "never-run"}}}))
@@ -160,6 +171,7 @@ async def test_an_answer_typed_while_the_question_is_still_being_shown_counts(
     os.close(person)
 
 
+@pytest.mark.slow
 def test_a_no_at_once_to_the_start_of_a_server_is_a_no(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"sky": {"command": "never-run"}}}))

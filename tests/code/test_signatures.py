@@ -173,6 +173,7 @@ schemas = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=60), schemas, schemas)
 def test_whatever_a_server_lists_is_data(
     name: str, server: str, said: str, takes: Any, gives: Any

@@ -156,6 +156,7 @@ def test_without_the_package_the_option_is_an_error(monkeypatch: pytest.MonkeyPa
         CHAT.toolset(TOOLS, code=True)
 
 
+@pytest.mark.slow
 def test_a_program_that_runs_no_script_loads_nothing_of_it() -> None:
     program = (
         "import sys\n"

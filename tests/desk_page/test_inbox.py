@@ -187,6 +187,7 @@ async def test_a_page_of_the_list_is_bounded_and_leads_to_the_others() -> None:
         assert (await ana.get("?skip=-1")).status_code == 400
 
 
+@pytest.mark.slow
 async def test_a_thousand_requests_take_a_bounded_page() -> None:
     text = "x" * 2_000
     async with a_site() as site, site.person() as ana:

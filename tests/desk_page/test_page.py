@@ -172,6 +172,7 @@ def test_a_card_is_bounded_and_says_what_it_leaves_out(arguments: dict[str, Any]
     assert 'href="call/1"' in shown
 
 
+@pytest.mark.slow
 def test_a_card_of_what_the_server_says_is_bounded_too() -> None:
     definition = {"name": "t", "title": "\n" * 700, "description": "\u202e\n" * 50_000}
     findings = [Finding("odd_name", f"finding {n}") for n in range(10_000)]
@@ -183,6 +184,7 @@ def test_a_card_of_what_the_server_says_is_bounded_too() -> None:
     assert "finding 9999" in str(part(PendingApproval("1", call, 0.0, None), "finding", 8_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", HUGE.values(), ids=HUGE)
 async def test_all_of_a_large_call_can_be_read_in_parts_that_are_bounded(
     arguments: dict[str, Any],
@@ -837,6 +839,7 @@ KNOWN_TAGS = {
 }
 
 
+@pytest.mark.slow
 @given(nasty, nasty, nasty, nasty, st.dictionaries(nasty, json_values, max_size=3), nasty)
 @examples(150)
 def test_no_text_of_others_becomes_markup_and_none_is_hidden(
@@ -974,6 +977,7 @@ async def test_a_use_of_the_model_is_shown_with_what_it_is_asked() -> None:
     assert site.answers[request.subject] == Deny("no", source="person", by="Ana")
 
 
+@pytest.mark.slow
 @given(nasty, nasty, nasty, nasty)
 @examples(100)
 def test_no_text_of_what_is_not_a_call_becomes_markup_and_none_is_hidden(
@@ -992,6 +996,7 @@ def test_no_text_of_what_is_not_a_call_becomes_markup_and_none_is_hidden(
                 assert not [each for each in attributes if each.startswith("on")], tag
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 10_000])
 def test_a_card_of_what_is_not_a_call_is_bounded(size: int) -> None:
     text = "\n".join("\u202e" * 9 for _ in range(size))

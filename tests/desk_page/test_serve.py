@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from anyio.abc import SocketStream
 from anyio.lowlevel import checkpoint
 
 from mcp_client import Allow, ApprovalQueue, ConfigError, ToolCall, serve_desk
@@ -213,22 +212,15 @@ async def test_a_port_that_is_taken_is_told() -> None:
 # ------------------------------------------------------------------------- the server
 
 
-async def reply_to(desk_url: str, *parts: bytes) -> bytes:
-    url = httpx.URL(desk_url)
+async def first_line(desk_url: str, *parts: bytes) -> bytes:
+    url, received = httpx.URL(desk_url), b""
     async with await anyio.connect_tcp(url.host, url.port or 0) as stream:
         for part in parts:
             await stream.send(part)
-        return await everything(stream)
-
-
-async def everything(stream: SocketStream) -> bytes:
-    received = b""
-    with anyio.fail_after(30):
-        while True:
-            try:
+        with anyio.fail_after(30):
+            while b"\r\n" not in received:
                 received += await stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
-                return received
+    return received
 
 
 @pytest.mark.parametrize(
@@ -248,7 +240,7 @@ async def everything(stream: SocketStream) -> bytes:
 )
 async def test_a_malformed_request_is_refused(request_: bytes, status: bytes) -> None:
     async with serve_desk(ApprovalQueue()) as desk:
-        reply = await reply_to(desk.url, request_)
+        reply = await first_line(desk.url, request_)
         assert reply.startswith(b"HTTP/1.1 " + status + b" ")
 
 
@@ -265,7 +257,8 @@ async def test_a_head_that_does_not_end_is_not_taken_in() -> None:
 async def test_a_request_may_come_in_pieces() -> None:
     async with serve_desk(ApprovalQueue()) as desk:
         host = httpx.URL(desk.url).netloc
-        reply = await reply_to(desk.url, b"GET /x HT", b"TP/1.1\r\nHost: " + host, b"\r\n", b"\r\n")
+        parts = (b"GET /x HT", b"TP/1.1\r\nHost: " + host, b"\r\n", b"\r\n")
+        reply = await first_line(desk.url, *parts)
         assert reply.startswith(b"HTTP/1.1 403 Forbidden\r\n")
 
 

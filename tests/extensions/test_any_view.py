@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ DIRECTIVES = [directive.split(" ")[0] for directive in policy_of({}).header.spli
 DEFAULTS = [directive.split(" ")[0] for directive in policy_of(None).header.split("; ")]
 
 
+@pytest.mark.slow
 @given(values, values, st.booleans())
 @examples(300)
 def test_any_contents_are_a_view_with_the_pages_policy_or_one_error(
@@ -110,6 +112,7 @@ versions = st.sampled_from(["2.0", "2.0", "2.0", "1.0", 2])
 messages = st.one_of(values, calls, st.fixed_dictionaries({"jsonrpc": versions}, optional=members))
 
 
+@pytest.mark.slow
 @given(st.lists(messages, max_size=8))
 @examples(150)
 def test_any_messages_of_a_view_are_answered_or_ignored_and_call_nothing_by_themselves(

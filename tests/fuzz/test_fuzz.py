@@ -59,6 +59,7 @@ def test_the_search_finds_what_lies_behind_several_branches() -> None:
         broken(found.failing)
 
 
+@pytest.mark.slow
 def test_a_target_is_run_by_name() -> None:
     words = ["-m", "tests.fuzz", "decoder", "--seconds", "0.2", "--engine", "own"]
     done = subprocess.run(

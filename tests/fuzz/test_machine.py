@@ -334,6 +334,7 @@ def _steps(number: int) -> settings:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [Calls, CallsOnTrio], ids=["asyncio", "trio"])
 def test_no_order_of_what_server_and_host_do_breaks_the_laws_of_a_call(machine: Any) -> None:
     from hypothesis.stateful import run_state_machine_as_test

@@ -137,6 +137,7 @@ def _check(config: Config, path: Path, program: str) -> None:
 _JSON = sorted(name for name, program in PROGRAMS.items() if not program.toml)
 
 
+@pytest.mark.slow
 @given(_FILES | _VALUES, st.sampled_from(_JSON))
 @examples(400)
 def test_any_json_is_read_or_refused(value: Any, program: str) -> None:
@@ -144,6 +145,7 @@ def test_any_json_is_read_or_refused(value: Any, program: str) -> None:
         checked(path, program)
 
 
+@pytest.mark.slow
 @given(_FILES, st.sampled_from(_JSON), st.randoms())
 @examples(200)
 def test_any_broken_json_is_read_or_refused(value: Any, program: str, random: Any) -> None:
@@ -178,6 +180,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text.replace("\x7f", ""), ensure_ascii=True).replace("\\/", "/")
 
 
+@pytest.mark.slow
 @given(_FILES)
 @examples(300)
 def test_any_toml_is_read_or_refused(value: Any) -> None:
@@ -214,6 +217,7 @@ _JSON_FILE = """{{"{top}": {{
 _NUMBER_FIELDS = ["timeout", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "odd"]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(sorted(PROGRAMS)),
     st.sampled_from(_NUMBER_FIELDS),

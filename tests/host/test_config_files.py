@@ -183,6 +183,7 @@ def test_all_files_that_are_put_in_share_one_budget(project: Path) -> None:
     assert env_of(config, "0")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
 def test_many_servers_that_share_one_large_file_cost_little(project: Path) -> None:
     (project / "a.env").write_text("".join(f"NAME_{n}={'x' * 900}\n" for n in range(1_000)))

@@ -143,6 +143,7 @@ def test_a_repeated_name_is_reported_and_the_first_value_kept() -> None:
     assert list(deep.repeated) == [("a",) * 8 + ("b",)]
 
 
+@pytest.mark.slow
 def test_many_repeated_names_and_many_lines_take_no_long_time() -> None:
     text = "{" + ",\n".join(['"a": 1'] * 200_000) + "}"
     assert len(read_json(text).repeated) == 1

@@ -92,6 +92,7 @@ def two_with_one_hash() -> tuple[str, str]:
     raise AssertionError
 
 
+@pytest.mark.slow
 async def test_a_server_that_searched_for_two_names_of_one_hash_loses_both() -> None:
     first, second = two_with_one_hash()
     async with host_of({"one": Toolbox(first, "fine", second)}, "prefix") as host:

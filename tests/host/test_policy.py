@@ -191,6 +191,7 @@ class TestTheShell:
         shown = capsys.readouterr()
         return code, shown.out + shown.err
 
+    @pytest.mark.slow
     def test_no_command_uses_a_server_that_is_denied(
         self, tmp_path: Path, policy: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:

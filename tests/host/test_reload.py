@@ -109,6 +109,7 @@ def states(host: Host) -> dict[str, str]:
 # --------------------------------------------------------------------- what is touched
 
 
+@pytest.mark.slow
 async def test_only_what_changed_is_restarted_and_asked_about(file: File) -> None:
     file.write(c=file.server())
     async with file.entered() as host:

@@ -606,6 +606,7 @@ MARGIN = re.compile(
 )
 
 
+@pytest.mark.slow
 @given(args=st.lists(_TEXT, max_size=4), names=st.lists(_TEXT, max_size=3), width=st.just(80))
 @examples(200)
 def test_no_text_of_the_file_stands_at_the_margin(

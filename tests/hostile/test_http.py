@@ -345,6 +345,7 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
         assert session.protocol_version == "2025-11-25"
 
 
+@pytest.mark.slow
 async def test_two_hundred_sessions_to_one_origin_open_and_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

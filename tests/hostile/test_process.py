@@ -303,11 +303,13 @@ async def test_each_line_of_standard_error_is_passed_to_the_function_of_the_host
                 await anyio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_flood_of_progress_is_bounded_and_the_answer_comes() -> None:
     async with _session() as session:
         assert (await session.call_tool("flood-progress", {"count": 20_000})).text == "flooded"
 
 
+@pytest.mark.slow
 async def test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap() -> None:
     async with _session() as session:
         assert (await session.call_tool("flood-pings", {"count": 40_000})).text == "flooded"

@@ -202,6 +202,7 @@ class Flooding(Asking):
         return said("done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.usefixtures("patient")
 async def test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered(

@@ -98,6 +98,7 @@ def flood() -> bytes:
     return "\n".join([notice % number for number in range(100_000)]).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Handshake, Stateless])
 async def test_a_flood_of_100_000_updates_costs_bounded_memory(kind: type[Library]) -> None:
     library = kind()
@@ -131,6 +132,7 @@ async def test_updates_of_too_many_parts_come_as_one_for_the_resource() -> None:
         assert nothing.cancelled_caught
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_a_flood_of_changes_of_lists_costs_one_more_list() -> None:
     library = Handshake()

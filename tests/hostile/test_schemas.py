@@ -181,6 +181,7 @@ async def settle(schema: Any, value: Any, workers: WorkerPool) -> Problem | str 
         return str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CORPUS)
 async def test_a_hostile_schema_settles_and_the_loop_runs_on(name: str) -> None:
     schema, value = CORPUS[name]
@@ -195,6 +196,7 @@ async def test_a_hostile_schema_settles_and_the_loop_runs_on(name: str) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY
 
 
+@pytest.mark.slow
 async def test_no_pattern_is_compiled_for_a_list() -> None:
     # Each takes the better part of a second to compile.
     slow = "(?i)" + "[\u0101-\u0200\u0300-\u0400\u0500-\u0600\u0700-\ufffe]" * 30

@@ -337,6 +337,7 @@ def _sound(value: Any) -> Any:
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
+@pytest.mark.slow
 def test_a_hostile_server_cannot_act_on_a_real_terminal() -> None:
     tool = {
         "name": "rm",

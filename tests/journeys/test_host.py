@@ -42,6 +42,7 @@ def starts(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+@pytest.mark.slow
 @ERAS
 async def test_a_host_from_opening_to_closing(era: str, tmp_path: Path) -> None:
     asked: list[ToolCall] = []

@@ -22,6 +22,7 @@ async def test_a_session_with_a_server_that_asks_back(era: str) -> None:
     await tell(era)
 
 
+@pytest.mark.slow
 def test_a_server_that_asks_back_is_answered_in_the_program_of_a_host() -> None:
     _check(AS_HOSTS_DO, "OURS", [f"asking, {era}" for era in ERAS])
 

@@ -317,6 +317,7 @@ def test_brackets_inside_strings_are_no_depth(text: str) -> None:
     assert isinstance(one(body), Response)
 
 
+@pytest.mark.slow
 def test_width_is_no_depth() -> None:
     assert isinstance(one(json.dumps({"id": 1, "result": [[{}] * 3] * 5_000})), Response)
 

@@ -255,6 +255,7 @@ def test_what_a_template_becomes_has_a_cap_that_is_reached_early() -> None:
         fill("{" + many + "}", a="x" * 1_000)
 
 
+@pytest.mark.slow
 def test_a_long_template_is_read_in_one_pass() -> None:
     assert variables("{a}" * 200_000) == ("a",)
     assert fill("a" * 60_000) == "a" * 60_000

@@ -54,6 +54,7 @@ def test_the_page_has_no_row_of_a_field_that_is_gone() -> None:
     assert set(ROWS) <= known
 
 
+@pytest.mark.slow
 def test_each_test_that_the_page_names_exists() -> None:
     named = NAMED.findall(PAGE)
     assert len(named) > len(ROWS)

@@ -22,6 +22,7 @@ values = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(values, st.booleans())
 def test_what_json_says_is_read(value: Any, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii)

@@ -322,6 +322,7 @@ print(count)
 """
 
 
+@pytest.mark.slow
 def test_every_module_imports_without_what_only_posix_has() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", _AS_ON_WINDOWS],

@@ -97,6 +97,7 @@ def swapping(folder: Path, link: Path) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 async def test_a_folder_that_becomes_a_link_while_a_server_opens_gives_nothing(
     engine: Any, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def host(user: int) -> Iterator[Host]:
         yield Host(user, Path(folder))
 
 
+@pytest.mark.slow
 def test_reads_what_is_granted_and_what_the_system_is_made_of(host: Host) -> None:
     told = host.probe(
         f"""
@@ -154,6 +155,7 @@ def test_reads_what_is_granted_and_what_the_system_is_made_of(host: Host) -> Non
     assert all(each.startswith("did:") for each in told.values()), told
 
 
+@pytest.mark.slow
 def test_reads_nothing_else(host: Host) -> None:
     (host.folder / "secret").write_text("x")
     (host.folder / "granted").mkdir()
@@ -193,6 +195,7 @@ def test_reads_nothing_else(host: Host) -> None:
     assert set(told.values()) == {"EACCES"}, told
 
 
+@pytest.mark.slow
 def test_writes_what_is_granted_and_its_own_folder(host: Host) -> None:
     told = host.probe(
         f"""
@@ -219,6 +222,7 @@ def test_writes_what_is_granted_and_its_own_folder(host: Host) -> None:
     assert (host.folder / "moved").exists()
 
 
+@pytest.mark.slow
 def test_changes_nothing_else(host: Host) -> None:
     (host.folder / "read").mkdir()
     (host.folder / "read" / "file").write_text("x")
@@ -292,6 +296,7 @@ tried("datagrams", lambda: socket.socketpair(type=socket.SOCK_DGRAM))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["none", "loopback", "all"])
 def test_reaches_the_sockets_that_network_says(host: Host, network: str) -> None:
     lack = landlock.ENGINE.lacking(Sandbox(network=network))  # type: ignore[arg-type]
@@ -331,6 +336,7 @@ def test_reaches_the_sockets_that_network_says(host: Host, network: str) -> None
     assert told == expected
 
 
+@pytest.mark.slow
 def test_has_no_power_over_other_processes(host: Host) -> None:
     told = host.probe(
         f"""
@@ -367,6 +373,7 @@ def test_has_no_power_over_other_processes(host: Host) -> None:
     assert len(told) == 18
 
 
+@pytest.mark.slow
 def test_has_no_privileges_and_gets_none(host: Host) -> None:
     told = host.probe(
         f"""
@@ -397,6 +404,7 @@ def test_has_no_privileges_and_gets_none(host: Host) -> None:
     assert set(told.values()) == {"EPERM"}, told
 
 
+@pytest.mark.slow
 def test_inherits_its_three_streams_alone(host: Host) -> None:
     told = host.probe(
         """
@@ -433,6 +441,7 @@ time.sleep(0.2)
 """
 
 
+@pytest.mark.slow
 def test_leaves_no_process_when_it_ends(host: Host) -> None:
     answer = host.start(host.python, "-c", DAEMONS)
     started = answer["out"].split()
@@ -463,6 +472,7 @@ def test_ends_with_its_host_however_that_ends(host: Host) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_exit_codes_signals_and_streams_are_the_programs_own(host: Host) -> None:
     shell = "/usr/bin/sh"
     answer = host.start(shell, "-c", "echo out; echo err >&2; exit 7")

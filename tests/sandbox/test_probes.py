@@ -57,6 +57,7 @@ def test_each_probe_gets_what_it_wants_without_a_sandbox(language: str, user: st
     assert not unable.keys() - UP_TO_THE_MACHINE, unable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "user", "engine"), CASES)
 def test_no_probe_gets_out_of_a_sandbox(language: str, user: str, engine: str) -> None:
     needs_engine(engine)

@@ -178,6 +178,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 async def test_killing_the_host_leaves_no_process(engine: str, mark: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOST, engine, mark],
@@ -205,6 +206,7 @@ async def test_a_session_says_what_holds(engine: str, mark: str, tmp_path: Path)
     assert held.sentences[2] == "can reach the network"
 
 
+@pytest.mark.slow
 @pytest.mark.one_backend
 async def test_without_a_sandbox_nothing_is_said_and_nothing_of_it_is_loaded() -> None:
     program = (

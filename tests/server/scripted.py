@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -270,7 +271,9 @@ def main() -> None:
     if options.spawn_grandchild:
         grandchild()
     sys.stderr.write("e" * options.stderr_flood)
-    time.sleep(options.slow_start)
+    if options.slow_start:
+        select.select([sys.stdin], [], [])  # counted from the first request, which is not read
+        time.sleep(options.slow_start)
     for line in sys.stdin.buffer:
         message = json.loads(line)
         if "id" in message and "method" in message:

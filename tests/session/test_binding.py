@@ -616,6 +616,7 @@ async def test_a_wrong_bind_is_an_error_at_once_without_its_values(bind: Any, te
         Host({"s": ServerConfig(MemoryServer(Server()), bind=bind)})
 
 
+@pytest.mark.slow
 def test_a_session_without_it_loads_none_of_it() -> None:
     code = (
         "import sys\n"

@@ -214,6 +214,7 @@ async def test_a_cap_of_the_connection_holds_for_its_schemas() -> None:
             await session.call_tool("t")
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -> None:
     server = Server({"properties": {"a": RUNAWAY}}, {"a": NEVER_ENDS})
@@ -231,6 +232,7 @@ async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -
     assert lag.worst < 5
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_a_runaway_input_pattern_is_a_finding_and_strict_stops_the_call() -> None:
     server = Server(takes={"type": "object", "properties": {"a": RUNAWAY}})

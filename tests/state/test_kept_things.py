@@ -123,6 +123,7 @@ def test_kills_lose_nothing_that_was_acknowledged(thing: str, where: str, addres
     assert set(files) <= {".keys.json.lock"}, "nothing that was half written is left behind"
 
 
+@pytest.mark.slow
 @things
 @places
 def test_two_processes_that_write_at_once_lose_nothing(

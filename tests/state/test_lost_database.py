@@ -229,6 +229,7 @@ async def call(session: Session, use: str, key: str) -> Any:
     return await session.call_tool("echo", idempotency_key=key if use == "all" else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", BEFALLS)
 async def test_a_call_is_refused_before_it_is_sent_and_works_when_the_database_does(
     how: str, database: Database, state: PostgresState
@@ -257,6 +258,7 @@ async def test_a_call_is_refused_before_it_is_sent_and_works_when_the_database_d
     assert (found.open_calls, found.lost) == ((), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["audit", "decisions", "pending"])
 async def test_each_thing_that_is_kept_refuses_alone(
     use: str, database: Database, state: PostgresState
@@ -272,6 +274,7 @@ async def test_each_thing_that_is_kept_refuses_alone(
             assert (await call(session, use, "1")).text == "ran"
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 @pytest.mark.parametrize("how", ["restarted", "killed"])
 async def test_connections_that_were_lost_unseen_cost_no_call(
@@ -285,6 +288,7 @@ async def test_connections_that_were_lost_unseen_cost_no_call(
         assert (await call(session, "all", "2")).text == "ran"
 
 
+@pytest.mark.slow
 async def test_a_role_without_rights_is_told_what_it_lacks_and_nothing_is_sent(
     database: Database, state: PostgresState
 ) -> None:
@@ -369,6 +373,7 @@ async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database
     other.close()
 
 
+@pytest.mark.slow
 async def test_a_login_that_cannot_be_looked_up_asks_nobody_to_log_in_again(
     database: Database, state: PostgresState
 ) -> None:

@@ -81,6 +81,7 @@ def test_one_that_cannot_be_reached_is_told_at_once_and_leaks_no_thread(
     assert not [secret for secret in SECRETS if secret in caplog.text]
 
 
+@pytest.mark.slow
 def test_it_is_used_again_after_a_restart_without_a_failed_attempt(
     own_postgres: PostgresServer, opened: Callable[..., PostgresState]
 ) -> None:
@@ -97,6 +98,7 @@ def test_it_is_used_again_after_a_restart_without_a_failed_attempt(
     assert state.get(KIND, "a") == {"n": 1}, "the connection that was lost meanwhile is not used"
 
 
+@pytest.mark.slow
 def test_a_change_whose_connection_is_lost_on_the_way_is_not_made_or_made_once(
     own_postgres: PostgresServer, opened: Callable[..., PostgresState]
 ) -> None:
@@ -238,6 +240,7 @@ def connections_until_refused(url: str) -> Iterator[psycopg.Connection]:
         return
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_no_more_connections_is_busy(
     postgres_cluster: Any, opened: Callable[..., PostgresState]
 ) -> None:
@@ -389,6 +392,7 @@ def until_connected(server: PostgresServer, url: str, wanted: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["closed", "forgotten"])
 def test_what_it_opened_ends_with_it(how: str, postgres: PostgresServer) -> None:
     url, before = postgres.new_database(), threading.active_count()

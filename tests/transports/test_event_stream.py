@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import time
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.transports.http_response import Event, EventStream, TooLong
+from tests.growth import grows_linearly
 
 pytestmark = pytest.mark.one_backend
 
@@ -168,15 +170,10 @@ async def test_a_stream_that_was_never_read_can_be_closed() -> None:
     await Piecewise(b"data: a\n\n").stream.aclose()
 
 
+@pytest.mark.slow
 def test_parsing_costs_time_linear_in_the_size() -> None:
-    def seconds(size: int) -> float:
-        best = 10.0
-        for _ in range(3):
-            pieces = [b"data: ", *([b"x" * 1_024] * (size // 1_024)), b"\n\n"]
-            begun = time.process_time()
-            assert len(_parsed(*pieces, cap=2**30)[0].data) == size
-            best = min(best, time.process_time() - begun)
-        return best
+    def parsing(size: int) -> Callable[[], Any]:
+        pieces = [b"data: ", *([b"x" * 1_024] * (size // 1_024)), b"\n\n"]
+        return lambda: len(_parsed(*pieces, cap=2**30)[0].data) == size or pytest.fail("cut")
 
-    small, large = seconds(2**20), seconds(2**23)
-    assert large < 4 * 8 * small
+    assert grows_linearly(parsing, 2**17, 64)

@@ -333,6 +333,7 @@ async def test_a_hundred_megabytes_go_each_way_and_the_connection_lives() -> Non
 # ------------------------------------------------------------------ cancellation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 300_000], ids=["small", "large"])
 async def test_a_request_may_be_cancelled_at_every_step_and_leaves_nothing(size: int) -> None:
     async def converse(line: Line) -> None:

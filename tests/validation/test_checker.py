@@ -209,6 +209,7 @@ async def test_a_reference_that_leads_elsewhere_spoils_the_schema_reached_or_not
         assert at in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_the_meta_schemas_themselves_may_be_referred_to() -> None:
     schema = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
     assert await verdict(schema, {"type": "object"}) is None
@@ -305,6 +306,7 @@ def schemas(inner: Any) -> Any:
 SCHEMAS = st.recursive(st.booleans() | schemas(st.booleans()), schemas, max_leaves=6)
 
 
+@pytest.mark.slow
 @examples(300)
 @given(SCHEMAS, VALUES)
 def test_the_quick_check_never_calls_valid_what_jsonschema_calls_invalid(
@@ -468,6 +470,7 @@ async def test_a_worker_is_started_only_when_it_is_needed_and_then_used_again() 
     await workers.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_many_judgements_at_once_share_two_workers() -> None:
     workers = WorkerPool()
@@ -485,6 +488,7 @@ async def test_many_judgements_at_once_share_two_workers() -> None:
     await workers.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_a_judgement_under_way_outlives_the_closing_of_its_session() -> None:
     workers = WorkerPool()
@@ -505,6 +509,7 @@ async def test_a_judgement_under_way_outlives_the_closing_of_its_session() -> No
     assert not workers._idle
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_a_cancelled_judgement_leaves_no_process() -> None:
     workers = WorkerPool()
@@ -515,6 +520,7 @@ async def test_a_cancelled_judgement_leaves_no_process() -> None:
     assert not workers._idle
 
 
+@pytest.mark.slow
 @pytest.mark.both_backends
 async def test_a_worker_that_died_idle_is_replaced() -> None:
     workers = WorkerPool()
@@ -551,6 +557,7 @@ async def test_values_larger_than_the_pipe_of_a_worker_are_sent_one_after_anothe
     assert not caplog.records, "a file watch that was not ended would meet the next one"
 
 
+@pytest.mark.slow
 async def test_an_idle_worker_exits() -> None:
     workers = WorkerPool(idle=0.1)
     checker = checker_for(RUNAWAY, Limits())
@@ -580,6 +587,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_worker_left_alone_with_a_runaway_is_ended_by_the_kernel() -> None:
     question = {"id": 1, "has_value": True, "forget": False, "seconds": 0.3, "schema": RUNAWAY}
     with child() as process:
@@ -631,6 +639,7 @@ async def test_a_host_deep_in_its_own_stack_gets_the_same_verdict() -> None:
     await workers.aclose()
 
 
+@pytest.mark.slow
 @examples(100)
 @given(VALUES)
 def test_a_value_is_the_same_after_being_taken_to_pieces(value: Any) -> None:

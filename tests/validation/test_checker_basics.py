@@ -185,6 +185,7 @@ def test_no_verdict_on_an_odd_value_differs_from_that_of_jsonschema(around: Any)
             assert fits is validator.is_valid(value), (schema, value)
 
 
+@pytest.mark.slow
 @given(schemas, values)
 @examples(400)
 def test_no_verdict_differs_from_that_of_jsonschema(schema: Any, value: Any) -> None:

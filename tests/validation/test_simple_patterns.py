@@ -94,6 +94,7 @@ PIECES = st.sampled_from(
 PATTERNS = st.lists(PIECES, max_size=9).map("".join)
 
 
+@pytest.mark.slow
 @examples(1_500)
 @given(PATTERNS, st.text("ab-1 \né", max_size=14), st.booleans())
 def test_no_search_takes_more_steps_than_its_bound(source: str, text: str, whole: bool) -> None:
