@@ -96,6 +96,10 @@ class Calls:
         self._secret: bytes | None = None
         self._swept = 0.0
 
+    def close(self) -> None:
+        """Stop retrying what could not be written: for who closes the storage."""
+        self._lease.close()
+
     def __repr__(self) -> str:
         return f"<the calls of {self.storage!r}>"
 

@@ -32,6 +32,7 @@ _log = logging.getLogger("mcp_client")
 _ROWS = "callers"
 _RENEW_SECONDS = 15.0
 _FIRST_RETRY_SECONDS = 0.5
+_CLOSE_SECONDS = 10.0
 _GONE_SECONDS = 45.0
 _KEEP_SECONDS = 86_400.0
 _MAX_WATCHED = 1_000
@@ -57,6 +58,7 @@ class Lease:
         self._left: list[Callable[[], object]] = []
         self._renewed: float | None = None
         self._thread: threading.Thread | None = None
+        self._closing = False
         self._watched: dict[str, tuple[float, float]] = {}
 
     def enter(self, mark: str) -> None:
@@ -87,6 +89,18 @@ class Lease:
             self._left.append(change)
             self._start()
             self._changed.notify()
+
+    def close(self) -> None:
+        """End the thread. It tries once more to make the changes that are left, for which this
+        waits ``_CLOSE_SECONDS`` at most; what fails is tried again when the storage is next used.
+        Uses the storage."""
+        if self._pid != os.getpid():
+            return
+        with self._changed:
+            thread, self._closing = self._thread, True
+            self._changed.notify()
+        if thread is not None:
+            thread.join(_CLOSE_SECONDS)
 
     def is_gone(self, row: Object) -> bool:
         """Whether the claim in ``row`` is not held any more. Uses the storage."""
@@ -120,6 +134,7 @@ class Lease:
 
     def _start(self) -> None:
         if self._thread is None and (self._storage.waits or self._left):
+            self._closing = False
             self._thread = threading.Thread(
                 target=self._run, name="mcp_client journal", daemon=True
             )
@@ -129,18 +144,28 @@ class Lease:
         failures, tried = 0, time.monotonic()
         while True:
             with self._changed:
-                if not self._under_way and not self._left:
+                closing = self._closing
+                if not self._left and (closing or not self._under_way):
                     self._thread = None
                     return
                 due = _RENEW_SECONDS
                 if self._left:
                     due = doubled(_FIRST_RETRY_SECONDS, failures, due)
                 left = tried + due - time.monotonic()
-                if left > 0:
+                if left > 0 and not closing:
                     self._changed.wait(left)
                     continue
             tried = time.monotonic()
             failures = 0 if self._work() else failures + 1
+            if closing:
+                with self._changed:
+                    self._thread = None
+                    if self._left:
+                        _log.error(
+                            "the state was closed: the end of %d call(s) is not in the journal",
+                            len(self._left),
+                        )
+                return
 
     def _work(self) -> bool:
         try:

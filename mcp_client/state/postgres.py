@@ -122,7 +122,12 @@ class PostgresState(State):
         return f"PostgresState({self._connections!r}, schema={self._schema!r})"
 
     def close(self) -> None:
-        """Close its connections, and end the thread that listens; a later use opens others."""
+        """Close its connections, and end its threads; a later use opens others.
+
+        What the journal of calls could not write so far is tried once more, for 10 s at most.
+        """
+        if "calls" in self.__dict__:
+            self.calls.close()
         if "audit" in self.__dict__:
             self.audit.close()
         _close(self._connections, self._listener)

@@ -195,6 +195,70 @@ def test_what_could_not_be_written_is_written_when_the_state_is_back(
         assert time.monotonic() < until
 
 
+def left_by(state: Down, seconds: float, patch: pytest.MonkeyPatch) -> Calls:
+    """The journal of a state that is down, with one change that is left and a thread that will
+    not try it again for ``seconds``."""
+    patch.setattr(module, "_FIRST_RETRY_SECONDS", seconds)
+    patch.setattr(module, "_RENEW_SECONDS", seconds)
+    calls = state.calls
+    calls.take("k", ABOUT, "mark", repeats=False)
+    calls.sending("k", "mark")
+    state.down = True
+    calls.end_later("k", "mark", {"result": {}}, may_have_run=True)
+    return calls
+
+
+def test_closing_ends_the_thread_after_one_more_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = Down()
+    calls = left_by(state, 3600, monkeypatch)
+    thread = calls._lease._thread
+    assert thread is not None
+    calls.close()
+    assert not thread.is_alive()
+    assert calls._lease._thread is None
+    assert "the state was closed: the end of 1 call(s) is not in the journal" in caplog.text
+    calls.close()
+
+    state.down = False
+    claim, _ = calls.take("next", ABOUT, "other", repeats=False)
+    assert claim is Claim.MINE, "a later use goes on"
+    calls.close()
+    assert state.list("calls")["k"]["state"] == "settled"
+    assert calls._lease._thread is None
+
+
+def test_closing_writes_what_is_left_if_that_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Down()
+    calls = left_by(state, 3600, monkeypatch)
+    state.down = False
+    calls.close()
+    assert state.list("calls")["k"]["state"] == "settled"
+
+
+def test_closing_a_state_in_a_database_closes_its_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = PostgresState("postgresql://user@127.0.0.1:1/none")
+    closed: list[str] = []
+    monkeypatch.setattr(state.calls, "close", lambda: closed.append("journal"))
+    state.close()
+    assert closed == ["journal"]
+
+
+def test_a_storage_that_hangs_holds_no_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, hangs = Down(), threading.Event()
+    calls = left_by(state, 3600, monkeypatch)
+    monkeypatch.setattr(module, "_CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(state, "change", lambda *args: hangs.wait(30))
+    thread = calls._lease._thread
+    assert thread is not None
+    calls.close()
+    assert thread.is_alive()
+    hangs.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 @pytest.mark.parametrize("row", [{}, {"state": "sent"}, {"state": "sent", "digest": "d"}], ids=str)
 def test_a_row_that_is_none_is_told_and_left(row: dict[str, Any], state: FileState) -> None:
     state.change("calls", "k", lambda found: {**row, "due": 0})
