@@ -29,6 +29,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client import sync as blocking
+from mcp_client.catalog.schema_types import SchemaTypes
 from mcp_client.runtime.python_source import Names
 from mcp_client.stubs import generate
 from tests.growth import grows_linearly
@@ -67,6 +68,18 @@ HOSTILE = [
     "\t- a list\n\n    indented   \n",
 ]
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12), st.from_regex(r"[a-zA-Z_.-]+"))
+
+
+def test_a_type_is_written_down_to_its_twenty_fourth_level() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(24):
+        deep = {"type": "object", "additionalProperties": deep}
+    deeper = {"type": "object", "additionalProperties": deep}
+    types = SchemaTypes()
+    assert str(types.type_of(deep, {}, ("Deep",))) == "dict[str, " * 24 + "str" + "]" * 24
+    assert not types.cut
+    assert str(types.type_of(deeper, {}, ("Deeper",))) == "dict[str, " * 25 + "Any" + "]" * 25
+    assert types.cut
 
 
 def test_many_names_that_are_alike_cost_time_linear_in_their_number() -> None:

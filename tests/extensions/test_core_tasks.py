@@ -391,6 +391,7 @@ async def test_where_input_is_required_the_result_is_asked_for_and_the_question_
     server.result = result
     async with session_of(server, handlers=Handlers(elicitation=person)) as session:
         got = await session.call_tool("slow")
+        assert session._dispatcher.of_task == {}, "or it would grow with each call"
     assert got.text == "hello Ana"
     (request,) = person.asked
     assert request.call is not None

@@ -130,7 +130,8 @@ async def test_skills_of_one_name_are_all_listed_and_named_in_a_finding() -> Non
     async with connect(server.transport, approval=allow_all) as session:
         listed = await session.list_skills()
     assert [entry.uri for entry in listed] == uris
-    assert any("2 skills are named 'refunds'" in str(finding) for finding in listed.findings)
+    same = f"2 skills are named 'refunds': {uris[0]}, {uris[1]}"
+    assert any(same in str(finding) for finding in listed.findings)
 
 
 @pytest.mark.parametrize("declared", [{}, {EXTENSION: True}, {"io.modelcontextprotocol/x": {}}])
@@ -838,7 +839,8 @@ async def test_a_host_lists_the_skills_of_all_servers_and_loads_each_from_its_ow
     async with Host(servers, approval=allow_all) as host:
         listed = await host.list_skills()
         assert [(entry.server, entry.uri) for entry in listed] == [("one", PDF), ("two", PDF)]
-        assert any("2 skills are named 'pdf'" in str(finding) for finding in listed.findings)
+        same = f"2 skills are named 'pdf': {PDF} of 'one', {PDF} of 'two'"
+        assert any(same in str(finding) for finding in listed.findings)
         loaded = await host.load_skill(listed[1])
         assert (loaded.server, await loaded.read("references/FORMS.md")) == ("two", b"two")
         assert (await host.load_skill(PDF, server="one")).server == "one"

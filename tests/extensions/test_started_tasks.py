@@ -44,6 +44,7 @@ from mcp_client import (
 )
 from mcp_client.auth import MemoryTokens
 from mcp_client.auth.tokens import Key, Source
+from mcp_client.session import saved_task
 from mcp_client.session.saved_task import PROCESS_LEDGER, ProcessLedger, StateLedger
 from tests.server.asking import FORM
 from tests.server.http_server import serving
@@ -512,6 +513,45 @@ async def test_a_result_is_not_taken_on_the_word_of_a_definition_that_changed(
             assert caught.value.result.structured_content == {"n": 1}
         else:
             assert "no longer lists" in str((await task.result()).findings[0])
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("validation", ["strict", "off"])
+async def test_a_result_is_checked_where_the_list_cannot_be_fetched(validation: Any) -> None:
+    server = Tasking(done(structuredContent={"n": 1}))
+    server.tool = {"outputSchema": SCHEMA}
+    text = await saved(MemoryServer(server))
+    server.lists = False
+    async with connect(MemoryServer(server), approval=allow_all, validation=validation) as session:
+        task = session.resume_task(text)
+        if validation == "off":
+            assert (await task.result()).structured_content == {"n": 1}
+        else:
+            with pytest.raises(InvalidResult, match="no longer lists the tool"):
+                await task.result()
+
+
+@pytest.mark.one_backend
+async def test_a_schema_that_cannot_be_used_leaves_the_result_unchecked() -> None:
+    server = Tasking(done(structuredContent={"n": 1}))
+    server.tool = {"outputSchema": {**SCHEMA, "$ref": "#/nowhere"}}
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        whole = (await session.start_tool("slow", validation="off")).to_json()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with pytest.raises(InvalidResult) as caught:
+            await session.resume_task(whole).result()
+    assert caught.value.result.structured_content == {"n": 1}
+
+
+@pytest.mark.one_backend
+async def test_a_process_remembers_the_ends_of_its_last_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(saved_task, "_MAX_CLOSED", 2)
+    ledger = ProcessLedger()
+    for task in ("a", "b", "c"):
+        assert await ledger.close(task)
+    assert [await ledger.close(task) for task in ("c", "b", "a")] == [False, False, True]
 
 
 @pytest.mark.one_backend

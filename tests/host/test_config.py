@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -440,6 +441,19 @@ def test_configs_of_a_project_and_of_the_user_are_found(
     for each in found:
         config = load_config(each.path)
         assert (config.program, config.scope) == (each.program, each.scope)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
+def test_on_macos_the_settings_of_programs_are_in_application_support(
+    a_home_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = a_home_of_its_own / "Library" / "Application Support"
+    path = written(folder / "mcp-client" / "mcp.json", "{}")
+    desktop = written(folder / "Claude" / "claude_desktop_config.json", "{}")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    found = find_configs(a_home_of_its_own / "elsewhere")
+    assert ConfigFile(path, "mcp-client", "user") in found
+    assert ConfigFile(desktop, "claude", "user") in found
 
 
 def test_a_place_that_cannot_be_looked_at_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,8 @@ class Tasking:
         """Of the first poll."""
         self.tool: dict[str, Any] = {}
         """Members of the tool's definition."""
+        self.lists = True
+        """Whether it lists its tools."""
         self.on_cancel: Any = {}
         self.on_update: Any = {}
 
@@ -60,7 +62,7 @@ class Tasking:
             case "server/discover":
                 capabilities: Any = {"tools": {}, "prompts": {}, "extensions": {TASKS: {}}}
                 return {"supportedVersions": [LATEST], "capabilities": capabilities}
-            case "tools/list":
+            case "tools/list" if self.lists:
                 tool = {"name": "slow", "inputSchema": {"type": "object"}, **self.tool}
                 quick = {"name": "quick", "inputSchema": {"type": "object"}}
                 return {"tools": [tool, quick], "ttlMs": 3_600_000, "cacheScope": "public"}

@@ -633,6 +633,18 @@ def test_a_session_without_it_loads_none_of_it() -> None:
     assert done.stdout.strip() == ""
 
 
+async def test_a_long_list_is_bound_without_stopping_the_loop() -> None:
+    tools = [{"name": f"create_{number}", "inputSchema": SCHEMA} for number in range(600)]
+
+    async def handle(message: dict[str, Any]) -> Any:
+        return {"tools": tools} if message["method"] == "tools/list" else NotImplemented
+
+    options: dict[str, Any] = {"bind": {"create_*": {"tenant": "acme"}}, "approval": allow_all}
+    async with connect(MemoryServer(handle), **options) as session:
+        listed = await session.list_tools()
+    assert [tool.bound for tool in listed] == [("tenant",)] * 600
+
+
 async def test_what_the_host_gave_may_change_afterwards() -> None:
     server = Server()
     value: dict[str, Any] = {"id": [1]}

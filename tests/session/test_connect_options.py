@@ -118,6 +118,17 @@ def test_a_plain_with_says_how_to_open_the_session() -> None:
         pass
 
 
+async def test_a_session_is_opened_once() -> None:
+    found = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "instructions": "Be kind."}
+    connecting = connect(MemoryServer(lambda message: found))
+    session = await connecting
+    assert session.instructions == "Be kind."
+    for again in (lambda: connecting, connecting.__aenter__):
+        with pytest.raises(ConfigError, match="once; call connect again"):
+            await again()
+    await session.aclose()
+
+
 def _name(*args: str) -> tuple[Any, str]:
     connecting = connect(StdioServer("no-such-launcher", args))
     return connecting, connecting._setup.name

@@ -173,6 +173,37 @@ async def test_a_second_thing_that_is_wrong_is_told_logged_and_asked_about(
     assert caplog.messages[-1].endswith("breaks the schema at the whole value, /n")
 
 
+async def test_more_wrong_places_than_are_shown_are_asked_about_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = [f"p{number}" for number in range(40)]
+    takes = {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
+    asked: list[Any] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call.findings[0].about)
+        return Allow()
+
+    async with connect(MemoryServer(Server(takes=takes)), approval=approve) as session:
+        for some in (names, names[:-1]):
+            await session.call_tool("t", dict.fromkeys(some, "x"))
+    assert asked[0] != asked[1]
+
+
+async def test_arguments_of_a_kind_that_only_jsonschema_knows_are_found_to_be_right() -> None:
+    takes = {"type": "object", "properties": {"n": {"not": {"const": 1}}}}
+    seen: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call)
+        return Allow()
+
+    async with connect(MemoryServer(Server(takes=takes)), approval=approve) as session:
+        await session.call_tool("t", {"n": 2})
+        await session.call_tool("t", {"n": 1})
+    assert [len(call.findings) for call in seen] == [0, 1]
+
+
 async def test_an_edited_argument_is_judged_too() -> None:
     async def approve(call: ToolCall) -> Allow:
         return Allow(arguments={"n": "no"})

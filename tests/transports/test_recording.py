@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import stat
@@ -359,7 +360,9 @@ class TestAReplay:
             with pytest.raises(ServerError, match="had no answer when it was recorded"):
                 await session.call_tool("open", {"place": "Rome"})
 
-    def test_of_what_is_no_record_is_a_config_error(self, tmp_path: Path) -> None:
+    def test_of_what_is_no_record_is_a_config_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         path = tmp_path / "r.jsonl"
         head = '{"mcp-client-record":1,"server":"s"}\n'
         request = '{"request":1,"id":1,"method":"m","params":{}}\n'
@@ -394,6 +397,14 @@ class TestAReplay:
             ReplayServer(path)
         with pytest.raises(ConfigError, match="No such file"):
             ReplayServer(tmp_path / "missing")
+
+        def fails(file: int) -> Any:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fstat", fails)
+            with pytest.raises(ConfigError, match=r"ReplayServer\(.*Input/output error$"):
+                ReplayServer(path)
 
     async def test_of_what_is_no_regular_file_is_refused_at_once(
         self, tmp_path: Path, anyio_backend: str

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jsonschema.validators import validator_for
 
 from mcp_client import Limits
+from mcp_client.validation import schema_shape
 from mcp_client.validation.schema_shape import (
     is_known_dialect,
     listed_schema_fault,
@@ -36,6 +37,7 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
+ORDINARY = {"type": "object", "properties": {"a": {"type": "string", "description": "A name."}}}
 DIALECTS = [None, DRAFT_7, "https://json-schema.org/draft/2020-12/schema"]
 
 
@@ -194,3 +196,21 @@ def test_dialects_that_can_be_judged_are_known() -> None:
     assert is_known_dialect({"$schema": "http://json-schema.org/draft-04/schema#"})
     assert not is_known_dialect({"$schema": "https://example.com/own"})
     assert not is_known_dialect({"$schema": 7})
+
+
+def test_an_ordinary_schema_is_not_surveyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    surveyed: list[Any] = []
+
+    def survey(schema: Any, limits: Limits) -> Any:
+        surveyed.append(schema)
+        return survey_schema(schema, limits)
+
+    monkeypatch.setattr(schema_shape, "survey_schema", survey)
+    deep: Any = ORDINARY
+    for _ in range(20):
+        deep = {"type": "object", "properties": {"inner": deep}}
+    for schema in (ORDINARY, {**ORDINARY, "if": {}}, deep):
+        texts: list[str] = []
+        assert listed_schema_fault(schema, Limits(), texts) == ""
+        assert "A name." in texts
+    assert surveyed == [{**ORDINARY, "if": {}}, deep]
