@@ -22,21 +22,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from tests.bench import rounds
+from tests.bench import rounds, stdio
 from tests.bench.rounds import Row
 
 ROWS = (
-    Row("json-echo", "echo after echo, JSON", "us", 0.35),
-    Row("json-together", "echo, 32 in flight, JSON", "us", 0.28),
-    Row("sse-echo", "echo after echo, SSE", "us", 0.28),
-    Row("sse-together", "echo, 32 in flight, SSE", "us", 0.2),
-    Row("old-json-echo", "echo after echo, JSON, handshake", "us", 0.35),
-    Row("old-json-together", "echo, 32 in flight, JSON, handshake", "us", 0.28),
-    Row("old-sse-echo", "echo after echo, SSE, handshake", "us", 0.28),
-    Row("old-sse-together", "echo, 32 in flight, SSE, handshake", "us", 0.2),
-    Row("json-sessions", "200 sessions opened, each", "ms", 0.07),
-    Row("json-memory", "200 sessions open, memory of each", "KiB", None, most=48),
-    Row("sse-big", "8 MiB text, SSE, to the floor", "ms", 1.0, against="floor"),
+    Row("json-echo", "echo after echo, HTTP JSON", "us", 0.3, short="CPU a call, HTTP"),
+    Row("json-together", "echo, 32 in flight, HTTP JSON", "us", 0.23),
+    Row("sse-echo", "echo after echo, HTTP SSE", "us", 0.2),
+    Row("sse-together", "echo, 32 in flight, HTTP SSE", "us", 0.15),
+    Row("old-json-echo", "echo after echo, JSON, handshake", "us", 0.3, in_table=False),
+    Row("old-json-together", "echo, 32 in flight, JSON, handshake", "us", 0.23, in_table=False),
+    Row("old-sse-echo", "echo after echo, SSE, handshake", "us", 0.2, in_table=False),
+    Row("old-sse-together", "echo, 32 in flight, SSE, handshake", "us", 0.15, in_table=False),
+    Row("json-sessions", "200 HTTP sessions opened, each", "ms", 0.06),
+    Row("json-memory", "200 HTTP sessions open, each", "KiB", most=40, short="memory a session"),
+    Row("sse-big", "8 MiB text, HTTP SSE", "ms", to_floor=1.0, against="floor"),
 )
 
 
@@ -49,7 +49,8 @@ def main() -> None:
 
 def command(origin: str, row: Row, who: str) -> Sequence[str]:
     path, _, work = row.name.rpartition("-")
-    return ["floor_http.py" if who == "floor" else f"{who}.py", work, f"{origin}/{path}"]
+    script = "floor_http.py" if who == "floor" else stdio.SCRIPTS.get(who, f"{who}.py")
+    return [script, work, f"{origin}/{path}"]
 
 
 @contextmanager

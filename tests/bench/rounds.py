@@ -1,11 +1,14 @@
 """Rounds in which ours, the official client and the floor take turns, and the table at the end.
 
 What is measured is the client's process alone, user and system. Every figure is the median of its
-rounds, and the ratio, of ours to the official client unless the row says otherwise, the median of
-the ratios within each round. In a round each row is run by ours, the official client and the floor
-one after another, each in a process of its own and all against the same server, so that whatever
-else the machine does meets all three alike. Client and server share one core where the system
-allows it: there the ratios are steady, while absolute figures move from machine to machine.
+rounds, and the ratio, of ours to another, the median of the ratios within each round. In a round
+each row is run by all contenders one after another, each in a process of its own and all against
+the same server, so that whatever else the machine does meets all alike. Client and server share one
+core where the system allows it: there the ratios are steady, while absolute figures move from
+machine to machine.
+
+FastMCP is measured with ``--table`` only, for the rows of its short form (``Row.short``). A row
+that is ``alone`` compares ours with ours: ``clients/own.py`` measures both.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 _ROOT = HERE.parent.parent
-_OFFICIAL = "mcp==2.3.0"
-_CONTENDERS = ("ours", "official", "floor")
+_OFFICIAL, _FASTMCP = "mcp==2.3.0", "fastmcp==4.1.2"
+_CONTENDERS = ("ours", "official", "fastmcp", "floor")
 _LONGEST = 120.0
 
 
@@ -35,43 +38,84 @@ class Row:
     name: str
     shown: str
     unit: str
-    target: float | None
-    """The most that ours may take of what the official client takes."""
+    target: float | None = None
+    """The most that ours may take of what the official client takes; of a row that is alone, of its
+    base."""
+    to_floor: float | None = None
+    """The most that ours may take of what the floor takes."""
     tools: int = 0
     most: float | None = None
     """The most that ours may take, in the unit."""
     against: str = "official"
-    """Or "floor", where the official client cannot do the work."""
+    """Or "floor", where the official client cannot do the work, or "base" for a row of ours alone.
+    """
+    in_table: bool = True
+    short: str = ""
+    """What it is called in the short table; empty where it is not in it."""
+
+    @property
+    def alone(self) -> bool:
+        return self.against == "base"
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        if self.alone:
+            return ("ours",)
+        left_out = {"official"} if self.against == "floor" else set()
+        left_out |= set() if self.short else {"fastmcp"}
+        return tuple(who for who in _CONTENDERS if who not in left_out)
 
 
 Command = Callable[[Row, str], Sequence[str]]
 """From a row and a contender to the script in ``clients/`` and its arguments."""
+Taken = dict[tuple[str, str], list[float]]
+"""By the names of a row and a contender, the figures of all rounds; beside the contenders, "base",
+and "ours passed" and so on for seconds that passed."""
 
-_FACTORS = {"us": 1e6, "ms": 1e3, "KiB": 1 / 1024}
+_FACTORS = {"us": 1e6, "ms": 1e3, "KiB": 1 / 1024, "a second": 1.0}
 
 
 def options(prog: str, rows: Sequence[Row]) -> argparse.Namespace:
-    """What the command line says: ``rows`` are those to run, ``official`` is an interpreter."""
+    """What the command line says: ``rows`` are those to run, ``pythons`` the interpreters."""
     parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("--official", metavar="PYTHON", help=f"an interpreter with {_OFFICIAL}")
+    parser.add_argument("--fastmcp", metavar="PYTHON", help=f"an interpreter with {_FASTMCP}")
     parser.add_argument("--rounds", type=int, default=5)
-    names = [row.name for row in rows]
-    parser.add_argument("--rows", nargs="+", choices=names, default=names, metavar="ROW")
+    parser.add_argument("--table", action="store_true", help="Markdown, with FastMCP and targets")
+    parser.add_argument(
+        "--rows", nargs="+", choices=[row.name for row in rows], default=[], metavar="ROW"
+    )
     chosen = parser.parse_args()
-    chosen.rows = [row for row in rows if row.name in chosen.rows]
-    chosen.official = chosen.official or _installed()
+    if chosen.rows:
+        chosen.rows = [row for row in rows if row.name in chosen.rows]
+    else:
+        chosen.rows = [row for row in rows if (row.in_table if chosen.table else not row.alone)]
+    chosen.pythons = {
+        "ours": sys.executable,
+        "official": chosen.official or _installed(_OFFICIAL),
+        "floor": sys.executable,
+    }
+    if chosen.table:
+        chosen.pythons["fastmcp"] = chosen.fastmcp or _installed(_FASTMCP)
     return chosen
 
 
 def run(chosen: argparse.Namespace, warm: Row, command: Command, core: str) -> None:
     """Measure and print. ``warm`` is a row run once for nothing, so that byte code is written."""
-    pythons = {"ours": sys.executable, "official": chosen.official, "floor": sys.executable}
-    taken = _measure(chosen.rows, warm, pythons, command, chosen.rounds)
+    taken = _measure(chosen.rows, warm, chosen.pythons, command, chosen.rounds)
+    versions = [f"official mcp {_version(chosen.pythons['official'], 'mcp')}"]
+    if chosen.table:
+        versions.append(f"FastMCP {_version(chosen.pythons['fastmcp'], 'fastmcp')}")
     print(
         f"CPU time of the client process, Python {platform.python_version()}, "
-        f"official mcp {_version(chosen.official)}, {core}, {chosen.rounds} rounds, medians\n"
+        f"{', '.join(versions)}, {core}, {chosen.rounds} rounds, medians\n"
     )
-    print(_table(chosen.rows, taken))
+    if chosen.table:
+        from tests.bench.table import printed
+
+        print(printed(chosen.rows, taken))
+    else:
+        print(_table(chosen.rows, taken))
 
 
 def pin() -> str:
@@ -97,45 +141,45 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(_ROOT), "PYTHONPYCACHEPREFIX": cache}
 
 
-def _installed() -> str:
-    """The interpreter of our own environment with the official SDK, made if it is not there."""
-    home = _ROOT / ".interop" / f"bench-{_OFFICIAL.replace('==', '-')}"
+def _installed(requirement: str) -> str:
+    """The interpreter of our own environment with a package, made if it is not there."""
+    home = _ROOT / ".interop" / f"bench-{requirement.replace('==', '-')}"
     python = home / "bin" / "python"
     done = home / "installed"
     if not done.exists():
-        print(f"installing {_OFFICIAL} once", file=sys.stderr)
+        print(f"installing {requirement} once", file=sys.stderr)
         venv.create(home, clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", _OFFICIAL], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True)
         done.touch()
     return str(python)
 
 
-def _version(python: str) -> str:
-    script = "from importlib.metadata import version; print(version('mcp'))"
+def _version(python: str, package: str) -> str:
+    script = f"from importlib.metadata import version; print(version({package!r}))"
     found = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True)
     return found.stdout.strip()
-
-
-Taken = dict[tuple[str, str], list[float]]
 
 
 def _measure(
     rows: Sequence[Row], warm: Row, pythons: Mapping[str, str], command: Command, rounds: int
 ) -> Taken:
-    taken: Taken = {(row.name, who): [] for row in rows for who in pythons}
+    taken: Taken = {}
     for who, python in pythons.items():
-        _figure(warm, who, python, command)
+        _figures(warm, who, python, command)
     for number in range(rounds):
         for row in rows:
             print(f"round {number + 1}: {row.shown}", file=sys.stderr)
-            for who, python in pythons.items():
-                if who == "official" and row.against != who:
+            for who in row.contenders:
+                if who not in pythons:
                     continue
-                taken[row.name, who].append(_figure(row, who, python, command))
+                figures = _figures(row, who, pythons[who], command)
+                for name, figure in figures.items():
+                    key = {"figure": who, "passed": f"{who} passed"}.get(name, name)
+                    taken.setdefault((row.name, key), []).append(figure)
     return taken
 
 
-def _figure(row: Row, who: str, python: str, command: Command) -> float:
+def _figures(row: Row, who: str, python: str, command: Command) -> dict[str, float]:
     script, *arguments = command(row, who)
     ran = subprocess.run(
         [python, str(HERE / "clients" / script), *arguments],
@@ -147,25 +191,32 @@ def _figure(row: Row, who: str, python: str, command: Command) -> float:
     if ran.returncode:
         raise SystemExit(f"{who} failed at {row.name!r} with code {ran.returncode}; see above")
     figures: dict[str, float] = json.loads(ran.stdout)
-    return figures["figure"]
+    return figures
+
+
+def middle(taken: Taken, row: Row, who: str) -> float:
+    """The median of a contender's figures, in the row's unit; NaN where it has none."""
+    return statistics.median(taken.get((row.name, who)) or [math.nan]) * _FACTORS[row.unit]
+
+
+def ratio(taken: Taken, row: Row, other: str) -> float:
+    """The median of the ratios of ours to another's; NaN where one of them has no figure."""
+    ours, theirs = (taken.get((row.name, who), []) for who in ("ours", other))
+    pairs = zip(ours, theirs, strict=False)
+    return statistics.median([one / another for one, another in pairs] or [math.nan])
 
 
 def _table(rows: Sequence[Row], taken: Taken) -> str:
     lines: list[tuple[str, ...]] = [("work", "floor", "ours", "official", "ratio", "target", "")]
     for row in rows:
-        factor = _FACTORS[row.unit]
-        median = {
-            who: statistics.median(taken[row.name, who] or [math.nan]) * factor
-            for who in _CONTENDERS
-        }
-        pairs = zip(taken[row.name, "ours"], taken[row.name, row.against], strict=True)
-        ratio = statistics.median([ours / other for ours, other in pairs])
+        to_other = ratio(taken, row, row.against)
+        figures = (middle(taken, row, who) for who in ("floor", "ours", "official"))
         lines.append(
             (
                 row.shown,
-                *(f"{_short(median[who])} {row.unit}" for who in ("floor", *_CONTENDERS[:2])),
-                f"{ratio:.3f}",
-                *_verdict(row, median["ours"], ratio),
+                *(f"{short(figure)} {row.unit}" for figure in figures),
+                f"{to_other:.3f}",
+                *_verdict(row, middle(taken, row, "ours"), to_other),
             )
         )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -178,15 +229,16 @@ def _table(rows: Sequence[Row], taken: Taken) -> str:
     )
 
 
-def _short(figure: float) -> str:
+def short(figure: float) -> str:
     if math.isnan(figure):
         return "-"
     return f"{figure:.0f}" if figure >= 10 else f"{figure:.2f}"
 
 
-def _verdict(row: Row, ours: float, ratio: float) -> tuple[str, str]:
+def _verdict(row: Row, ours: float, to_other: float) -> tuple[str, str]:
     if row.most is not None:
         return f"<= {row.most:.0f} {row.unit}", "ok" if ours <= row.most else "MISSED"
-    if row.target is not None:
-        return f"<= {row.target}", "ok" if ratio <= row.target else "MISSED"
+    target = row.to_floor if row.against == "floor" else row.target
+    if target is not None:
+        return f"<= {target}", "ok" if to_other <= target else "MISSED"
     return "none", ""

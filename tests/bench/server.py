@@ -75,7 +75,9 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 class Server:
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, tells: bool = False) -> None:
+        """``tells``: in the handshake era it declares that it tells of changes of its list."""
+        self._tells = tells
         self._tools = _definitions(count)
         self._asleep: list[tuple[float, int | str]] = []
         self._most_asleep = 0
@@ -122,7 +124,10 @@ class Server:
             case "initialize":
                 asked = params["protocolVersion"]
                 agreed = asked if asked in HANDSHAKE else HANDSHAKE[0]
-                return _said(id, {"protocolVersion": agreed, "serverInfo": _ME, **_INTRODUCTION})
+                declared = {"capabilities": {"tools": {"listChanged": self._tells}}}
+                return _said(
+                    id, {"protocolVersion": agreed, "serverInfo": _ME, **_INTRODUCTION, **declared}
+                )
             case "ping":
                 return _said(id, {})
         error = {"code": -32601, "message": "there is no such method"}
@@ -175,4 +180,4 @@ def _write(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    Server(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0).run()
+    Server(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0, tells=True).run()

@@ -17,15 +17,16 @@ from tests.bench import rounds
 from tests.bench.rounds import Row
 
 ROWS = (
-    Row("echo", "echo after echo", "us", 0.25),
-    Row("together", "echo, 32 in flight", "us", 0.15),
-    Row("cold", "fresh process to first result", "ms", 0.2),
-    Row("big", "8 MiB text", "ms", 0.12),
-    Row("import", "import of the package", "ms", 0.15),
-    Row("list", "list 10,000 tools, pages of 100", "ms", 0.3, tools=10_000),
-    Row("sleep", "1,000 sleeping calls at once", "ms", 0.2),
-    Row("record", "20-field structured result, validated", "us", 0.55),
+    Row("echo", "echo after echo, stdio", "us", 0.25, 1.1, short="CPU a call, stdio"),
+    Row("together", "echo, 32 in flight, stdio", "us", 0.15, 2.0, short="32 in flight"),
+    Row("cold", "fresh process to first result", "ms", 0.17, 1.7, short="first result"),
+    Row("big", "8 MiB text, stdio", "ms", 0.08),
+    Row("import", "import of the package", "ms", 0.1, short="import"),
+    Row("list", "list 10,000 tools, pages of 100", "ms", 0.27, tools=10_000),
+    Row("sleep", "1,000 sleeping calls at once", "ms", 0.15),
+    Row("record", "20-field structured result, validated", "us", 0.15),
 )
+SCRIPTS = {"fastmcp": "of_fastmcp.py"}
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
 
 def command(row: Row, who: str) -> Sequence[str]:
     server = [sys.executable, "-I", str(rounds.HERE / "server.py"), "--tools", str(row.tools)]
-    return [f"{who}.py", row.name, *server]
+    return [SCRIPTS.get(who, f"{who}.py"), row.name, *server]
 
 
 if __name__ == "__main__":

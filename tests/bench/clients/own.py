@@ -1,0 +1,232 @@
+"""What ours takes with something that costs, and without it, in one process.
+
+    own.py ROW SERVER...
+
+Prints ``{"figure": ..., "base": ...}``, seconds of CPU each unless the row says otherwise. ``base``
+is the same without. The server is a command, or in memory where that is all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import anyio
+
+from mcp_client import FileState, MemoryServer, MemoryState, Session, State, allow_all, connect
+from tests.bench import catalogue, growth, sandbox, state
+
+Figures = dict[str, float]
+
+_CALLS = 300
+_GROUPS = 7
+_TOOLS = 20_000
+_WATCHED_SECONDS = 4.0
+_INNER_CALLS = 50
+
+
+async def _audit(server: list[str]) -> Figures:
+    """A call that is recorded in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "calls.jsonl")
+        async with (
+            connect(server, approval=allow_all, audit=path) as audited,
+            connect(server, approval=allow_all) as plain,
+        ):
+            return await _in_turns(lambda: _echoes(audited), lambda: _echoes(plain))
+
+
+async def _many(server: list[str]) -> Figures:
+    """A call with 1,000 in flight, beside one with 32."""
+
+    def some(count: int) -> Callable[[], Awaitable[float]]:
+        async def work() -> float:
+            began = time.process_time()
+            await growth._echoes(session, count)
+            return (time.process_time() - began) / (count * max(2, growth._CALLS // count))
+
+        return work
+
+    async with connect(server, approval=allow_all) as session:
+        return await _in_turns(some(1_000), some(32))
+
+
+async def _search(server: list[str]) -> Figures:
+    """The first ``search_tools`` over 20,000 tools."""
+    async with connect(_catalogue()) as session:
+        await session.list_tools()
+        began = time.process_time()
+        assert await session.search_tools("read a file")
+        return {"figure": time.process_time() - began}
+
+
+async def _search_block(server: list[str]) -> Figures:
+    """How long that keeps the event loop from its other work, at most."""
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            began = time.thread_time()
+            await anyio.lowlevel.checkpoint()
+            longest = max(longest, time.thread_time() - began)
+
+    async with connect(_catalogue()) as session:
+        await session.list_tools()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await anyio.lowlevel.checkpoint()
+            assert await session.search_tools("read a file")
+            tasks.cancel_scope.cancel()
+    return {"figure": longest}
+
+
+def _catalogue() -> MemoryServer:
+    tools = {"tools": catalogue._varied(_TOOLS)}
+    known = {"tools/list": tools}
+    return MemoryServer(lambda message: known.get(message["method"], NotImplemented))
+
+
+async def _idle(server: list[str]) -> Figures:
+    """How often a session that is watched, and has nothing to do, wakes the process: a second."""
+
+    async def watch() -> None:
+        async for _ in session.tool_changes():
+            pass
+
+    async with (
+        connect(server, revision="2025-11-25") as session,
+        anyio.create_task_group() as tasks,
+    ):
+        await session.list_tools()
+        tasks.start_soon(watch)
+        try:
+            await anyio.sleep(0.5)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+            await anyio.sleep(_WATCHED_SECONDS)
+            woken = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+        finally:
+            tasks.cancel_scope.cancel()
+    return {"figure": max(0, woken - 2) / _WATCHED_SECONDS}  # its own sleep begins and ends
+
+
+async def _state(kept: State, *, key: bool) -> Figures:
+    """A call that a remembered yes covers and the state's audit records; ``key``: with an
+    idempotency key. The same with a ``MemoryState`` is the base."""
+    async with AsyncExitStack() as opened:
+        sessions = [
+            await opened.enter_async_context(
+                connect(state.Known(), name="bench", approval=state.approve, state=one)
+            )
+            for one in (kept, MemoryState())
+        ]
+        taken: list[list[float]] = [[], []]
+        for number in range(-1, _GROUPS):
+            for session, found in zip(sessions, taken, strict=True):
+                _, worked = await state._group(session, f"{number}", key)
+                found += [worked] if number >= 0 else []
+    return dict(zip(("figure", "base"), map(median, taken), strict=True))
+
+
+async def _folder(server: list[str], *, key: bool = False) -> Figures:
+    with tempfile.TemporaryDirectory() as folder:
+        return await _state(FileState(Path(folder, "state")), key=key)
+
+
+async def _folder_key(server: list[str]) -> Figures:
+    return await _folder(server, key=True)
+
+
+async def _postgres(server: list[str], *, key: bool = False) -> Figures:
+    from mcp_client import PostgresState
+    from tests.postgres import PostgresServer, new_cluster
+
+    cluster = new_cluster()
+    try:
+        with PostgresServer(cluster, fsync="on") as database:
+            kept = PostgresState(database.new_database())
+            try:
+                return await _state(kept, key=key)
+            finally:
+                kept.close()
+    finally:
+        shutil.rmtree(cluster)
+
+
+async def _postgres_key(server: list[str]) -> Figures:
+    return await _postgres(server, key=True)
+
+
+async def _code(server: list[str]) -> Figures:
+    """A call that a script makes, with its part of the run, beside a plain one."""
+    from tests.code.worlds import run
+
+    async def script() -> float:
+        began = time.process_time()
+        await run(session, code)
+        return (time.process_time() - began) / _INNER_CALLS
+
+    code = f"for n in range({_INNER_CALLS}):\n    await bench.echo(text='hello')\n'done'"
+    async with connect(server, name="bench", approval=allow_all) as session:
+        return await _in_turns(script, lambda: _echoes(session))
+
+
+async def _sandbox(server: list[str]) -> Figures:
+    """Seconds that pass until a sandboxed server's tools are listed."""
+    await sandbox.measure("auto", 1)
+    opened: list[list[float]] = [[], []]
+    for _ in range(3):
+        for engine, found in zip(("auto", None), opened, strict=True):
+            found.append((await sandbox.measure(engine, 1))[0])
+    return dict(zip(("figure", "base"), map(median, opened), strict=True))
+
+
+async def _echoes(session: Session) -> float:
+    began = time.process_time()
+    for _ in range(_CALLS):
+        await session.call_tool("echo", {"text": "hello"})
+    return (time.process_time() - began) / _CALLS
+
+
+async def _in_turns(
+    work: Callable[[], Awaitable[float]], base: Callable[[], Awaitable[float]]
+) -> Figures:
+    taken = [(await work(), await base()) for _ in range(_GROUPS + 1)][1:]
+    figure, without = (median(each) for each in zip(*taken, strict=True))
+    return {"figure": figure, "base": without}
+
+
+WORK: dict[str, Callable[[list[str]], Awaitable[Figures]]] = {
+    "audit": _audit,
+    "many": _many,
+    "search": _search,
+    "search-block": _search_block,
+    "idle": _idle,
+    "folder": _folder,
+    "folder-key": _folder_key,
+    "postgres": _postgres,
+    "postgres-key": _postgres_key,
+    "code": _code,
+    "sandbox": _sandbox,
+}
+
+
+def main() -> None:
+    row, *server = sys.argv[1:]
+    sys.path[0] = os.getcwd()
+    told: Any = anyio.run(WORK[row], server)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
