@@ -46,6 +46,7 @@ from mcp_client.approval.decision import Answer
 from mcp_client.approval.tickets import Ticket
 from tests.approval.test_concurrency import Server
 from tests.approval.test_queue import until_pending
+from tests.clock import Clock
 from tests.properties import examples
 from tests.server.skills import request_of
 from tests.server.start import scripted
@@ -234,15 +235,19 @@ async def test_a_caller_that_waits_changes_the_store_once_when_it_comes_and_once
     assert state.changes == 2
 
 
-async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(store: Decisions) -> None:
+async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(
+    store: Decisions, clock: Clock
+) -> None:
     server = Server()
     queue = ApprovalQueue(decisions=store, wait=0.5)
     ended: list[str] = []
+    clock.stop()
 
     async def call(session: Session) -> None:
         try:
             await session.call_tool("t", {"n": 1})
             ended.append("ran")
+            clock.jump(1)  # the others wait to the end
         except CallPending:
             ended.append("pending")
 
@@ -582,14 +587,16 @@ async def test_a_question_goes_with_the_caller_that_is_cancelled(
 
 
 async def test_the_ticket_of_a_caller_that_waits_ends_with_the_approval_clock_and_says_so(
-    store: Decisions,
+    store: Decisions, clock: Clock
 ) -> None:
     queue, server = ApprovalQueue(decisions=store), Server()
     seen: list[Any] = []
     timeouts = Timeouts(approval=0.6)
+    clock.stop()
 
     async def look() -> None:
         seen.extend(await until_pending(queue, 1))
+        clock.jump(1)
 
     async with (
         connect(MemoryServer(server.handle), approval=queue, timeouts=timeouts) as session,
