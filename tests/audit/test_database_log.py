@@ -417,3 +417,25 @@ def test_the_first_record_of_a_process_may_come_with_a_change(state: PostgresSta
         lambda also: state._change("calls", "k", lambda found: {}, also), closed()
     )
     assert events(state) == ["begun", "opened", "closed"]
+
+
+def test_nothing_to_write_writes_nothing(state: PostgresState) -> None:
+    log = state.audit
+    log.append(opened())
+    log.append()
+    log.append_in(lambda also: state._change("calls", "k", lambda found: {}, also))
+    log.keep([])
+    assert log._retrying is None
+    assert events(state) == ["begun", "opened"]
+
+
+def test_a_database_log_that_others_keep_busy_says_so(
+    state: PostgresState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state.audit._waiting, "_patience", 0.0)
+
+    def append() -> None:
+        with pytest.raises(StateError, match="others have been writing"):
+            state.audit.append_in(lambda also: None, opened())
+
+    state.audit._waiting.alone(append)
