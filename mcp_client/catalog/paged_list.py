@@ -26,10 +26,10 @@ from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
+from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import safe_text
 from .finding import Finding
 from .inspection import text_findings
@@ -97,7 +97,7 @@ class PagedCache(ABC, Generic[L]):
         self._came: tuple[object, ...] | None = None
         """What the list was made of; None where it cannot be the same again."""
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._turn = LoopLock()
         subscription.add_listener(self._may_have_changed)
 
     @abstractmethod
@@ -237,17 +237,19 @@ class PagedCache(ABC, Generic[L]):
         recorded: AbstractContextManager[set[Hashable]] = (
             nullcontext(set()) if credentials is None else credentials.recorded()
         )
-        with anyio.move_on_after(seconds) as clock, recorded as sent_as:
-            fetched = await self._every_page()
-            came = self._came_as(fetched)
-            known = None if came is None or came != self._came else self._list
-            entries = await self._sorted_out(fetched.entries) if known is None else known
-        if clock.cancelled_caught:
+        try:
+            async with current().time_limit(seconds):
+                with recorded as sent_as:
+                    fetched = await self._every_page()
+                    came = self._came_as(fetched)
+                    known = None if came is None or came != self._came else self._list
+                    entries = await self._sorted_out(fetched.entries) if known is None else known
+        except TimeoutError:
             raise CallTimeout(
                 f"the list of {self.kind.noun} was not complete within {seconds:g} s (total clock)",
                 clock="total",
                 server=self._server,
-            )
+            ) from None
         if known is None:
             self._list, self._came = entries, came
             key = self.kind.key

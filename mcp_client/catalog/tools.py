@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -79,8 +80,11 @@ class Catalog(PagedCache[ToolList]):
         self._why_left_out = why_left_out
         self._bind = bind
         self._depends_on_host = pins is not None or callable(trusted)
+
+    @cached_property
+    def _thread(self) -> anyio.CapacityLimiter:
         # Of its own, because the program may have all threads of the default limiter waiting.
-        self._thread = anyio.CapacityLimiter(1)
+        return anyio.CapacityLimiter(1)
 
     async def tools(self, *, refresh: bool = False) -> ToolList:
         """The complete current list; the last one, with a finding, if it cannot be fetched."""

@@ -21,7 +21,7 @@ from ..errors import AuthError, ConfigError, ConnectError, McpError, NotSent, Ou
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.jsonrpc import Notification, Request
 from ..runtime.background import BackgroundTask, BackgroundTasks
-from ..runtime.event_loop import current
+from ..runtime.event_loop import LoopLock, current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
@@ -93,7 +93,7 @@ class Connection:
         return self.latest
 
     async def open(self) -> None:
-        self._turn = anyio.Lock()
+        self._turn = LoopLock()
         backend = current()
         self._loop, self._running_loop = backend.loop, backend.running_loop
         self.latest = await self._open()

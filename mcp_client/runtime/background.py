@@ -6,11 +6,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskGroup
 
 from .event_loop import Backend
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 __all__ = ["BackgroundTask", "BackgroundTasks", "plain_task_group"]
 

@@ -19,7 +19,9 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +34,7 @@ __all__ = [
     "Backend",
     "Handle",
     "LoopEvent",
+    "LoopLock",
     "Waiter",
     "being_cancelled",
     "cancel_requests",
@@ -77,6 +80,12 @@ class Backend(Protocol):
     @property
     def loop(self) -> object:
         """What ``running_loop`` tells in this event loop."""
+
+    def in_cancelled_scope(self) -> bool:
+        """Whether a cancel scope around the caller is cancelled."""
+
+    def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
+        """Cancels what runs within it after ``seconds``, and raises ``TimeoutError`` then."""
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` in this event loop, from any thread: at once if that is the caller's.
@@ -169,6 +178,46 @@ class LoopEvent:
                     self._waiters.remove(waiter)
 
 
+class LoopLock:
+    """A lock for the tasks of one event loop, in the order in which they ask; it takes no wait
+    where it is free. It needs nothing of anyio: see ``_Asyncio.in_cancelled_scope``."""
+
+    __slots__ = ("_holder", "_is_held", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._holder: Waiter | None = None
+        self._waiters: deque[Waiter] = deque()
+
+    async def __aenter__(self) -> None:
+        if not self._is_held:
+            self._is_held = True
+            return
+        waiter = current().waiter()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if self._holder is waiter:  # it was given the lock, and cancelled before it ran
+                self._release()
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
+            raise
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        self._holder = None
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():  # else its task is being cancelled
+                self._holder = waiter
+                waiter.set_result(None)
+                return
+        self._is_held = False
+
+
 class _Asyncio:
     __slots__ = ("call_soon", "current_task", "loop", "now", "running_loop", "waiter")
 
@@ -179,6 +228,19 @@ class _Asyncio:
         self.now: Callable[[], float] = loop.time
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
+
+    def in_cancelled_scope(self) -> bool:
+        # Only anyio has scopes here, and its backend is large: a program that uses asyncio alone
+        # gets the result of its first call without it (the row "fresh process to first result").
+        if "anyio._backends._asyncio" not in sys.modules:
+            return False
+        import anyio
+
+        return anyio.current_effective_deadline() == -math.inf
+
+    def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
+        limit: AbstractAsyncContextManager[object] = sys.modules["asyncio"].timeout(seconds)
+        return limit
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         if self.running_loop() is self.loop:
@@ -268,6 +330,20 @@ class _Trio:
 
     def current_task(self) -> CountsCancellations:
         return _NEVER_COUNTED
+
+    def in_cancelled_scope(self) -> bool:
+        import trio
+
+        return trio.current_effective_deadline() == -math.inf
+
+    @asynccontextmanager
+    async def time_limit(self, seconds: float) -> AsyncIterator[object]:
+        import trio
+
+        with trio.move_on_after(seconds) as scope:
+            yield scope
+        if scope.cancelled_caught:
+            raise TimeoutError
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         import trio

@@ -117,7 +117,7 @@ class Process:
         self._output = output
         self._over: Callable[[], None] | None = over
         self._tree = tree or new_tree()
-        self._exited = anyio.Event()
+        self._exited = LoopEvent()
         self._closing: anyio.Event | None = None
         self.exit_code: int | None = None
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
@@ -381,7 +380,7 @@ class Caller:
         if (
             (token is not None and token.cancelled)
             or self._backend.current_task().cancelling() > before
-            or anyio.current_effective_deadline() == -math.inf
+            or self._backend.in_cancelled_scope()
         ):
             await stop_if_cancelled(token, before)
         if call.entry is not None:

@@ -18,7 +18,7 @@ import anyio
 from ..errors import Advice, ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
-from ..runtime.event_loop import current
+from ..runtime.event_loop import LoopEvent, current
 from ..runtime.executables import (
     environment_of,
     find_executable,
@@ -230,7 +230,7 @@ class StdioTransport(Transport):
         self._backend = backend
         self._multiplexer = Multiplexer(backend, context, lambda: self.owner)
         self._stderr_tail = StderrTail(context.limits.stderr_bytes, self._server.stderr)
-        self._settled = anyio.Event()
+        self._settled = LoopEvent()
         self._is_settled = False
         env = environment_of(self._server.env or {})
         argv, cwd = self._argv(env), self._cwd()

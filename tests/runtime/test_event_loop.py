@@ -1,0 +1,113 @@
+"""The lock, the clock and the look at cancel scopes that need nothing of anyio on asyncio."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from mcp_client.runtime.event_loop import LoopLock, current
+
+pytestmark = pytest.mark.anyio
+
+_SERVER = Path(__file__).parents[1] / "bench" / "server.py"
+_FIRST_CALL = f"""
+import asyncio, sys
+from mcp_client import allow_all, connect
+
+async def main():
+    async with connect([sys.executable, "-IS", {str(_SERVER)!r}], approval=allow_all) as session:
+        assert (await session.call_tool("echo", {{"text": "a"}})).text == "a"
+        print(*sorted(name for name in sys.modules if name.startswith("anyio._backends")))
+
+asyncio.run(main())
+"""
+
+
+async def test_a_lock_is_given_in_the_order_in_which_tasks_ask() -> None:
+    lock, order = LoopLock(), list[int]()
+
+    async def take(number: int) -> None:
+        async with lock:
+            order.append(number)
+            await checkpoint()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, lock:
+            for number in range(3):
+                tasks.start_soon(take, number)
+                await anyio.wait_all_tasks_blocked()
+            order.append(-1)
+    assert order == [-1, 0, 1, 2]
+
+
+async def test_a_task_that_is_cancelled_while_it_waits_for_a_lock_does_not_keep_it() -> None:
+    lock, taken = LoopLock(), anyio.Event()
+
+    async def take() -> None:
+        async with lock:
+            taken.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            async with lock:
+                async with anyio.create_task_group() as cancelled:
+                    cancelled.start_soon(take)
+                    await anyio.wait_all_tasks_blocked()
+                    tasks.start_soon(take)
+                    await anyio.wait_all_tasks_blocked()
+                    cancelled.cancel_scope.cancel()
+                assert not taken.is_set()
+            await taken.wait()
+
+
+@pytest.mark.parametrize("given_first", [True, False])
+async def test_a_lock_given_to_a_task_that_is_cancelled_goes_to_the_next(given_first: bool) -> None:
+    lock, taken = LoopLock(), list[str]()
+
+    async def take(name: str) -> None:
+        async with lock:
+            taken.append(name)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            await lock.__aenter__()
+            async with anyio.create_task_group() as cancelled:
+                cancelled.start_soon(take, "cancelled")
+                await anyio.wait_all_tasks_blocked()
+                tasks.start_soon(take, "next")
+                await anyio.wait_all_tasks_blocked()
+                if given_first:
+                    await lock.__aexit__()
+                    cancelled.cancel_scope.cancel()
+                else:
+                    cancelled.cancel_scope.cancel()
+                    await lock.__aexit__()
+        async with lock:
+            assert taken[-1] == "next"
+
+
+async def test_work_that_takes_longer_than_its_time_limit_is_cancelled() -> None:
+    with anyio.fail_after(5):
+        with pytest.raises(TimeoutError):
+            async with current().time_limit(0):
+                await anyio.sleep_forever()
+        async with current().time_limit(float("inf")):
+            await checkpoint()
+
+
+async def test_a_cancelled_scope_around_the_caller_is_seen() -> None:
+    assert not current().in_cancelled_scope()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert current().in_cancelled_scope()
+
+
+def test_a_program_on_asyncio_has_its_first_result_before_anyio_loads_a_backend() -> None:
+    run = [sys.executable, "-c", _FIRST_CALL]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == ""
