@@ -37,7 +37,7 @@ KEY = "sk-ant-api03-" + "k3Jq9" * 12
 def server(message: dict[str, Any]) -> Any:
     match message["method"]:
         case "tools/list":
-            marked = {"pin": {"type": "string", "writeOnly": True}}
+            marked = {"colour": {"type": "string", "writeOnly": True}}
             schema = {"type": "object", "properties": marked}
             return {"tools": [{"name": "do", "inputSchema": schema}]}
         case "tools/call":
@@ -74,17 +74,17 @@ async def test_without_the_option_neither_is_there(spans: Any) -> None:
 
 async def test_what_is_shown_is_redacted_as_in_the_audit(spans: Any) -> None:
     records: list[Any] = []
-    given = {"city": "Oslo", "pin": "1234", "password": "hunter2", "note": f"use {KEY}"}
+    given = {"city": "Oslo", "colour": "mauve 7731", "password": "hunter2", "note": f"use {KEY}"}
     options: Any = {"audit": records.append, "approval": allow_all, "trace_content": True}
     async with connect(MemoryServer(server), **options) as session:
         await session.call_tool("do", given)
     arguments, result = shown(spans)
     assert arguments == records[0]["arguments"]
     assert arguments["city"] == "Oslo"
-    assert arguments["pin"] == arguments["password"] == "[redacted]"
+    assert arguments["colour"] == arguments["password"] == "[redacted]"
     assert "done" in result["content"][0]["text"]
     told = "".join(span.to_json() for span in spans.get_finished_spans())
-    assert not [secret for secret in ("1234", "hunter2", KEY) if secret in told]
+    assert not [secret for secret in ("mauve", "hunter2", KEY) if secret in told]
 
 
 async def test_a_redaction_of_the_hosts_own_decides_on_arguments(spans: Any) -> None:
