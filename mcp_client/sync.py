@@ -24,7 +24,7 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from .approval.decisions import Decisions
@@ -84,8 +84,8 @@ class Skill(_Blocking[AsyncSkill]):
         self._portal = portal
         self._async = skill
 
-    read = _waits(AsyncSkill.read)
-    read_text = _waits(AsyncSkill.read_text)
+    read: Final = _waits(AsyncSkill.read)
+    read_text: Final = _waits(AsyncSkill.read_text)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # of an object that is being copied, which has no _async yet
@@ -102,7 +102,8 @@ class Task(_Blocking[AsyncTask]):
     def __init__(self, portal: Portal, task: AsyncTask) -> None:
         self._portal = portal
         self._async = task
-        self.server, self.tool = task.server, task.tool
+        self.server: str = task.server
+        self.tool: str = task.tool
 
     def __repr__(self) -> str:
         return repr(self._async)
@@ -122,8 +123,8 @@ class Task(_Blocking[AsyncTask]):
         """What the server said of the status: untrusted text."""
         return self._async.status_message
 
-    result = _waits(AsyncTask.result)
-    cancel = _waits(AsyncTask.cancel)
+    result: Final = _waits(AsyncTask.result)
+    cancel: Final = _waits(AsyncTask.cancel)
 
     def to_json(self) -> dict[str, Any]:
         """What ``resume_task`` makes this task of again: see ``mcp_client.Task``."""
@@ -151,7 +152,7 @@ class Session(_Blocking[AsyncSession]):
     def __init__(self, portal: Portal, session: AsyncSession) -> None:
         self._portal = portal
         self._async = session
-        self.name = session.name
+        self.name: str = session.name
         """What the host calls the server."""
 
     def __repr__(self) -> str:
@@ -208,34 +209,34 @@ class Session(_Blocking[AsyncSession]):
         """What is remembered until the session ends, to be listed and revoked."""
         return self._async.decisions
 
-    list_tools = _waits(AsyncSession.list_tools)
-    get_tool = _waits(AsyncSession.get_tool)
-    search_tools = _waits(AsyncSession.search_tools)
-    tool_changes = _watches(AsyncSession.tool_changes)
-    call_tool = _waits(AsyncSession.call_tool)
-    start_tool = _gives_a_task(AsyncSession.start_tool)
+    list_tools: Final = _waits(AsyncSession.list_tools)
+    get_tool: Final = _waits(AsyncSession.get_tool)
+    search_tools: Final = _waits(AsyncSession.search_tools)
+    tool_changes: Final = _watches(AsyncSession.tool_changes)
+    call_tool: Final = _waits(AsyncSession.call_tool)
+    start_tool: Final = _gives_a_task(AsyncSession.start_tool)
 
     def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
         return Task(self._portal, self._in_loop(self._async.resume_task, saved))
 
     resume_task.__doc__ = AsyncSession.resume_task.__doc__
-    list_resources = _waits(AsyncSession.list_resources)
-    list_resource_templates = _waits(AsyncSession.list_resource_templates)
-    resource_changes = _watches(AsyncSession.resource_changes)
-    read_ui = _waits(AsyncSession.read_ui)
-    read_resource = _waits(AsyncSession.read_resource)
-    follow = _waits(AsyncSession.follow)
-    subscribe_resource = _watches(AsyncSession.subscribe_resource)
-    list_prompts = _waits(AsyncSession.list_prompts)
-    prompt_changes = _watches(AsyncSession.prompt_changes)
-    get_prompt = _waits(AsyncSession.get_prompt)
-    complete = _waits(AsyncSession.complete)
-    set_log_level = _waits(AsyncSession.set_log_level)
-    roots_changed = _waits(AsyncSession.roots_changed)
-    wait_for_elicitation = _waits(AsyncSession.wait_for_elicitation)
-    list_skills = _waits(AsyncSession.list_skills)
-    load_skill = _loads(AsyncSession.load_skill)
-    ping = _waits(AsyncSession.ping)
+    list_resources: Final = _waits(AsyncSession.list_resources)
+    list_resource_templates: Final = _waits(AsyncSession.list_resource_templates)
+    resource_changes: Final = _watches(AsyncSession.resource_changes)
+    read_ui: Final = _waits(AsyncSession.read_ui)
+    read_resource: Final = _waits(AsyncSession.read_resource)
+    follow: Final = _waits(AsyncSession.follow)
+    subscribe_resource: Final = _watches(AsyncSession.subscribe_resource)
+    list_prompts: Final = _waits(AsyncSession.list_prompts)
+    prompt_changes: Final = _watches(AsyncSession.prompt_changes)
+    get_prompt: Final = _waits(AsyncSession.get_prompt)
+    complete: Final = _waits(AsyncSession.complete)
+    set_log_level: Final = _waits(AsyncSession.set_log_level)
+    roots_changed: Final = _waits(AsyncSession.roots_changed)
+    wait_for_elicitation: Final = _waits(AsyncSession.wait_for_elicitation)
+    list_skills: Final = _waits(AsyncSession.list_skills)
+    load_skill: Final = _loads(AsyncSession.load_skill)
+    ping: Final = _waits(AsyncSession.ping)
 
     def app(self, tool: Tool, *, context: Hashable = None) -> App:
         return App(self._portal, self._async.app(tool, context=context))
@@ -258,17 +259,17 @@ class App(_Blocking[AsyncApp]):
     def __init__(self, portal: Portal, app: AsyncApp) -> None:
         self._portal = portal
         self._async = app
-        self.tool = app.tool
+        self.tool: Tool = app.tool
         """The tool whose view it is."""
-        self.context = app.context
+        self.context: Hashable = app.context
         """Whose view it is: the ``context`` of its calls where they name none."""
 
     def __repr__(self) -> str:
         return repr(self._async)
 
-    call_tool = _waits(AsyncApp.call_tool)
-    read_resource = _waits(AsyncApp.read_resource)
-    handle = _waits(AsyncApp.handle)
+    call_tool: Final = _waits(AsyncApp.call_tool)
+    read_resource: Final = _waits(AsyncApp.read_resource)
+    handle: Final = _waits(AsyncApp.handle)
 
     def link(self, url: object) -> Address:
         return self._async.link(url)
@@ -338,7 +339,7 @@ def _connects(source: Callable[P, AsyncConnecting]) -> Callable[P, Connecting]:
     return described
 
 
-connect = _connects(connect_async)
+connect: Final = _connects(connect_async)
 
 
 class Host(_Blocking[AsyncHost]):
@@ -464,20 +465,20 @@ class Host(_Blocking[AsyncHost]):
 
     reconnect.__doc__ = AsyncHost.reconnect.__doc__
 
-    remove = _waits(AsyncHost.remove)
-    reload = _waits(AsyncHost.reload)
-    list_tools = _waits(AsyncHost.list_tools)
-    get_tool = _waits(AsyncHost.get_tool)
-    call_tool = _waits(AsyncHost.call_tool)
-    start_tool = _gives_a_task(AsyncHost.start_tool)
-    search_tools = _waits(AsyncHost.search_tools)
-    tool_changes = _watches(AsyncHost.tool_changes)
-    list_resources = _waits(AsyncHost.list_resources)
-    list_prompts = _waits(AsyncHost.list_prompts)
-    read_resource = _waits(AsyncHost.read_resource)
-    get_prompt = _waits(AsyncHost.get_prompt)
-    list_skills = _waits(AsyncHost.list_skills)
-    load_skill = _loads(AsyncHost.load_skill)
+    remove: Final = _waits(AsyncHost.remove)
+    reload: Final = _waits(AsyncHost.reload)
+    list_tools: Final = _waits(AsyncHost.list_tools)
+    get_tool: Final = _waits(AsyncHost.get_tool)
+    call_tool: Final = _waits(AsyncHost.call_tool)
+    start_tool: Final = _gives_a_task(AsyncHost.start_tool)
+    search_tools: Final = _waits(AsyncHost.search_tools)
+    tool_changes: Final = _watches(AsyncHost.tool_changes)
+    list_resources: Final = _waits(AsyncHost.list_resources)
+    list_prompts: Final = _waits(AsyncHost.list_prompts)
+    read_resource: Final = _waits(AsyncHost.read_resource)
+    get_prompt: Final = _waits(AsyncHost.get_prompt)
+    list_skills: Final = _waits(AsyncHost.list_skills)
+    load_skill: Final = _loads(AsyncHost.load_skill)
 
     def _session(self, session: AsyncSession) -> Session:
         found = self._wrapped.get(session)

@@ -48,7 +48,7 @@ class Toolset(_Toolset):
     may refuse a request all the same, as too complex: then leave some tools out, or ``strict``.
     """
 
-    dialect = Dialect(
+    dialect: ClassVar[Dialect] = Dialect(
         "Anthropic",
         strict=Profile(
             "Anthropic's strict mode",
@@ -70,10 +70,10 @@ class Toolset(_Toolset):
         "type": "tool_search_tool_bm25_20251119",
         "name": "tool_search_tool_bm25",
     }
-    media_types = dict.fromkeys(
+    media_types: ClassVar[dict[str, int]] = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
     )
-    message_media = media_types | {"application/pdf": _DOCUMENT_BYTES}
+    message_media: ClassVar[dict[str, int]] = media_types | {"application/pdf": _DOCUMENT_BYTES}
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         tool = declared(name, about, input_schema=definition.schema)

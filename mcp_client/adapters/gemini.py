@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer
@@ -63,7 +63,7 @@ class Toolset(_Toolset):
     ``parts`` of a response, as bytes.
     """
 
-    dialect = Dialect(
+    dialect: ClassVar[Dialect] = Dialect(
         "Gemini",
         plain=Profile(
             "Gemini",
@@ -77,8 +77,8 @@ class Toolset(_Toolset):
         ),
         member_names=re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"),
     )
-    media_types = dict.fromkeys((*_IMAGES, *_SOUNDS), _MEDIA_BYTES)
-    message_media = media_types | {"application/pdf": _MEDIA_BYTES}
+    media_types: ClassVar[dict[str, int]] = dict.fromkeys((*_IMAGES, *_SOUNDS), _MEDIA_BYTES)
+    message_media: ClassVar[dict[str, int]] = media_types | {"application/pdf": _MEDIA_BYTES}
     letter_first = True
 
     def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:

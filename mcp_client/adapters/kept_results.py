@@ -122,7 +122,7 @@ class KeptResults:
         self._max_bytes = max_bytes
         self._kept: dict[str, _Kept] = {}
         self._lock = threading.Lock()
-        self.size = 0
+        self.size: int = 0
         """Bytes of memory in use."""
 
     def shown(self, content: ServerContent, max_chars: int, context: Hashable) -> list[Part]:

@@ -11,7 +11,7 @@ messages += await kit.run(host, response)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
 from .answers import Answer
@@ -76,7 +76,7 @@ class Toolset(_Toolset):
     """
 
     dialect = OPENAI
-    message_media = dict.fromkeys(
+    message_media: ClassVar[dict[str, int]] = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp", *_SOUNDS, "application/pdf"),
         _MEDIA_BYTES,
     )

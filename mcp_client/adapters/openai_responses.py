@@ -42,10 +42,10 @@ class Toolset(_Toolset):
 
     dialect = OPENAI
     native_search: ClassVar[dict[str, Any] | None] = {"type": "tool_search"}
-    media_types = dict.fromkeys(
+    media_types: ClassVar[dict[str, int]] = dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
     )
-    message_media = media_types | {"application/pdf": _IMAGE_BYTES}
+    message_media: ClassVar[dict[str, int]] = media_types | {"application/pdf": _IMAGE_BYTES}
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         function = declared(name, about, parameters=definition.schema)

@@ -94,7 +94,7 @@ class Notes:
     def __init__(self) -> None:
         self._found: dict[tuple[str, Effect], list[Path]] = {}
         self._places: set[Path] = set()
-        self.widened = 0
+        self.widened: int = 0
 
     def add(self, what: str, path: Path, effect: Effect = Effect.NONE) -> None:
         """``what`` is a clause such as "'pattern' is moved to the description"."""

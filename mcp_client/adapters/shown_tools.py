@@ -62,7 +62,7 @@ class ShownTools:
                 "openai_responses have): give True or 'auto'"
             )
         self._notes: list[str] = []
-        self.tools = self._for_models(tools)
+        self.tools: dict[str, Tool] = self._for_models(tools)
         """By qualified name."""
         self._keeps = options.get("large_results") == "keep"
         runs_code = options.get("code", False)
@@ -72,7 +72,7 @@ class ShownTools:
         self._always = self._matching(options.get("always", ()))
         wanted = [name for name in self.tools if not runs_code or name in self._always]
         shown = legal_names(wanted, letter_first=shape.letter_first, reserved=own)
-        self.names = {new: name for name, new in shown.items()}
+        self.names: dict[str, str] = {new: name for name, new in shown.items()}
         """The names that a model is shown, each with the qualified name of its tool."""
         self.search: ToolSearch | None = None
         self.code: CodeSearch | None = None
@@ -88,7 +88,7 @@ class ShownTools:
         elif how is True or before is not None or (how == "auto" and self._exceeds(options)):
             self.search = ToolSearch(self.tools, self.names, before)
         self._define()
-        self.request = shape._request(self._all_declared(native))
+        self.request: list[dict[str, Any]] = shape._request(self._all_declared(native))
         """For the provider's request."""
 
     def _for_models(self, tools: Iterable[Tool]) -> dict[str, Tool]:

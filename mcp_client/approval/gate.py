@@ -420,12 +420,12 @@ class Question:
     __slots__ = ("closed", "gate", "is_open", "outer", "scope")
 
     def __init__(self, gate: Gate, scope: anyio.CancelScope) -> None:
-        self.gate = gate
-        self.scope = scope
-        self.outer = current_question.get()
+        self.gate: Gate = gate
+        self.scope: Any = scope
+        self.outer: Question | None = current_question.get()
         """The question whose hook made this call, if one did."""
-        self.is_open = True
-        self.closed = False
+        self.is_open: bool = True
+        self.closed: bool = False
         """Whether the gate was closed before there was an answer."""
 
     def close(self) -> None:

@@ -41,11 +41,11 @@ class ApprovalMemory:
 
         It is called when it is first needed, because it computes a digest.
         """
-        self.session = Decisions()
+        self.session: Decisions = Decisions()
         self.store = store
-        self.waits = store is not None and store.waits
+        self.waits: bool = store is not None and store.waits
         """Whether looking into the store means reading a file."""
-        self.identity = cache(identity)
+        self.identity: Callable[[], str | None] = cache(identity)
         self._warned: set[str] = set()
 
     @property

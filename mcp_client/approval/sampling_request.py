@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
@@ -19,6 +19,7 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
+    RequestKind,
     digest_of,
     facts_of,
     finding_facts,
@@ -64,7 +65,7 @@ class SamplingRequest(ApprovalRequest):
     the other parameters are hints.
     """
 
-    kind = "sampling"
+    kind: ClassVar[RequestKind] = "sampling"
     handler = "sampling"
     """Which of ``Handlers`` answers it."""
     asks = (

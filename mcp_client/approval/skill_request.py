@@ -18,6 +18,7 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
+    RequestKind,
     facts_of,
     finding_facts,
     text,
@@ -52,7 +53,7 @@ class SkillRequest(ApprovalRequest):
     ``name`` and ``description`` are compared with the file when it is read.
     """
 
-    kind = "skill"
+    kind: ClassVar[RequestKind] = "skill"
     asks = "May this skill be loaded? Its text will be instructions for the model."
     prompt = "Load it?"
     _covers_once = "This load only. Its other files are read when they are needed."

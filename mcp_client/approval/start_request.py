@@ -24,6 +24,7 @@ from .request import (
     Choice,
     Fact,
     KeptAs,
+    RequestKind,
     facts_of,
     finding_facts,
     named,
@@ -56,7 +57,7 @@ class StartRequest(ApprovalRequest):
     it; those that a project's file has itself are, in ``env`` and ``headers``, for a person to see.
     """
 
-    kind = "start"
+    kind: ClassVar[RequestKind] = "start"
     _covers_once = "This start only."
     _members: ClassVar = {
         "command": optional_text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
@@ -18,6 +18,7 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
+    RequestKind,
     digest_of,
     facts_of,
     finding_facts,
@@ -69,7 +70,7 @@ class ToolCall(ApprovalRequest):
     at this place of its run.
     """
 
-    kind = "call"
+    kind: ClassVar[RequestKind] = "call"
     asks = "May this tool run?"
     prompt = "Run it?"
     can_edit = True
@@ -356,7 +357,7 @@ def _lines(definition: Mapping[str, Any]) -> list[str]:
     return text.replace("\\n", "\\n\n").split("\n")
 
 
-new_call = maker_of(ToolCall)
+new_call: type[ToolCall] = maker_of(ToolCall)
 
 
 def _example_finding(one: Finding | str) -> Finding:

@@ -103,7 +103,7 @@ class CallRecord:
         repeats: str | None = None,
     ) -> None:
         self.id = id
-        self.traffic = Traffic()
+        self.traffic: Traffic = Traffic()
         self._audit = audit
         self._asked = name
         self._name = (audit.server, audit.shown_name(name))

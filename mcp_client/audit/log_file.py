@@ -122,9 +122,10 @@ class AuditLog:
             raise ConfigError(f"AuditLog(keep={keep!r}): give a whole number above 0, or None")
         if type(code) is not bool:
             raise ConfigError(f"AuditLog(code={code!r}): give True or False")
-        self.path = Path(path).absolute()
+        self.path: Path = Path(path).absolute()
         self._file = str(self.path)
-        self.fsync, self.code = fsync, code
+        self.fsync: bool = fsync
+        self.code: bool = code
         self._max_bytes = max_bytes
         self._keep = keep
         self._key = key_of(key)

@@ -129,10 +129,10 @@ class Audit:
         """``identity`` is asked once, when the first call is made: it costs a digest."""
         self.server = server
         self.sinks = sinks
-        self.refuses = failure != "warn"
-        self.redaction = Redaction() if redaction is None else redaction
+        self.refuses: bool = failure != "warn"
+        self.redaction: Redaction = Redaction() if redaction is None else redaction
         self.clock = clock
-        self.secrets = KnownSecrets()
+        self.secrets: KnownSecrets = KnownSecrets()
         """What the server was given to keep secret; ``connect`` sets it."""
         self._find_identity: Callable[[], str | None] | None = identity
         self._identity: Identity | None = None

@@ -230,7 +230,7 @@ class ClientCredentials(Authorization):
     Raises ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
     """
 
-    extensions = ("io.modelcontextprotocol/oauth-client-credentials",)
+    extensions: tuple[str, ...] = ("io.modelcontextprotocol/oauth-client-credentials",)
 
     @takes_client_options
     def __init__(self, client_id: str, **options: Unpack[ClientOptions]) -> None:
@@ -418,7 +418,7 @@ class EnterpriseAuthorization(Authorization):
     ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
     """
 
-    extensions = ("io.modelcontextprotocol/enterprise-managed-authorization",)
+    extensions: tuple[str, ...] = ("io.modelcontextprotocol/enterprise-managed-authorization",)
 
     @takes_client_options
     def __init__(

@@ -50,8 +50,8 @@ class PrivateKey:
 
     def __init__(self, key: Any, algorithms: tuple[str, ...], key_id: str | None = None) -> None:
         self._key = key
-        self.algorithms = algorithms
-        self.key_id = key_id
+        self.algorithms: tuple[str, ...] = algorithms
+        self.key_id: str | None = key_id
 
     def __repr__(self) -> str:
         return f"<PrivateKey {self.algorithms[0]}>"

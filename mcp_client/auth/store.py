@@ -209,7 +209,7 @@ class FileTokens(TokenStore):
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         if path is None:
             path = default_directory() / "tokens.json"
-        self.path = Path(given_path(path, f"FileTokens({path!r})")).expanduser()
+        self.path: Path = Path(given_path(path, f"FileTokens({path!r})")).expanduser()
         super().__init__(JsonFile(self.path, "tokens", KINDS, _REMEDY, own_folder=True))
 
     def __repr__(self) -> str:

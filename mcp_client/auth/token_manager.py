@@ -111,11 +111,11 @@ class TokenManager:
         self.token: Token | None = None
         self.from_login: Token | None = None
         """The token that the last login got."""
-        self.logins = 0
-        self.refreshes = 0
+        self.logins: int = 0
+        self.refreshes: int = 0
         self.scopes: frozenset[str] = frozenset()
         """The scopes requested or granted so far."""
-        self.fetcher = SafeFetcher(url, client, policy=grant.policy)
+        self.fetcher: SafeFetcher = SafeFetcher(url, client, policy=grant.policy)
         self.task: SharedTask | None = None
         """The refresh or login under way, or the last one."""
         self._grant = grant

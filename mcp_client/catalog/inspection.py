@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..runtime.safe_text import is_invisible, safe_text
 from ..validation.schema_shape import add_schema_texts, is_known_dialect
@@ -30,7 +30,7 @@ __all__ = [
 
 MAX_TEXT_CHARS = 4_000
 """Characters of one description, above which a person will not read it to its end."""
-ordinary_name = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
+ordinary_name: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
 """Whether a name keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
 _KINDS = (
     (range(0xE0000, 0xE0080), "tag characters"),

@@ -149,9 +149,15 @@ class Library:
         self._subscriptions = subscriptions
         self._origin = origin
         resources, prompts = subscriptions.add(topics.RESOURCES), subscriptions.add(topics.PROMPTS)
-        self.resources = PagedEntries(_RESOURCES, Resource.from_wire, requests, resources)
-        self.templates = PagedEntries(_TEMPLATES, ResourceTemplate.from_wire, requests, resources)
-        self.prompts = PagedEntries(_PROMPTS, Prompt.from_wire, requests, prompts)
+        self.resources: PagedEntries[Resource] = PagedEntries(
+            _RESOURCES, Resource.from_wire, requests, resources
+        )
+        self.templates: PagedEntries[ResourceTemplate] = PagedEntries(
+            _TEMPLATES, ResourceTemplate.from_wire, requests, resources
+        )
+        self.prompts: PagedEntries[Prompt] = PagedEntries(
+            _PROMPTS, Prompt.from_wire, requests, prompts
+        )
 
     async def all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
         """A complete list. Raises ``NotSent`` where the server does not declare ``feature``."""

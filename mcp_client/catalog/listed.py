@@ -45,7 +45,7 @@ class Listed(Sequence[T], Generic[T]):
         findings: Sequence[Finding] = (),
     ) -> None:
         self._entries = tuple(entries)
-        self.rejected = tuple(rejected)
+        self.rejected: tuple[Rejected, ...] = tuple(rejected)
         """What the server offered and the list leaves out, each with its reason."""
         self._findings = tuple(findings)
 

@@ -79,9 +79,9 @@ class PagedCache(ABC, Generic[L]):
         self._now = requests.now
         self._list: L | None = None
         self._by_key: dict[str, Any] = {}
-        self.version = 0
+        self.version: int = 0
         """Another number once entries were fetched, or may have changed."""
-        self.can_expire = False
+        self.can_expire: bool = False
         """Whether the list is ``fresh`` for a time, or while a change would be heard."""
         self._fresh_until = -math.inf
         self._holds_until = math.inf

@@ -53,8 +53,8 @@ class ReadRequests:
     def __init__(self, context: SessionContext, connection: Connection, run: RunWithInput) -> None:
         self.context = context
         self.connection = connection
-        self.server = context.server
-        self.now = current().now
+        self.server: str = context.server
+        self.now: Callable[[], float] = current().now
         self._run = run
 
     def offers(self, feature: str, detail: str | None = None) -> bool:

@@ -46,7 +46,7 @@ class SchemaTypes:
         self.types: list[str] = []
         """The classes that the types need."""
         self._names = Names(self._reserved)
-        self.cut = False
+        self.cut: bool = False
         """Whether a type became Any because it was too deep or too long, since this was reset."""
         self._known: dict[int, tuple[PythonType, bool]] = {}
         """The type of what a reference leads to, and whether it was cut."""

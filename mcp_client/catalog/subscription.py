@@ -78,26 +78,26 @@ class Subscription(ABC):
         self._backend = current()
         self._connection: RpcConnection | None = None
         self._declared = False
-        self.is_offered = True
+        self.is_offered: bool = True
         """Whether the server is worth asking for what the topic is about."""
-        self.is_lost = False
+        self.is_lost: bool = False
         """Whether the connection was lost, or may have been, and nobody has replaced it yet."""
-        self.is_available = False
+        self.is_available: bool = False
         """Whether there is a stream of changes to subscribe to."""
         self._streams = 0
         self._acknowledged = False
         self._attempted = False
         self._was_lost = False
-        self.is_used = False
+        self.is_used: bool = False
         """Whether a list that relies on it was used since it is there."""
         self._watchers = 0
         self._listener: Handle | None = None
-        self.notifier = Notifier()
+        self.notifier: Notifier = Notifier()
         """Notified when a stream or the connection is opened or lost, and of every change of the
         topic."""
         self.fault: McpError | None = None
         """Why the last attempt to subscribe failed."""
-        self.closed = False
+        self.closed: bool = False
 
     @abstractmethod
     def on_notification(self, notice: Notification) -> None:

@@ -39,7 +39,7 @@ class Subscriptions:
         self._lists: list[ListSubscription] = []
         self._watched: dict[str, ResourceSubscription] = {}
         self._closed = False
-        self.tools = self.add(TOOLS)
+        self.tools: ListSubscription = self.add(TOOLS)
 
     def add(self, topic: Topic) -> ListSubscription:
         """Subscribe to the changes of a kind of list."""
@@ -138,7 +138,7 @@ class ResourceSubscription(Subscription):
     def try_again(self) -> None:
         """Ask again after a refusal."""
         self.fault = None
-        self.is_available = True
+        self.is_available: bool = True
         self._start()
 
     def add_listener(self, on_update: Callable[[ResourceUpdate], None]) -> None:

@@ -377,7 +377,7 @@ def not_a_name(name: object, attribute: str = "name", *, server: str | None = No
     return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}", server=server)
 
 
-new_tool = maker_of(Tool)
+new_tool: type[Tool] = maker_of(Tool)
 
 
 def _copy(value: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from operator import attrgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -59,7 +59,7 @@ _OUTPUT_SCHEMAS = (dict, bool, type(None))
 
 
 class Catalog(PagedCache[ToolList]):
-    kind = Kind("tools/list", "tools", "tools", attrgetter("name"), "tools")
+    kind: ClassVar[Kind] = Kind("tools/list", "tools", "tools", attrgetter("name"), "tools")
     _by_key: dict[str, Tool]
 
     def __init__(

@@ -60,10 +60,10 @@ class Connection:
         connected: Callable[[RpcConnection], None],
         lost: Callable[[], None],
     ) -> None:
-        self.transport = transport
+        self.transport: Transport = transport
         self.latest: RpcConnection | None = None
-        self.closed = False
-        self.generation = 0
+        self.closed: bool = False
+        self.generation: int = 0
         """How many connections there have been."""
         self._opened_at: float | None = None
         self._context = context

@@ -82,11 +82,12 @@ class Traffic:
     __slots__ = ("_last", "answers", "received", "sent")
 
     def __init__(self) -> None:
-        self.sent = self._last = 0
+        self._last = 0
+        self.sent: int = 0
         """Bytes of the messages sent, or handed over to be sent."""
-        self.received = 0
+        self.received: int = 0
         """Bytes of the answers."""
-        self.answers = 0
+        self.answers: int = 0
 
     def send(self, text: str) -> None:
         self._last = len(text) if text.isascii() else len(text.encode())
@@ -142,15 +143,15 @@ class RpcConnection:
     ) -> None:
         self.transport = transport
         self.era = era
-        self.server = context.server
+        self.server: str = context.server
         self.generation = 0
         """Which connection of its session this is, from 1."""
-        self.now = clock.now
+        self.now: Callable[[], float] = clock.now
         """Seconds on the connection's own clock, which is paused while a person logs in."""
-        self.clocks = RequestDeadlines(clock.now)
+        self.clocks: RequestDeadlines = RequestDeadlines(clock.now)
         """The timeouts of the requests under way."""
         self.clock = clock
-        self.mirrors = era.mirrors and transport.has_headers
+        self.mirrors: bool = era.mirrors and transport.has_headers
         """Whether arguments of calls are repeated in headers."""
         self._context = context
         self._stats = context.stats

@@ -92,7 +92,7 @@ T = TypeVar("T", "PendingApproval", "DecidedApproval", "DeviceLogin")
 class ApprovalPage:
     """The application. One serves any number of people."""
 
-    stream_seconds = 12.0
+    stream_seconds: float = 12.0
     """After which a stream of changes ends, and the browser opens the next."""
 
     def __init__(

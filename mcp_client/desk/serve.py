@@ -58,7 +58,7 @@ _USED = (
 class Desk:
     """What ``serve_desk`` returns: enter it, or call ``open`` and, in the end, ``aclose``."""
 
-    return_seconds = 2.0
+    return_seconds: float = 2.0
     """How long closing waits for a browser without scripts that was just redirected to the page."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Desk:
         self._thread: threading.Thread | None = None
         self._caller = caller
         self._return: _Return | None = None
-        self.url = ""
+        self.url: str = ""
         """The first address that lets a person in, once the page is served."""
 
     async def open(self) -> Self:

@@ -114,7 +114,7 @@ class HandshakeTaskRun(TaskRun):
         task may go on, the next poll tells how it is doing."""
         state = self.state
         # Until it is here, nothing is known of the end.
-        self.state = replace(state, is_whole=False)
+        self.state: TaskState = replace(state, is_whole=False)
         try:
             rpc = clock.on(await self._connection.ensure_connected())
             clocks = timeouts.after(clock.spent)

@@ -116,11 +116,11 @@ class TaskRun:
         call: ToolCall | None = None,
     ) -> None:
         """``call`` made the task, as far as that is known here."""
-        self.state = state
+        self.state: TaskState = state
         self.call = call
         self.cancel_asked: str | None = None
         """Why ``tasks/cancel`` was sent, if it was."""
-        self.gone = False
+        self.gone: bool = False
         """Whether the server no longer knows the task."""
         self._connection = connection
         self._dispatcher = dispatcher

@@ -198,7 +198,7 @@ class Task:
     ) -> None:
         """``run`` and perhaps ``end`` are None where the tool completed at once, with
         ``outcome``."""
-        self.server = tasks.context.server
+        self.server: str = tasks.context.server
         """What the host calls the server."""
         self.tool = tool
         """The name of the tool that was called."""

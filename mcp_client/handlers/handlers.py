@@ -62,7 +62,7 @@ class ElicitRequest:
     ``server`` asks. All texts are the server's: show them with ``safe_text``, without links.
     """
 
-    handler: ClassVar = "elicitation"
+    handler: ClassVar[str] = "elicitation"
     """Which of ``Handlers`` answers it."""
 
     server: str
@@ -144,7 +144,7 @@ class SamplingResult:
 class RootsRequest:
     """A server asks where it may work. ``client/roots``; deprecated as of 2026-07-28."""
 
-    handler: ClassVar = "roots"
+    handler: ClassVar[str] = "roots"
     """Which of ``Handlers`` answers it."""
 
     server: str

@@ -44,7 +44,7 @@ class InputRequiredLoop:
     """Answers the questions that a server has about the requests of one session."""
 
     def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
-        self.calls = dispatcher.calls
+        self.calls: dict[str, ToolCall] = dispatcher.calls
         """The tool calls under way, by their id: handlers find theirs in their requests. The
         code that starts a call enters it here."""
         self._dispatcher = dispatcher

@@ -213,7 +213,8 @@ class SharedOptions:
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
         kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
-        self.decisions, self.policy = kept.decisions, options.get("policy")
+        self.decisions: Decisions | None = kept.decisions
+        self.policy: ManagedPolicy | None = options.get("policy")
         self.sandbox: Sandbox | None = None
         if options.get("sandbox") is not None:
             from ..sandbox.sandbox import sandbox_of

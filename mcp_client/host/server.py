@@ -64,13 +64,13 @@ class HostedServer:
     ) -> None:
         """Raises ``ConfigError`` for an invalid option. Nothing is started."""
         self.name = name
-        self.config = config
+        self.config: ServerConfig = config
         self.state: ServerState = "idle" if config.enabled else "disabled"
         self.error: McpError | None = None
         self.session: Session | None = None
         """The one to use, connected or about to be again; None before the first stands."""
-        self.closed = False
-        self.busy_since = 0.0
+        self.closed: bool = False
+        self.busy_since: float = 0.0
         self.gate: StartGate | None = None
         """Asked before the first start, until it says yes."""
         self._options = options
@@ -83,10 +83,11 @@ class HostedServer:
         self._attempt: LoopEvent | None = None
         self._asking: LoopEvent | None = None
         self._timer: Handle | None = None
-        self.listing = ServerListing(self, events)
+        self.listing: ServerListing = ServerListing(self, events)
 
     def open(self, backend: Backend) -> None:
-        self._backend, self.now = backend, backend.now
+        self._backend = backend
+        self.now: Callable[[], float] = backend.now
         self._tasks = BackgroundTasks(backend, self.name)
 
     # --------------------------------------------------------------- what it is

@@ -52,10 +52,10 @@ class StatusEvents:
     """Tells every watch of each change."""
 
     def __init__(self) -> None:
-        self.notifier = Notifier()
+        self.notifier: Notifier = Notifier()
         """Notified of these changes, and of whatever else a host may wait for."""
         self.closing = self.closed = False
-        self.version = 0
+        self.version: int = 0
         """Another number after each change."""
         self.watches: set[StatusWatch] = set()
 

@@ -26,8 +26,8 @@ class HostTools:
     ) -> None:
         """``servers`` changes as servers are added and removed."""
         self.events = events
-        self.directory = Directory(names)
-        self.entries = self.directory.entries
+        self.directory: Directory = Directory(names)
+        self.entries: dict[str, Entry] = self.directory.entries
         """What can be called, by qualified name."""
         self._servers = servers
         self._watches = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..errors import InvalidArguments
 from .json_pointer import escape
@@ -172,7 +172,7 @@ class FrozenArray(tuple[Any, ...]):
     ``call.arguments == {"paths": ["a"]}`` is what it looks like."""
 
     __slots__ = ()
-    __hash__ = tuple.__hash__
+    __hash__: Final = tuple.__hash__
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(tuple(other) if isinstance(other, list) else other)
@@ -194,12 +194,14 @@ class FrozenObject(dict[str, Any]):
             "this cannot be changed; to send other arguments, answer Allow(arguments=...)"
         )
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy (``copy``, ``deepcopy``, ``pickle``) is a plain dict, and yours to change.
         return dict, (plain(self),)
+
+
+_CHANGES = ["__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem"]
+for _change in [*_CHANGES, "setdefault", "update"]:
+    setattr(FrozenObject, _change, FrozenObject._refuse)
 
 
 def sha256(text: str) -> str:

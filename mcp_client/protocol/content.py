@@ -133,7 +133,9 @@ class ImageContent(Encoded):
     """The block as it came."""
 
     type: ClassVar[Literal["image"]] = "image"
-    __repr__ = Encoded.__repr__
+
+    def __repr__(self) -> str:
+        return Encoded.__repr__(self)
 
 
 @frozen_dataclass
@@ -148,7 +150,9 @@ class AudioContent(Encoded):
     """The block as it came."""
 
     type: ClassVar[Literal["audio"]] = "audio"
-    __repr__ = Encoded.__repr__
+
+    def __repr__(self) -> str:
+        return Encoded.__repr__(self)
 
 
 @frozen_dataclass
@@ -204,7 +208,9 @@ class EmbeddedResource(Contents):
     """The block as it came."""
 
     type: ClassVar[Literal["resource"]] = "resource"
-    __repr__ = Contents.__repr__
+
+    def __repr__(self) -> str:
+        return Contents.__repr__(self)
 
 
 @frozen_dataclass

@@ -109,7 +109,9 @@ def _refuse_constant(name: str) -> Any:
 # Called directly, because ``decode`` searches for white space, which frames do not begin with.
 _decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant)
 _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
-dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+dump: Callable[[Any], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
 _quote = json.encoder.encode_basestring
 
 # Searched for by the functions of ``re``, which compile a pattern when a frame first needs it: few

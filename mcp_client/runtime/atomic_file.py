@@ -111,7 +111,7 @@ class OwnFile:
         private: bool = False,
         own_folder: bool = False,
     ) -> None:
-        self.path = Path(given_path(path, f"the {kind} {path!r}"))
+        self.path: Path = Path(given_path(path, f"the {kind} {path!r}"))
         self._kind = kind
         self._remedy = remedy
         self._private = private

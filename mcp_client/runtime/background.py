@@ -31,8 +31,8 @@ class BackgroundTask:
 
     def __init__(self) -> None:
         self._scope: anyio.CancelScope | None = None
-        self.cancel_called = False
-        self.done = False
+        self.cancel_called: bool = False
+        self.done: bool = False
 
     def cancel(self) -> None:
         """End the work. Work that has not begun is begun and cancelled at its first wait, so that

@@ -76,11 +76,11 @@ class Page:
 
     def __init__(self, width: int, encoding: str = "utf-8") -> None:
         self.lines: list[str] = []
-        self.folded = False
+        self.folded: bool = False
         """Whether something was left out."""
-        self.cut = False
+        self.cut: bool = False
         """Whether it was left out for want of lines."""
-        self.quotes = False
+        self.quotes: bool = False
         """Whether there is text of somebody else on it."""
         self.columns = width
         self._width = min(width, _MAX_COLUMNS) - 1  # some terminals break a line that is just full

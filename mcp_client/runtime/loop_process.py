@@ -23,7 +23,7 @@ __all__ = ["LoopProcess"]
 
 
 class LoopProcess(Process):
-    backlog = 0
+    backlog: int = 0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -24,14 +24,14 @@ class PausableClock:
     __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since", "pauses", "time")
 
     def __init__(self, loop: Callable[[], float]) -> None:
-        self.time = loop
+        self.time: Callable[[], float] = loop
         """The same as ``now``, and cheaper: the loop's own function until the first pause. Look it
         up each time, for it is replaced."""
         self._loop = loop
         self._lost = 0.0
         self._since = 0.0
         self._people = 0
-        self.pauses = 0
+        self.pauses: int = 0
         """How many people have been asked so far."""
         self._scopes: dict[anyio.CancelScope, float] = {}
 

@@ -92,10 +92,10 @@ class Pending:
     __slots__ = ("begun", "over", "rest")
 
     def __init__(self, rest: memoryview, begun: bool) -> None:
-        self.rest = rest
-        self.begun = begun
+        self.rest: memoryview[int] = rest
+        self.begun: bool = begun
         """Whether some of it has been written."""
-        self.over = LoopEvent()
+        self.over: LoopEvent = LoopEvent()
         """Set once all of it is written, or will never be."""
 
 
@@ -135,7 +135,7 @@ class Process:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise ConnectError(f"cannot start {argv[0]!r}: {reason}") from None
-        self.pid = self._popen.pid
+        self.pid: int = self._popen.pid
         # Should nothing else end it, it ends with this object or the interpreter.
         self._last_resort = weakref.finalize(self, _kill, self._tree, self._popen)
         try:

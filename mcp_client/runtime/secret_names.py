@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = ["KEYS", "SecretNames", "SecretText"]
 
@@ -61,14 +61,18 @@ class SecretNames:
     """Judges names by a set of keys. Judgements are cached: names repeat from call to call."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self.keys = frozenset(_NOT_LETTERS.sub("", str(key).lower()) for key in keys) - {""}
+        self.keys: frozenset[str] = frozenset(
+            _NOT_LETTERS.sub("", str(key).lower()) for key in keys
+        ) - {""}
         self._endings = tuple(sorted(key for key in self.keys if len(key) >= _MIN_ENDING_CHARS))
         self._beginnings = tuple(key for key in _UNMISTAKABLE if key in self.keys)
         self._plurals = frozenset(f"{key}s" for key in self.keys if not key.endswith("s"))
         self._foreign = tuple(key for key in self.keys if not key.isascii())
-        self.is_secret = functools.lru_cache(1_024)(self._is_secret)
-        self.ends_as_secret = functools.lru_cache(1_024)(self._ends_as_secret)
-        self.is_plural = functools.lru_cache(1_024)(self._is_plural)
+        self.is_secret: Callable[[str], bool] = functools.lru_cache(1_024)(self._is_secret)
+        self.ends_as_secret: Callable[[str], bool] = functools.lru_cache(1_024)(
+            self._ends_as_secret
+        )
+        self.is_plural: Callable[[str], bool] = functools.lru_cache(1_024)(self._is_plural)
 
     def _is_secret(self, name: str) -> bool:
         """Whether ``name`` names a secret, as the name of a member or parameter."""

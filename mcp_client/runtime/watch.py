@@ -28,7 +28,7 @@ class Notifier:
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         """How many notifications there were."""
         self._lock = threading.Lock()
         self._waiting: set[Callable[[], None]] = set()

@@ -99,7 +99,7 @@ class Caller:
         self._retry = setup.retry
         self._timeouts = setup.timeouts
         self._address = lambda: connection.transport.address
-        self.validation = ToolValidation(
+        self.validation: ToolValidation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
         )
         self._origin, self._numbers = origin, itertools.count(1)

@@ -26,7 +26,7 @@ from ..handlers.server_log import ServerLog
 from ..protocol.capabilities import Implementation, declared_extensions
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
-from ..runtime.session_context import SessionContext
+from ..runtime.session_context import SessionContext, Stats
 from ..runtime.storage import Storage
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
@@ -69,12 +69,12 @@ class Session(LibraryOfSession):
         why_left_out: Callable[[str], str | None] | None = None,
     ) -> None:
         self._secrets = setup.secrets
-        self.name = setup.name
+        self.name: str = setup.name
         """What the host calls the server."""
         self._context = SessionContext(
             setup.name, setup.timeouts, setup.limits, secrets=setup.secrets, policy=setup.policy
         )
-        self.stats = self._context.stats
+        self.stats: Stats = self._context.stats
         """Counts of what happened on this session's connections."""
         self._setup = setup
         self._timeouts = setup.timeouts

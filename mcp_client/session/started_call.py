@@ -9,6 +9,7 @@ from ..catalog.result import ToolResult
 
 if TYPE_CHECKING:
     from ..audit import CallRecord
+    from ..connection.rpc import Traffic
 
 __all__ = ["StartedCall"]
 
@@ -22,7 +23,7 @@ class StartedCall:
         checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
         failed: Callable[[BaseException], Awaitable[None]],
     ) -> None:
-        self.traffic = None if entry is None else entry.traffic
+        self.traffic: Traffic | None = None if entry is None else entry.traffic
         self.failed = failed
         self.entry = entry
         self._checked = checked

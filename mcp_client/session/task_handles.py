@@ -53,7 +53,7 @@ class Handover:
         self._connection = connection
         self._tools = tools
         self._caller = caller
-        self.tasks = TaskCalls(connection, dispatcher, context)
+        self.tasks: TaskCalls = TaskCalls(connection, dispatcher, context)
         self._server = setup.name
         self._audit = setup.audit
         self._ledger = PROCESS_LEDGER if setup.state is None else StateLedger(setup.state)

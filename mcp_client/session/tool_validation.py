@@ -11,6 +11,7 @@ from ..catalog.call_context import ModelArguments
 from ..catalog.finding import Finding, FindingKind
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
+from ..catalog.tool_traits import Hints
 from ..connection.call_options import Strictness
 from ..errors import Advice, InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
@@ -65,14 +66,18 @@ class ToolPlan:
     )
 
     def __init__(self, tool: Tool, input: Checker | _Unchecked) -> None:
-        self.tool = tool
-        self.hints = tool.hints
-        self.findings = tool.findings
+        self.tool: Tool = tool
+        self.hints: Hints = tool.hints
+        self.findings: tuple[Finding, ...] = tool.findings
         for_models = tool.is_for_models
-        self.callers = {"host": for_models, "code": for_models, "app": tool.is_for_apps}
+        self.callers: dict[str, bool] = {
+            "host": for_models,
+            "code": for_models,
+            "app": tool.is_for_apps,
+        }
         """Who may call it, of the host, which speaks for a model too, and views."""
         self.task_support = tool.task_support
-        self.input = input
+        self.input: Checker | _Unchecked = input
         """Checks arguments."""
         self.output: Checker | _NotRead | None = _NOT_READ
         """Checks structured content; None where the tool has no output schema."""

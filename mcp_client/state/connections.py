@@ -67,7 +67,7 @@ _WRONG = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError
 class Connection(psycopg.Connection[Any]):
     """One whose server has bounded time to answer."""
 
-    idle_since = 0.0
+    idle_since: float = 0.0
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         try:

@@ -51,8 +51,8 @@ class Lease:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self.id = os.urandom(16).hex()
-        self.process = process_id()
+        self.id: str = os.urandom(16).hex()
+        self.process: str = process_id()
         self._changed = threading.Condition()
         self._under_way: set[str] = set()
         self._left: list[Callable[[], object]] = []

@@ -103,7 +103,7 @@ class PostgresState(State):
         self._quoted: str = tables.quoted(schema)
         self._schema = schema
         self._seal: Seal = sealing.Seal(key, _SEALED)
-        self.keep = checked_keep(keep)
+        self.keep: float = checked_keep(keep)
         self.key = key
         """What was given. The audit is signed with it."""
         self._connections: Connections = connections.Connections(dsn, pool)

@@ -83,7 +83,7 @@ class MemoryState(MemoryStorage, State):
 
     def __init__(self, *, keep: float = State.keep) -> None:
         super().__init__()
-        self.keep = checked_keep(keep)
+        self.keep: float = checked_keep(keep)
 
 
 class FileState(State):
@@ -101,8 +101,8 @@ class FileState(State):
 
         from ..runtime.folder import given_path
 
-        self.path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
-        self.keep = checked_keep(keep)
+        self.path: Path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
+        self.keep: float = checked_keep(keep)
         self._files: dict[str, Storage] = {}
 
     def __repr__(self) -> str:

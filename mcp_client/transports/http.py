@@ -53,7 +53,7 @@ class HttpTransport(HttpBasedTransport):
         self._offered_session: str | None = None
         self._exchanges: set[HttpExchange] = set()
         self._last_unsent_id: Id | None = None
-        self.agreed = False
+        self.agreed: bool = False
 
     @property
     def alive(self) -> bool:

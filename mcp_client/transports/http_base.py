@@ -43,8 +43,8 @@ class HttpBasedTransport(Transport):
         self._session_headers: Mapping[str, str] = {}
         self._one_way = 0
         self._held: Id | None = None
-        self.may_log_in = isinstance(server.auth, httpx.Auth)
-        self.name = name_of_url(server.url)
+        self.may_log_in: bool = isinstance(server.auth, httpx.Auth)
+        self.name: str = name_of_url(server.url)
 
     def clone(self) -> Self:
         return type(self)(self._server)

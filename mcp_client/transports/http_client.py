@@ -84,11 +84,11 @@ class HttpClient:
 
     def __init__(self, server: HttpServer, context: TransportContext) -> None:
         self.context = context
-        self.clock = context.clock or PausableClock(current().now)
-        self.url = server.url
+        self.clock: PausableClock = context.clock or PausableClock(current().now)
+        self.url: str = server.url
         """Where the server is: where it said that it moved to for good, if it did."""
-        self.given_url = server.url
-        self.endpoint = Endpoint(
+        self.given_url: str = server.url
+        self.endpoint: Endpoint = Endpoint(
             server.url,
             context.server,
             context.timeouts.connect,
@@ -97,7 +97,7 @@ class HttpClient:
         )
         self._held_open = 0
         """How many streams in a row were left open by the server after their answer."""
-        self.got_no_http = False
+        self.got_no_http: bool = False
         """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
         self._server = server

@@ -255,7 +255,7 @@ class _Connection:
     __slots__ = ("_http", "_next", "_pool", "_raw", "_socket", "_stream", "_writer", "idle_since")
 
     def __init__(self, pool: HttpPool, stream: ByteStream, raw: socket.socket) -> None:
-        self.idle_since = 0.0
+        self.idle_since: float = 0.0
         self._pool = pool
         self._stream = stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)

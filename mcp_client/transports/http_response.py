@@ -64,7 +64,7 @@ class HttpResponse:
     ) -> None:
         """``lost`` makes the error for a connection that ended; ``secrets`` tells what must not be
         shown, should the server repeat it."""
-        self.headers = response.headers
+        self.headers: Any = response.headers
         self._response = response
         self._lost = lost
         self._secrets = secrets
@@ -72,9 +72,9 @@ class HttpResponse:
         fields = {name.lower(): value for name, value in response.headers.raw}
         kind = fields.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         self.kind: str = kind
-        self.streaming = kind == "text/event-stream"
-        self.ended = False
-        self.events = EventStream(self._read, limits.message_bytes)
+        self.streaming: bool = kind == "text/event-stream"
+        self.ended: bool = False
+        self.events: EventStream = EventStream(self._read, limits.message_bytes)
         self._cap = limits.message_bytes
         if response.is_stream_consumed:
             # It was made of a whole body, as for httpx.MockTransport, or a hook of the host's own
@@ -290,7 +290,7 @@ class EventStream:
         """The id to resume after, once an event had one."""
         self.retry: float | None = None
         """Seconds the server wants us to wait before we resume."""
-        self.count = 0
+        self.count: int = 0
         """How many events there were."""
         self._lines = _Lines(read, cap)
         self._events: AsyncGenerator[ServerSentEvent, None] | None = None

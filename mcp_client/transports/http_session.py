@@ -124,7 +124,7 @@ class HttpSession:
     ) -> None:
         """``headers`` go with every request of the session."""
         self.client = client
-        self.gone = False
+        self.gone: bool = False
         """Whether the server has ended the session."""
         self.last_unsent_id: Id | None = None
         """See ``Transport.last_unsent_id``."""

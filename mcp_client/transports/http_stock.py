@@ -83,7 +83,7 @@ async def send_logged_safely(client: httpx.AsyncClient, request: httpx.Request) 
         return await client.send(request, stream=True, auth=httpx.Auth(), follow_redirects=False)
 
 
-SIGNS_OF_LIFE = [
+SIGNS_OF_LIFE: list[tuple[int, int, int]] = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
         (socket.IPPROTO_TCP, getattr(socket, name), value)

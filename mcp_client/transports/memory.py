@@ -39,7 +39,9 @@ class JsonRpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.code, self.message, self.data = code, message, data
+        self.code: int = code
+        self.message: str = message
+        self.data: Any = data
 
 
 class ServerInProcess:

@@ -38,8 +38,9 @@ from ..protocol.jsonrpc import (
     parse,
 )
 from ..runtime.event_loop import Backend, Handle, Waiter
+from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from ..runtime.session_context import KnownSecrets
+from ..runtime.session_context import KnownSecrets, Stats
 from .base import AnnouncedSilence, Owner, Received, TransportContext
 
 __all__ = ["LineExchange", "Multiplexer"]
@@ -58,8 +59,8 @@ class LineExchange:
     __slots__ = ("_failure", "_inbox", "_multiplexer", "_until", "_waiter", "id", "settled")
 
     def __init__(self, multiplexer: Multiplexer, id: Id) -> None:
-        self.id = id
-        self.settled = False
+        self.id: Id = id
+        self.settled: bool = False
         self._multiplexer = multiplexer
         self._inbox: list[Received] = []  # mostly one message: a deque costs more
         self._failure: Exception | None = None
@@ -135,9 +136,9 @@ class Multiplexer:
         self, backend: Backend, context: TransportContext, owner: Callable[[], Owner]
     ) -> None:
         self.backend = backend
-        self.limits = context.limits
-        self.stats = context.stats
-        self.rings_at = math.inf
+        self.limits: Limits = context.limits
+        self.stats: Stats = context.stats
+        self.rings_at: float = math.inf
         self._context = context
         self._secrets = context.secrets or KnownSecrets()
         self._owner = owner

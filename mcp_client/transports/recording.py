@@ -222,7 +222,7 @@ class RecordingTransport(Transport):
         self._inner = inner
         self._recorder = recorder
         self._writing = False
-        self.name = inner.name
+        self.name: str = inner.name
 
     @property
     def alive(self) -> bool:

@@ -17,6 +17,7 @@ import anyio
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
+from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from .base import Received, TransportContext
 from .http_base import POSTED, HttpBasedTransport, receive_by
@@ -57,7 +58,7 @@ class SseTransport(HttpBasedTransport):
     async def open(self, context: TransportContext) -> None:
         await super().open(context)
         client = self._open_client()
-        self.clock = client.clock
+        self.clock: PausableClock = client.clock
         self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)
         settled = anyio.Event()
         self._tasks.start(lambda: self._listen(client, settled))
@@ -173,7 +174,7 @@ class SseTransport(HttpBasedTransport):
 
     def _note_abandoned(self, requests: int) -> None:
         self._abandoned = requests
-        self.suspect = requests > 0
+        self.suspect: bool = requests > 0
         if self.suspect:
             self.context.doubted()
 

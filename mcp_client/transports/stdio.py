@@ -146,7 +146,7 @@ class StdioTransport(Transport):
         self._sandbox: Confinement | None = None
         self._over = False
         self._closed = False
-        self.name = name_of_command(server.shown_command, server.args, server.cwd)
+        self.name: str = name_of_command(server.shown_command, server.args, server.cwd)
 
     def clone(self) -> StdioTransport:
         return StdioTransport(self._server)

@@ -125,12 +125,12 @@ class _Compiler:
     """Compiles the subschemas of one schema, and counts what they cost."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self.branches = 0
+        self.branches: int = 0
         self.visits_all = False
         """Whether it looks at all items of an array, or at all members of an object."""
         self.searches: list[_Search] = []
         self.root = root
-        self.subschemas = 0
+        self.subschemas: int = 0
         self._within: set[str] = set()
         """The references being followed."""
 
