@@ -40,6 +40,7 @@ from .runtime.portal import Blocking as _Blocking
 from .runtime.portal import BlockingWatch as Watch
 from .runtime.portal import Portal, portal
 from .runtime.portal import described_by as _described_by
+from .runtime.portal import replaced_by as _replaced_by
 from .runtime.portal import waits as _waits
 from .runtime.portal import watches as _watches
 from .runtime.session_context import Stats
@@ -213,7 +214,10 @@ class Session(_Blocking[AsyncSession]):
     get_tool: Final = _waits(AsyncSession.get_tool)
     search_tools: Final = _waits(AsyncSession.search_tools)
     tool_changes: Final = _watches(AsyncSession.tool_changes)
-    call_tool: Final = _waits(AsyncSession.call_tool)
+
+    @_replaced_by(_waits(AsyncSession.call_tool))
+    def call_tool(self) -> None: ...
+
     start_tool: Final = _gives_a_task(AsyncSession.start_tool)
 
     def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
@@ -469,7 +473,10 @@ class Host(_Blocking[AsyncHost]):
     reload: Final = _waits(AsyncHost.reload)
     list_tools: Final = _waits(AsyncHost.list_tools)
     get_tool: Final = _waits(AsyncHost.get_tool)
-    call_tool: Final = _waits(AsyncHost.call_tool)
+
+    @_replaced_by(_waits(AsyncHost.call_tool))
+    def call_tool(self) -> None: ...
+
     start_tool: Final = _gives_a_task(AsyncHost.start_tool)
     search_tools: Final = _waits(AsyncHost.search_tools)
     tool_changes: Final = _watches(AsyncHost.tool_changes)

@@ -33,6 +33,7 @@ __all__ = [
     "Portal",
     "described_by",
     "portal",
+    "replaced_by",
     "waits",
     "watches",
 ]
@@ -247,6 +248,11 @@ def waits(
 
     described: Callable[Concatenate[Blocking[A], P], T] = described_by(method, blocking)
     return described
+
+
+def replaced_by(method: T) -> Callable[[object], T]:
+    """Decorates a method that stands for ``method``, so that it fits a type checker's protocol."""
+    return lambda _: method
 
 
 class BlockingWatch(Blocking[Watch[U]], Generic[U]):
