@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeAlias
 __all__ = ["CASES", "Case", "Outcome", "as_in_plain_asyncio", "run_apart", "watch_loop_callbacks"]
 
 ROOT = Path(__file__).parents[1]
-BOUND = 60.0
+BOUND = 300.0
 """Seconds one journey may take."""
 
 Journey: TypeAlias = Callable[[], Awaitable[None]]

@@ -31,7 +31,7 @@ from mcp_client.audit.database_log import DatabaseLog
 from mcp_client.transports.memory import MemoryTransport
 
 KEY = b"0123456789abcdef"
-BOUND = 30.0
+BOUND = 120.0
 
 pytestmark = pytest.mark.one_backend
 

@@ -17,7 +17,7 @@ import pytest
 from mcp_client import AuditLog, StateError, verify_audit
 from mcp_client.audit.group_commit import GroupCommit
 
-BOUND = 30.0
+BOUND = 120.0
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[2]
-BOUND = 60
+BOUND = 180
 OF_A_SCRIPT = 'Traceback (most recent call last):\n  File "script"'
 _forked: Forked | None = None
 _scratch = tempfile.mkdtemp(prefix="mcp-client-tests-")

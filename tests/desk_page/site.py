@@ -103,7 +103,7 @@ class Person:
         cookies = None if session is None else {"session": session}
         # Without TLS: loading certificates takes longer than all the rest.
         self.client = httpx.AsyncClient(
-            base_url=base, cookies=cookies, trust_env=False, verify=False
+            timeout=60, base_url=base, cookies=cookies, trust_env=False, verify=False
         )
 
     async def __aenter__(self) -> Person:

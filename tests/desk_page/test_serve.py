@@ -19,7 +19,7 @@ CALL = ToolCall.example("delete_file", {"path": "/srv"}, server="files")
 
 
 def browser() -> httpx.AsyncClient:
-    return httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False)
+    return httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False, timeout=60)
 
 
 async def test_the_address_opens_the_page_once_and_decides_in_the_persons_name() -> None:
@@ -94,7 +94,10 @@ async def test_by_default_the_user_who_runs_the_program_decides(
 
 
 async def test_the_cookie_is_for_the_path_of_the_page_and_for_no_script() -> None:
-    async with serve_desk(ApprovalQueue()) as desk, httpx.AsyncClient(trust_env=False) as client:
+    async with (
+        serve_desk(ApprovalQueue()) as desk,
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
         answer = await client.get(desk.url)
     cookie = answer.headers["set-cookie"]
     path = answer.headers["location"]
@@ -117,7 +120,7 @@ async def test_another_host_name_is_refused_and_does_not_use_the_address_up() ->
 async def test_it_closes_while_a_page_is_open(caplog: pytest.LogCaptureFixture) -> None:
     desk = await serve_desk(ApprovalQueue()).open()
     url = httpx.URL(desk.url)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.get(url)
         cookie = answer.headers["set-cookie"].partition(";")[0]
         stream = await anyio.connect_tcp(url.host, url.port or 0)
@@ -165,7 +168,10 @@ async def test_what_may_be_seen_is_asked_in_the_event_loop_of_the_program() -> N
 
 async def test_the_address_that_lets_in_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-    async with serve_desk(ApprovalQueue()) as desk, httpx.AsyncClient(trust_env=False) as client:
+    async with (
+        serve_desk(ApprovalQueue()) as desk,
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
         caplog.clear()
         await client.get(desk.url)
         await client.get(desk.invite())

@@ -18,7 +18,7 @@ from tests.loop_lag import loop_lag
 pytestmark = pytest.mark.one_backend
 
 BUDGET = 0.25
-STARTING = 10.0
+STARTING = 60.0
 """Starting a worker has a clock of its own; this is generous for a busy machine."""
 LAG = 8.0
 """Millions of trivial steps: some 0.3 seconds."""
@@ -215,7 +215,7 @@ async def test_no_pattern_is_compiled_for_a_list() -> None:
         return NotImplemented
 
     async with connect(MemoryServer(handle)) as session:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             assert len(await session.list_tools()) == 200
 
 

@@ -171,7 +171,7 @@ DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 async def person(url: str) -> str:
     """A person with a browser who agrees to everything: follows one redirect by reading it."""
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         answer = await browser.get(url, follow_redirects=False)
     return answer.headers["location"]
 
