@@ -43,7 +43,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.approval.decision import Answer
-from mcp_client.approval.tickets import Ticket
+from mcp_client.approval.tickets import Ticket, caller
 from tests.approval.test_concurrency import Server
 from tests.approval.test_queue import until_pending
 from tests.clock import Clock
@@ -709,3 +709,12 @@ async def test_a_grant_that_waits_is_listed_and_can_be_revoked(store: Decisions)
         assert store.list() == ()
         assert await ticket_of(session) != ticket
     assert server.ran == []
+
+
+@pytest.mark.one_backend
+def test_a_caller_whose_time_is_over_holds_no_ticket() -> None:
+    now = time.time()
+    ticket = Ticket("1", ToolCall.example("t"), now, now + 600, callers={"a": caller(now + 300)})
+    assert ticket.holds
+    assert not replace(ticket, callers={"a": caller(now - 1)}).holds
+    assert replace(ticket, callers={}, is_kept=True).holds

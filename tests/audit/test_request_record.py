@@ -101,7 +101,12 @@ async def test_without_a_record_there_is_no_load() -> None:
         raise OSError("the disk is full")
 
     server, asked = SkillServer(), list[Any]()
-    async with connect(server.transport, approval=asked.append, audit=broken) as session:
+
+    def hook(request: Any) -> Answer:
+        asked.append(request)
+        return Allow()
+
+    async with connect(server.transport, approval=hook, audit=broken) as session:
         with pytest.raises(CallDenied, match="audit"):
             await session.load_skill(PDF)
     assert (asked, server.reads) == ([], [])
