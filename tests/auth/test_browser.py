@@ -609,6 +609,8 @@ async def test_a_line_that_is_not_the_redirect_is_asked_for_again(
     assert (await person.consent(consent(uri))).params["code"] == "pasted"
     said = capsys.readouterr().err
     assert ("in the browser that was opened" in said) is opened
+    assert ("If no answer arrives, paste the address" in said) is opened
+    assert ("Then paste the address" in said) is not opened
     refusals = 1 if opened else 2  # where a browser was opened, an empty line is not an answer
     assert said.count("That is not the redirect of this login: it does not begin") == refusals
 

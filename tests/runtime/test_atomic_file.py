@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from stat import S_IFREG
 
@@ -125,6 +126,16 @@ def test_a_lock_that_somebody_keeps_does_not_stop_a_reader(tmp_path: Path) -> No
     for each in held:
         unlock(each)
         os.close(each)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no open file")
+def test_a_lock_that_took_the_place_of_ours_is_left_to_those_who_hold_it(tmp_path: Path) -> None:
+    file = own(tmp_path / "f")
+    beside = tmp_path / ".f.lock"
+    with file.locked():
+        beside.unlink()
+        beside.write_text("another's")
+    assert beside.read_text() == "another's"
 
 
 def test_any_other_file_keeps_the_mode_it_has(tmp_path: Path) -> None:

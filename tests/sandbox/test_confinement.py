@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 from mcp_client import ConnectError, Sandbox, Session, StdioServer, allow_all, connect
+from mcp_client.sandbox.visible_paths import VisiblePaths
 from tests.sandbox.engines import ENGINES, needs_engine
 from tests.sandbox.world import INSIDE
 from tests.server.start import scripted
@@ -194,6 +195,12 @@ def _marked(mark: str) -> list[int]:
             if mark.encode() in (process / "cmdline").read_bytes().split(b"\0"):
                 found.append(int(process.name))
     return found
+
+
+def test_links_that_lead_to_each_other_are_followed_to_an_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert VisiblePaths().follow(f"{tmp_path}/a/c") == f"{tmp_path}/a/c"
 
 
 async def test_a_private_folder_is_gone_after_the_end(
