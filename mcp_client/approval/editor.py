@@ -18,6 +18,8 @@ from ..runtime.strict_json import read_json_object
 
 __all__ = ["EditorFailed", "arguments_of", "draft_of", "edited", "editor"]
 
+_END_SECONDS = 5.0
+
 _MAX_FILE_BYTES = 10_000_000
 
 
@@ -91,7 +93,7 @@ async def _run(command: list[str]) -> None:
         except BaseException:
             with suppress(ProcessLookupError):
                 process.terminate()  # and not kill: it puts its screen back
-            with anyio.move_on_after(5, shield=True):
+            with anyio.move_on_after(_END_SECONDS, shield=True):
                 await process.wait()
             raise
     if code:
