@@ -131,7 +131,11 @@ def _login_grant(
         return "auto" if here.headless or not has_browser() else False
 
     def obtain(request: LoginRequest) -> Flow[Login]:
-        return authorize(request, own, replace(options, device=elsewhere()))
+        client, last = own, request.last
+        if own.client_id is not None and own.issuer is None and last is not None:
+            # The host did not say whose credentials these are: they stay with the first issuer.
+            client = replace(own, issuer=last.key.issuer)
+        return authorize(request, client, replace(options, device=elsewhere()))
 
     return Grant(
         obtain=obtain,
