@@ -21,9 +21,8 @@ from time import perf_counter
 from typing import Any
 
 from ..errors import ServerError
-from .tracing import error_type
 
-__all__ = ["operation", "session_ended"]
+__all__ = ["error_type", "operation", "session_ended"]
 
 _log = logging.getLogger("mcp_client")
 _OPERATION = "mcp.client.operation.duration"
@@ -74,3 +73,11 @@ def _histogram(provider: Any, name: str) -> Any:
         description=_DESCRIPTIONS[name],
         explicit_bucket_boundaries_advisory=_BOUNDARIES,
     )
+
+
+def error_type(error: BaseException) -> str:
+    """The JSON-RPC code of an error, as a text, or the class of another; "cancelled" for a
+    cancellation."""
+    if isinstance(error, ServerError) and error.code is not None:
+        return str(error.code)
+    return type(error).__name__ if isinstance(error, Exception) else "cancelled"

@@ -34,7 +34,7 @@ from ..protocol.jsonrpc import Id
 from ..runtime.safe_text import safe_text
 from ..transports.base import Transport
 
-__all__ = ["CallSpan", "Content", "Span", "call_span", "error_type", "span"]
+__all__ = ["CallSpan", "Content", "Span", "call_span", "span"]
 
 _log = logging.getLogger("mcp_client")
 _KEYS = ("traceparent", "tracestate", "baggage")
@@ -147,6 +147,8 @@ def _current(trace: Any, name: str, kind: Any, attributes: dict[str, Any]) -> It
         with trace.use_span(started, record_exception=False, set_status_on_exception=False):
             yield started
     except BaseException as error:
+        from .metrics import error_type
+
         _failed(trace, started, error_type(error))
         if isinstance(error, ServerError) and error.code is not None:
             started.set_attribute("rpc.response.status_code", str(error.code))
@@ -242,11 +244,3 @@ def _is_tool_error(reading: Reading) -> bool:
 def _failed(trace: Any, started: Any, kind: str) -> None:
     started.set_attribute("error.type", kind)
     started.set_status(trace.Status(trace.StatusCode.ERROR))
-
-
-def error_type(error: BaseException) -> str:
-    """The JSON-RPC code of an error, as a text, or the class of another; "cancelled" for a
-    cancellation."""
-    if isinstance(error, ServerError) and error.code is not None:
-        return str(error.code)
-    return type(error).__name__ if isinstance(error, Exception) else "cancelled"
