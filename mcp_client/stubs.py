@@ -186,7 +186,7 @@ class _Module(SchemaTypes):
     def imports(self, classes: Sequence[str]) -> list[str]:
         """The imports that the text below them needs."""
         text = "\n".join([*self.types, *classes])
-        code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)  # what servers say is no code
+        code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)  # what servers say is not code
         used = [name for name in TYPING if re.search(rf"\b{name}\b", code)]
         lines = [f"from typing import {', '.join(used)}", ""] if used else []
         if not classes:

@@ -1,7 +1,7 @@
 """Code mode: a model writes a script that calls tools, in place of one call after another.
 
 It is shown three tools. Two find tools and say how they are called in code; ``run_code`` runs a
-script, see ``mcp_client.code``. That is no call of a tool, but each call that the script makes is:
+script, see ``mcp_client.code``. That is not a call of a tool; each call that the script makes is:
 approval is asked for it, with the script and the line that calls. What the script prints and its
 last expression are all that the model is shown (2026-07-28 develop/clients/client-best-practices).
 """

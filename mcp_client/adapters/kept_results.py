@@ -1,6 +1,6 @@
 """Results that are too large for a model's context, kept so that it can read them in pieces.
 
-A model is shown the head and the tail, and a handle for ``read_result``. That is no call of a tool:
+A model is shown the head and the tail, and a handle for ``read_result``. This is not a tool call:
 it needs no approval, sends nothing, is not in the audit log, and gives only what an equal context
 was given the handle of. All that it gives is between marks, as the result itself.
 """

@@ -59,7 +59,7 @@ class ModelCall:
     asked: dict[str, Any] = field(default_factory=dict, repr=False)
     """The arguments it gave for a tool that is not found; otherwise empty."""
     is_own: bool = field(default=False, repr=False)
-    """Whether the toolset itself answers it, as a search: it is no call of a server's tool."""
+    """Whether the toolset itself answers it, as a search: it is not a call of a server's tool."""
     past: dict[str, Any] | None = field(default=None, repr=False)
     """For a script that goes on: what it was told before."""
 

@@ -46,7 +46,7 @@ class ToolsetOptions(TypedDict, total=False):
     - ``large_results``: what happens to a result above ``max_chars``. With "cut", the default, its
       middle is lost. With "keep" the model gets a handle, and ``.tools`` has one more,
       ``read_result(handle, offset=0, limit=10_000, find=None)``: it gives characters of the text as
-      it would have been shown, or the places of a text in it. It is not a tool call: nobody is
+      it would have been shown, or the places of a text in it. It is not a tool call: no one is
       asked, nothing is sent, and it is in no audit log. It gives only what was kept for an equal
       ``context``, and no binary data or image is ever among it.
     - ``kept_bytes``: the memory for what is kept, 64 MiB by default. The oldest is forgotten.

@@ -193,7 +193,7 @@ class Decisions:
         )
 
     def revoke(self, id: str, *, by: str | None = None) -> bool:
-        """Forget the decision with this ``Decision.id``; False where there is none.
+        """Forget the decision with this ``Decision.id``; False if there is not one.
 
         The next such request is asked about again; a server that runs goes on. ``by`` is who
         revokes it, for the record.

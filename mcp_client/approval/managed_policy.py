@@ -19,10 +19,10 @@ The command line and ``Host.from_config`` keep the policy of the machine by them
 program says ``Host(policy=ManagedPolicy.system())``, and decides for servers in its own process and
 for transports of its own. Each connection is judged when it is made, with the file that the
 command is then; a redirect, too. Where a login leads is not judged. Rules are asked before those
-of the host: what they deny, nobody allows; about what they ask, no rule of the host says yes, but
+of the host: what they deny, no one allows; about what they ask, no rule of the host says yes, but
 its hook or a remembered answer may.
 
-The file is root's own: with every folder that it is in, it belongs to root, nobody else may write
+The file is root's own: with every folder that it is in, it belongs to root, no one else may write
 it, and none of them is a link. Its place is fixed. On Windows that is the folder of all users' data
 as the system tells it; whose it is follows from how that folder is set up, and is not looked at. A
 policy binds users of this program. It does not stop a user who runs other programs:
@@ -63,7 +63,7 @@ class ManagedPolicy:
     """What may be started, connected to and called: see ``mcp_client.approval.managed_policy``."""
 
     path: Path | None = None
-    """The file; None where there is none, and everything is allowed."""
+    """The file; None if there is not one, and everything is allowed."""
     allow: Sequence[str] | None = None
     """Patterns of the servers that may be used; None for all."""
     deny: Sequence[str] = ()

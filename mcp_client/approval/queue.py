@@ -370,7 +370,7 @@ class ApprovalQueue:
         except CallPending:
             raise
         except BaseException:
-            # Nobody waits for it any more: a yes must not be for whoever asks the same later.
+            # No one waits for it any more: a yes must not hold for the next who asks the same.
             with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(McpError):
                 await in_thread(tickets.leave, request, mark)
             raise

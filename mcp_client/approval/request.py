@@ -159,7 +159,7 @@ class ApprovalRequest:
 
     @property
     def hints(self) -> Hints:
-        """What it may do: for what is no call, the worst case."""
+        """What it may do: for what is not a call, the worst case."""
         return WORST
 
     @property

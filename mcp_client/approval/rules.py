@@ -35,7 +35,7 @@ matches when everything it says holds:
 - ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. A rule that allows matches
   no request with a finding of another kind, so none with any finding where it names none. A rule
   that asks or denies and names kinds matches requests with a finding of one of them. That a request
-  is a skill, a start or sampling is no finding here: ``kind`` says so.
+  is a skill, a start or sampling is not a finding here: ``kind`` says so.
 - ``expires_at`` has not come: a time, or a day, which counts to its end, UTC.
 
 ``reason`` says why there is the rule. It is all that a model is told of a refusal, else "refused by

@@ -307,7 +307,7 @@ def _parts(word: str) -> Iterator[list[str]]:
     if "\\" in word or '"' in word or "'" in word:
         try:
             yield shlex.split(word)
-        except ValueError:  # then it is no line for a shell
+        except ValueError:  # then it is not a line for a shell
             return
 
 

@@ -6,7 +6,7 @@ Once the ticket is decided, by ``ApprovalQueue.decide`` in any process that has 
 request (with the same ``ApprovalRequest.key``) goes out, or is refused, once. Then it is gone.
 
 A caller that waits has a ticket, too, so that any process can decide it. That one is gone as soon
-as nobody waits for it: its caller was cancelled, ran out of time, or its process has ended. Only a
+as no one waits for it: its caller was cancelled, ran out of time, or its process has ended. Only a
 request that raised ``CallPending`` leaves a ticket behind.
 
 A ticket holds the arguments of calls, for people to look at. A file of tickets is for its owner
@@ -52,7 +52,7 @@ class Ticket:
     callers: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Those who wait: by a mark of each, its process, and until when it waits."""
     is_kept: bool = False
-    """Whether it stands until ``expires_at``, also where nobody waits."""
+    """Whether it stands until ``expires_at``, also where no one waits."""
 
     @property
     def holds(self) -> bool:
@@ -164,7 +164,7 @@ class Tickets:
     def use(self, ticket: Ticket, mark: str) -> Answer | None:
         """Use up the answer of ``ticket``: it is given once. None where it is not there any more.
 
-        Others who wait for the same request are asked about anew.
+        Others who wait for the same request are asked about again.
         """
         used: Answer | None = None
 

@@ -268,7 +268,7 @@ class ToolCall(ApprovalRequest):
 
     def with_arguments(self, arguments: Any) -> ToolCall:
         """A call with these arguments in place of its own, marked as edited, without what was found
-        about the old ones. Raises ``NotJson``, and ``TypeError`` for what is no mapping."""
+        about the old ones. Raises ``NotJson``, and ``TypeError`` for what is not a mapping."""
         if not isinstance(arguments, Mapping):
             raise TypeError("its arguments are not a mapping")
         kept = tuple(one for one in self.findings if one.kind not in _OF_ARGUMENTS)

@@ -1,4 +1,4 @@
-"""The two records of what is no call: a skill, a start, a use of the model, and a read.
+"""The two records of what is not a call: a skill, a start, a use of the model, and a read.
 
 As those of a call (see ``record``), but ``tool`` is null, and a member named as the kind of the
 request has its subject: ``skill`` the URI of its SKILL.md, ``start`` the command line or URL, and
@@ -17,7 +17,7 @@ took. What is made of the yes is not recorded. If either record cannot be writte
 unless ``audit_failure="warn"``; where several places are given and one of them has the yes already,
 another ``closed`` follows there, which says so.
 
-Reading a resource and getting a prompt have such records, too, but nobody is asked, so ``decision``
+Reading a resource and getting a prompt have such records, too, but no one is asked, so ``decision``
 is null; ``resource`` is the URI that is read, or ``prompt`` the name of the prompt. ``opened`` has
 the ``arguments`` of a prompt as those of a call; null for a resource. A read that cannot be
 recorded is refused, unless ``audit_failure="warn"``. Lists, completions and the files of a skill

@@ -39,7 +39,7 @@ class ModelArguments(dict[str, Any]):
 
 
 class NotAnObject:
-    """Stands in records for what a model gave as arguments and is no JSON object."""
+    """Stands in records for what a model gave as arguments and is not a JSON object."""
 
 
 def context_key(context: Hashable) -> Hashable:

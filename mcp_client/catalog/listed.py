@@ -26,7 +26,7 @@ class Rejected:
     reason: str
     """A sentence for people; ``kind`` is for programs."""
     kind: RejectedKind = "invalid"
-    """"invalid": it is not what the specification says. "schema": a schema of it is no JSON Schema.
+    """"invalid": not what the specification says. "schema": a schema of it is not a JSON Schema.
     "same_name": another has its name. "not_wanted": the host leaves it out. "unnamed": the host's
     ``naming`` gives it no name."""
     server: str | None = None

@@ -81,7 +81,7 @@ class Subscription(ABC):
         self.is_offered: bool = True
         """Whether the server is worth asking for what the topic is about."""
         self.is_lost: bool = False
-        """Whether the connection was lost, or may have been, and nobody has replaced it yet."""
+        """Whether the connection was lost, or may have been, and no one has replaced it yet."""
         self.is_available: bool = False
         """Whether there is a stream of changes to subscribe to."""
         self._streams = 0

@@ -56,7 +56,7 @@ def _required(schema: Any) -> Sequence[Any]:
 
 
 def _inner(schema: Any, root: Any) -> tuple[Any, str]:
-    """The object within, and the mark of a list of them; None where there is none."""
+    """The object within, and the mark of a list of them; None if there is not one."""
     found = referred(schema, root)
     if not isinstance(found, Mapping):
         return None, ""

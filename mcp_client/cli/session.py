@@ -409,7 +409,7 @@ def existing_state_of(options: argparse.Namespace) -> State:
 
 
 def _state_named(word: str) -> State:
-    """The state of a folder or a database. A password is no word of a command."""
+    """The state of a folder or a database. A password is not a word of a command."""
     from ..state import state_of
     from .target import secret_of
 
@@ -426,7 +426,7 @@ def _state_named(word: str) -> State:
 
 
 def _state_of_running_desk() -> State | None:
-    """Where the desk that runs looks for calls; None where there is none."""
+    """Where the desk that runs looks for calls; None if there is not one."""
     try:
         file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
     except (OSError, UsageError):  # no desk has run, or the home is read-only

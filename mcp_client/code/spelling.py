@@ -99,7 +99,7 @@ class Bindings:
 
 
 def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
-    """``given`` as the tool names them: a name that is no identifier is spelled in a script."""
+    """``given`` as the tool names them: a name that is not an identifier is spelled in a script."""
     properties = tool.input_schema.get("properties")
     if type(properties) is not dict or properties.keys() >= given.keys():
         return dict(given)

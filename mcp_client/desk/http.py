@@ -114,7 +114,7 @@ def respond(
     body: Any = "", status: int = 200, *, type: str = _HTML, nonce: str = "none", **headers: str
 ) -> Response:
     """Nothing from elsewhere is loaded, no script runs that has not the ``nonce``, no other page
-    can frame this one or read it, and nothing of it is kept. A ``body`` that is no text is events
+    can frame this one or read it, and nothing of it is kept. A ``body`` that is not text is events
     to be streamed."""
     from starlette.responses import Response, StreamingResponse
 

@@ -16,7 +16,7 @@ Wherever a program's file may have ``${VARIABLE}``, the values of ``env`` and ``
 client secret of a login may have secrets by reference: ``${keyring:SERVICE/USER}``, which needs
 ``mcp-client-host[keyring]``, and ``${file:PATH}``, a file of one line, its path relative to the
 project's folder, or to your home in your own settings. A person is shown the reference, and where
-what it holds goes; it is read after the yes, and nobody is asked again when it is renewed.
+what it holds goes; it is read after the yes, and no one is asked again when it is renewed.
 
 Reading a file starts nothing and runs nothing. **A config file is code, though**: the servers it
 names run with your rights. ``Host(config.servers)`` starts them without a question;

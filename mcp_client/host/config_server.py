@@ -316,7 +316,7 @@ def _stdio(fields: Fields) -> dict[str, Any]:
 
 
 def _chooses_code(reading: Reading, name: str, value: Expanded) -> bool:
-    """Whether a file of the project sets such a variable: nobody is asked again when it changes."""
+    """Whether a file of the project sets such a variable: no one is asked again when it changes."""
     return (
         reading.scope == "project"
         and LOADERS.fullmatch(name) is not None

@@ -254,7 +254,7 @@ class Files:
 
     def __init__(self, below: Iterable[Path] | None, most: int, *, reads: bool) -> None:
         """``below``: the folders that files may lie in; None for any. ``most``: bytes of all of
-        them. ``reads``: False where none is opened, because nobody is asked yet."""
+        them. ``reads``: False where none is opened, because no one is asked yet."""
         self.reads = reads
         self._below = None if below is None else tuple(map(str, below))
         self._left = most
@@ -383,7 +383,7 @@ def followed(path: str, below: Iterable[str]) -> tuple[str, bool]:
 
 
 def _first_link(here: str, parts: list[str]) -> str | None:
-    """Where the path leads once the first link in it is followed; None where there is none."""
+    """Where the path leads once the first link in it is followed; None if there is not one."""
     for number, part in enumerate(parts):
         here = os.path.join(here, part)
         try:

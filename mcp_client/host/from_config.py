@@ -3,7 +3,7 @@
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024.
 What decides, in one gate, in this order: a policy given as ``confirm``; a yes that is remembered
 for exactly this; a hook given as ``confirm``; without one, the place of the file: a person's own
-settings are started, and nothing of a project's file is. Nobody is asked about what the policy of
+settings are started, and nothing of a project's file is. No one is asked about what the policy of
 the machine refuses: see ``mcp_client.approval.managed_policy``.
 
 Entering the host waits for an answer as long as a remembered one takes, a second at most. A server
@@ -169,7 +169,7 @@ class Starting:
             await self.audit.decide(gate, request)
 
     def _look(self) -> tuple[StartRequest, Gate]:
-        """What is asked, and of whom: nobody is asked about what the policy refuses."""
+        """What is asked, and of whom: no one is asked about what the policy refuses."""
         request = self.start.request(self.sandbox)
         server = self.start.config(self.timeouts, secrets=False).server
         sandbox = self.sandbox if is_started(server) else None

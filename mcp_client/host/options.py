@@ -272,7 +272,7 @@ class SharedOptions:
 
 
 def audit_of(server: str, options: Mapping[str, Any]) -> Audit | None:
-    """The audit of one server, from the options of ``connect``; None where there is none."""
+    """The audit of one server, from the options of ``connect``; None if there is not one."""
     if options.get("audit") is None:
         return None
     from ..audit import Audit

@@ -227,7 +227,7 @@ def _of_program(base: str, program: _Word, rest: list[_Word]) -> Iterator[Findin
 
 
 def _source(rest: list[_Word]) -> _Word | None:
-    """The word that says from where code is downloaded, if that is no name of a package."""
+    """The word that says from where code is downloaded, if that is not a name of a package."""
     previous = ""
     for word in rest:
         value = word.value

@@ -58,7 +58,7 @@ def policy_of(declared: Any, *, local: bool = False) -> ContentPolicy:
     used; the restrictive one where it is absent or not an object.
 
     ``local`` is whether the server is on this machine. The view of another one reaches no address
-    of this machine, where services trust whoever can reach them.
+    of this machine, where services trust all that can reach them.
     """
     if declared is None:
         return ContentPolicy(RESTRICTIVE)

@@ -249,7 +249,7 @@ class OwnFile:
             except BaseException:
                 os.close(file)
                 raise
-            os.close(file)  # whoever held it has removed it
+            os.close(file)  # its holder has removed it
 
     def _unlock(self, file: int) -> None:
         try:

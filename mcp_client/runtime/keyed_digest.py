@@ -21,7 +21,7 @@ def keyed(text: str, key: bytes | None, label: str = "") -> str:
 
 
 def digest_with(key: bytes, text: str) -> str:
-    """A digest of ``text`` that nobody can make without ``key``."""
+    """A digest of ``text`` that no one can make without ``key``."""
     import hmac  # only now: it loads OpenSSL, and most sessions remember no answers
 
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()

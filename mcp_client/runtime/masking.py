@@ -134,7 +134,7 @@ def mask_json(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def is_harmless(header: str) -> bool:
-    """Whether an HTTP header of that name shows nobody who is asking: those of the protocol and
+    """Whether an HTTP header of that name shows no one who is asking: those of the protocol and
     those that every client sends. Any name that is not known counts as one of a secret."""
     name = header.lower()
     return name in _HARMLESS or name.startswith("mcp-param-")

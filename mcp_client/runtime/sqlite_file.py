@@ -160,7 +160,7 @@ class SqliteFile(Storage):
 
     @contextmanager
     def _used(self, *, make: bool) -> Iterator[sqlite3.Connection | None]:
-        """The open file; None where there is none and it is not to be made."""
+        """The open file; None if there is not one and it is not to be made."""
         if self._pid != os.getpid():
             if self._db is not None:
                 _of_parents.append(self._db)
@@ -204,7 +204,7 @@ class SqliteFile(Storage):
         return self._db
 
     def _found(self) -> tuple[int, int] | None:
-        """Which file has the name; None where there is none. It is not opened for that: closing it
+        """Which file has the name; None if there is not one. It is not opened for that: closing it
         would end the locks of SQLite in this process."""
         try:
             stat = os.lstat(self.path)

@@ -121,7 +121,7 @@ class Storage(ABC):
             self.change(kind, key, lambda found: None)
 
     def secret(self, name: str) -> bytes:
-        """32 random bytes, for digests that nobody can make without them. They are made once."""
+        """32 random bytes, for digests that no one can make without them. They are made once."""
         known = self.known_secret(name)
         if known is not None:
             return known
@@ -151,7 +151,7 @@ class MemoryStorage(Storage):
     waits = False
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[str, str]] = {}  # as text, which nobody can change in place
+        self._kept: dict[str, dict[str, str]] = {}  # as text, which no one can change in place
         self._due: dict[str, dict[str, float]] = {}
         self._changes: dict[str, int] = {}
         self._lock = threading.Lock()

@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Notifier:
-    """``notify`` wakes whoever waits, from any thread. It carries no value.
+    """``notify`` wakes all that wait, from any thread. It carries no value.
 
     Note ``count``, look at what may have changed, and wait for another count only if it has not:
     then no notification in between is missed.

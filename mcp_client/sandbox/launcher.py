@@ -171,7 +171,7 @@ def _leave_watcher(host: int, folder: bytes) -> None:
         pass  # as it has to be: whatever it may signal, the watcher kills
     else:
         raise _Failed("this kernel lets signals out of a sandbox")
-    between = os.fork()  # so that the watcher is no child of the server
+    between = os.fork()  # so that the watcher is not a child of the server
     if not between:
         try:
             os.setsid()

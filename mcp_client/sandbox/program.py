@@ -355,7 +355,7 @@ def home_folders() -> set[str]:
 
 
 def _interpreter(path: str) -> list[str] | None:
-    """What runs a script, and its argument; None of what is no script."""
+    """What runs a script, and its argument; None of what is not a script."""
     try:
         with open(path, "rb") as file:
             first, second, *_ = (*file.read(4096).split(b"\n", 2), b"", b"")

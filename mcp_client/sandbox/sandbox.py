@@ -31,7 +31,7 @@ class Sandbox:
     removed when they end; ``/tmp`` and ``/dev/shm`` are not theirs. They see no home folder, no
     other process and no socket of this machine outside of what is granted.
 
-    ``read`` and ``write`` are lists of files and folders; each has to exist, and is no glob. A
+    ``read`` and ``write`` are lists of files and folders; each has to exist, and is not a glob. A
     symbolic link grants what it leads to when the ``Sandbox`` is made; what leads elsewhere later
     is not granted, and the server does not start. What ``read`` names in a folder of ``write`` is
     kept from being written. The folder that the server runs in is granted no more than any other:

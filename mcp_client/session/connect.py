@@ -110,7 +110,7 @@ def connect(
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
     look. ``argument_validation`` likewise before the call; with "warn" the approval hook sees the
     finding and the call goes on. None, the default, is "warn", and "strict" for what a model wrote:
-    ``Toolset.run`` tells the model what is wrong, and nobody is asked. What cannot be judged within
+    ``Toolset.run`` tells the model what is wrong, and no one is asked. What cannot be judged within
     ``Timeouts.validation`` counts as broken, and the text says so.
 
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:

@@ -68,7 +68,7 @@ class SavedTask:
     server: str | None
     """What the server is; None where that cannot be told, and the name has to do."""
     authorization: str | None
-    """None where there is none."""
+    """None if there is not one."""
     salt: str = field(repr=False)
 
     @classmethod

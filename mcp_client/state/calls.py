@@ -120,7 +120,7 @@ class Calls:
         again; who comes with the key gets ``OutcomeUnknown``.
 
         Raises ``NotPending``, a ``LookupError``, where the key has no unsettled call, and
-        ``ConfigError`` for what is no result.
+        ``ConfigError`` for what is not a result.
         """
         if not isinstance(key, str):
             raise ConfigError(f"settle({key!r}): give the key of a call, a text")

@@ -170,7 +170,7 @@ def check_kind(kind: str) -> str:
 
 
 def checked_keep(keep: float) -> float:
-    """Raises ``ConfigError`` for what is no number of seconds."""
+    """Raises ``ConfigError`` for what is not a number of seconds."""
     if type(keep) not in (int, float) or not 0 < keep < float("inf"):
         raise ConfigError(f"keep={keep!r}: give seconds above 0")
     return keep

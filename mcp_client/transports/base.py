@@ -169,7 +169,7 @@ class Transport(ABC):
         self.owner = era.owner
         self.era = era
 
-    def hold(self, id: Id) -> None:  # noqa: B027 - most ask nobody
+    def hold(self, id: Id) -> None:  # noqa: B027 - most ask no one
         """The request ``id``, which is the next, is not to be sent once a person was asked about
         something else, such as a login, after ``exchange`` was called: it raises
         ``PersonAsked``, because what it does may have been changed meanwhile."""

@@ -49,7 +49,7 @@ class HttpServer:
     asked before each request too, so that a token can be rotated. Both functions are also asked
     before a list that was fetched earlier is used again, because it may be meant for one user only.
     With an ``httpx.Auth`` of your own, or a client that has one, a list that the server does not
-    call public is fetched anew each time. :mod:`mcp_client.auth` says who is logged in, and needs
+    call public is fetched each time. :mod:`mcp_client.auth` says who is logged in, and needs
     neither.
     ``client`` is an ``httpx.AsyncClient`` of your own, for proxies, certificates or HTTP/2; you
     close it. ``identity`` names headers whose values tell this server from others, as its URL does

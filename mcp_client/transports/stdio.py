@@ -57,7 +57,7 @@ class StdioServer:
     added to the few variables every server gets (HOME, PATH, LANG, ...). Should the server repeat
     a value that may be secret (``runtime.masking.secrets_given`` has the rule: "production" and
     "8080" are not), it is shown as ``***`` in errors, results that are errors, log lines, records
-    and the audit, in base64 and other usual forms as well; a result that is no error is the
+    and the audit, in base64 and other usual forms as well; a result that is not an error is the
     caller's as it came. ``cwd`` is where it runs;
     ``stderr`` is called with each line the server writes to its standard error (its end is kept for
     error messages in any case).
@@ -194,7 +194,7 @@ class StdioTransport(Transport):
             from ..runtime.secret_names import KEYS, SecretNames, SecretText  # only where given
 
             secret = SecretNames(KEYS)
-            # AUTH_HOST is no secret, nor is GOOGLE_APPLICATION_CREDENTIALS, which names a file.
+            # AUTH_HOST is not a secret, nor is GOOGLE_APPLICATION_CREDENTIALS, which names a file.
             names = [
                 name
                 for name, value in env.items()
