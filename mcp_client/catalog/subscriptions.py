@@ -62,7 +62,7 @@ class Subscriptions:
             watched.connected(connection)
 
     def lost(self) -> None:
-        """The connection was lost, or may have been: the next that waits for changes replaces it."""
+        """The connection was lost, or may have been: who next waits for changes replaces it."""
         for subscription in self._all():
             subscription.lost()
 

@@ -7,7 +7,7 @@ what counts as one):
 - ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: what we asked.
   ``[redacted]`` stands for any value, or for any text within a string. ``secrets`` says which of
   the values left out of the requests were equal: each new one has the next number. Nothing in the
-  file is made of such a value: a digest, keyed or not, would let all who have the file try every PIN
+  file is made of such a value: a digest, keyed or not, would let a reader of the file try every PIN
   there is. What that costs is said in ``mcp_client.transports.replay``.
 - ``{"answer": 3, "result": ...}`` or ``{"answer": 3, "error": ...}``, ``{"failed": 3, ...}`` where
   the request ended without an answer.

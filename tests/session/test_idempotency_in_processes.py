@@ -29,6 +29,13 @@ STEPS = {
     "settled": "ran before",
 }
 """Where a call is when its process is killed, and what the same key leads to then."""
+REACHED = {step: threading.Event() for step in STEPS}
+
+
+def reach(step: str) -> None:
+    """Tell the test, in one write: with ``print`` another thread's could come between."""
+    os.write(1, f"{step}\n".encode())
+    REACHED[step].set()
 
 
 class Bank:
@@ -47,7 +54,7 @@ class Bank:
                 with self.log.open("a") as file:
                     file.write(f"{step} {os.getpid()}\n")
                 if step == "running" and self.hangs:
-                    print(step, flush=True)
+                    reach(step)
                     await anyio.sleep_forever()
                 return {"content": [{"type": "text", "text": str(os.getpid())}]}
         return NotImplemented
@@ -64,7 +71,7 @@ def hang_at_each_step(address: str, log: str) -> None:
     """Make one call for each step, under a key of that name, that never gets beyond it."""
 
     def wait(step: str) -> None:
-        os.write(1, f"{step}\n".encode())  # one write, so that no other thread's comes between
+        reach(step)
         threading.Event().wait()
 
     def approve(call: Any) -> Allow:
@@ -95,7 +102,10 @@ def hang_at_each_step(address: str, log: str) -> None:
             session.call_tool("pay", {"step": step}, idempotency_key=step)
             wait(step)
 
-        for step in STEPS:
+        # The one that was answered hangs while it writes the audit, which then no other can write.
+        for step in sorted(STEPS, key="answered".__eq__):
+            if step == "answered":
+                assert all([REACHED[other].wait(SECONDS) for other in STEPS if other != step])
             threading.Thread(target=call, args=[step], daemon=True).start()
         threading.Event().wait()
 
