@@ -161,7 +161,9 @@ def pyright(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         command: Sequence[str] = [*peers.pyright(), *words, "--outputjson"]
         env = {**os.environ, "PATH": path, "PYTHONPATH": source}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=300
+        )
         return dict(json.loads(done.stdout))
 
     return run
