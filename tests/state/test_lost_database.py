@@ -89,7 +89,11 @@ class Database:
                 connection.execute(statement.encode())
 
     def disconnect(self) -> None:
-        self.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'")
+        """End each connection, and wait until it has ended."""
+        end = "select pg_terminate_backend(pid, 10000) from pg_stat_activity where usename = 'app'"
+        self.sql(end)
+        while self.connections():
+            self.sql(end)
 
     def connections(self) -> int:
         with self.server.connection(self.name) as connection:
