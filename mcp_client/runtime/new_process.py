@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .event_loop import Backend
-from .process import Process, StderrTail
-from .process_tree import ProcessTree
+
+if TYPE_CHECKING:  # they load subprocess: the bench's row "import"
+    from .process import Process, StderrTail
+    from .process_tree import ProcessTree
 
 __all__ = ["new_process"]
 

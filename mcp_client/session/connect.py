@@ -27,7 +27,6 @@ from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
-from .session import Session
 from .session_options import Setup, kept_in, paused_in
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
     from .binding import Bind, Binding
+    from .session import Session
 
 __all__ = ["Connecting", "NotOpen", "connect", "is_started", "transport_of"]
 
@@ -418,6 +418,8 @@ class Connecting:
     if not TYPE_CHECKING:  # a type checker reports these by itself
 
         def __getattr__(self, name: str) -> Any:
+            from .session import Session
+
             if hasattr(Session, name) or name in ("name", "stats"):
                 raise NotOpen(f"the session is not open yet, so it has no {name}: {_USE}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -452,6 +454,8 @@ class Connecting:
         ``Catalog``."""
         if self._entered:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
+        from .session import Session  # a fifth of what is loaded: the bench's row "import"
+
         self._entered = True
         setup = self._setup
         if setup.pins is not None:

@@ -28,14 +28,14 @@ from ..runtime.executables import (
 )
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.new_process import new_process
-from ..runtime.process import Pending, Process, StderrTail
-from ..runtime.process_tree import ProcessTree
 from ..runtime.session_context import KnownSecrets, StartPolicy
 from .base import Transport, TransportContext
 from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
 if TYPE_CHECKING:
+    from ..runtime.process import Pending, Process
+    from ..runtime.process_tree import ProcessTree
     from ..sandbox.engine import Confinement, Launch
     from ..sandbox.sandbox import Sandbox
 
@@ -222,6 +222,8 @@ class StdioTransport(Transport):
         )
 
     async def open(self, context: TransportContext) -> None:
+        from ..runtime.process import StderrTail  # only where a process is started
+
         self.permit(context.policy)
         self._context = context
         self._secrets = context.secrets or KnownSecrets()

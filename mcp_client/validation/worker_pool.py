@@ -17,7 +17,7 @@ import marshal
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -25,9 +25,11 @@ import anyio.lowlevel
 from ..errors import ConnectError
 from ..runtime.event_loop import current
 from ..runtime.new_process import new_process
-from ..runtime.process import Process, StderrTail
 from . import engine
 from .fast_path import has_at_most
+
+if TYPE_CHECKING:
+    from ..runtime.process import Process
 
 __all__ = ["WorkerFailed", "WorkerPool"]
 
@@ -151,6 +153,8 @@ class _Worker:
             raise WorkerFailed(
                 "a worker process is needed to check it, and no interpreter was found"
             )
+        from ..runtime.process import StderrTail  # only where a process is started
+
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = new_process(current(), StderrTail(4096, None), self._take, self._end)
         try:
