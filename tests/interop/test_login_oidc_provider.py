@@ -119,7 +119,8 @@ from tests.auth.driving import nobody
 from tests.interop.logins import use
 async def main(url, database):
     auth = OAuth(store=PostgresState(database).tokens, on_url=nobody)
-    print("ready", flush=True)
+    sys.stdout.write("ready\\n")  # in one piece: print writes the end of the line by itself
+    sys.stdout.flush()
     sys.stdin.readline()
     await use(url, auth)
 anyio.run(main, *sys.argv[1:])
@@ -146,10 +147,12 @@ async def test_eight_processes_with_one_expired_token_refresh_it_once(database: 
             ]
             for process in processes:
                 assert process.stdout is not None
-                assert (await process.stdout.receive()).startswith(b"ready")
+                assert await process.stdout.receive() == b"ready\n"
             for process in processes:
                 assert process.stdin is not None
                 await process.stdin.send(b"go\n")
+            for process in processes:
+                await process.wait()  # leaving closes its output
         assert [process.returncode for process in processes] == [0] * 8
         (used,) = server.accepted
         second = await store.load(source.key)
