@@ -647,18 +647,18 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
         else Remember(scope, where={"": {"equals": password}})
     )
     async with server.connect(decisions=file) as session:
-        await session.call_tool("a", password, meta={"pin": "1234"})
+        await session.call_tool("a", password, meta={"pin": "pin 1234"})
         assert len(server.asked) == 1
-        await session.call_tool("a", {"n": 1, "password": "hunter2"}, meta={"pin": "1234"})
+        await session.call_tool("a", {"n": 1, "password": "hunter2"}, meta={"pin": "pin 1234"})
         assert len(server.asked) == 1
         server.remember = None
         for arguments, meta in (
             (password, None),
-            (password, {"pin": "1235"}),
+            (password, {"pin": "pin 1235"}),
             (password, {"pin": 1234}),
-            ({**password, "n": True}, {"pin": "1234"}),
-            ({**password, "more": None}, {"pin": "1234"}),
-            ({"password": "hunter2"}, {"pin": "1234"}),
+            ({**password, "n": True}, {"pin": "pin 1234"}),
+            ({**password, "more": None}, {"pin": "pin 1234"}),
+            ({"password": "hunter2"}, {"pin": "pin 1234"}),
         ):
             await session.call_tool("a", arguments, meta=meta)
         (answer,) = session.decisions.list() + Decisions(file).list()
@@ -667,7 +667,7 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
     assert answer.exact
     if scope == "always":
         assert "hunter2" not in file.read_text()
-        assert "1234" not in file.read_text().replace(answer.exact, "")
+        assert "pin 1234" not in file.read_text()
         plain = hashlib.sha256(b'["{\\"n\\":1').hexdigest()
         assert plain not in file.read_text()
 

@@ -419,6 +419,27 @@ def test_the_first_record_of_a_process_may_come_with_a_change(state: PostgresSta
     assert events(state) == ["begun", "opened", "closed"]
 
 
+def test_a_change_on_a_chain_that_was_deleted_is_made_with_the_chain_that_says_so(
+    state: PostgresState, database: str
+) -> None:
+    state.audit.append(opened())
+    sql(database, "delete from audit_line")
+    sql(database, "delete from audit_chain")
+    tried: list[bool] = []
+
+    def change(also: Any) -> None:
+        tried.append(also is not None)
+        if also is None:
+            state.change("calls", "k", lambda found: {"n": 1})
+        else:
+            state._change("calls", "k", lambda found: {"n": 1}, also)
+
+    state.audit.append_in(change, closed())
+    assert tried == [True, False], "with the record, which the chain does not take, then without"
+    assert events(state) == ["begun", "closed"]
+    assert len(state.audit.take_losses()) == 1
+
+
 def test_nothing_to_write_writes_nothing(state: PostgresState) -> None:
     log = state.audit
     log.append(opened())

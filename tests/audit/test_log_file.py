@@ -34,6 +34,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.audit import Verified
+from mcp_client.audit.hash_chain import opened_files
 from tests.properties import examples
 
 pytestmark = pytest.mark.one_backend
@@ -664,6 +665,16 @@ def test_a_lock_that_is_kept_does_not_stop_a_verification(path: Path, without_pa
     fcntl.flock(held, fcntl.LOCK_EX)
     assert verify_audit(path).lines == 3
     os.close(held)
+
+
+def test_a_log_that_is_being_verified_can_be_written_to(path: Path) -> None:
+    written(path, 1)
+    files = opened_files(path)
+    next(files)
+    writer = os.open(path, os.O_RDONLY)
+    fcntl.flock(writer, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where it is kept locked
+    os.close(writer)
+    files.close()
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])

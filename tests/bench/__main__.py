@@ -1,5 +1,6 @@
 """Every row, over stdio and HTTP, side by side.
 
+    pip install -e ".[test]"
     python -m tests.bench [--table] [--official PYTHON] [--rounds 5] [--rows echo json-echo]
 
 ``--table`` prints the published table, as Markdown: the rows of a current revision beside the
@@ -9,6 +10,9 @@ takes some minutes with ``--rounds 3``, on a machine that does nothing else.
 
 See ``stdio.py``, ``http.py``, ``own.py`` and, for how it is measured, ``rounds.py``. What grows
 with what is measured by ``growth.py``, what the protections cost by ``costs.py``.
+
+The official client and FastMCP are installed once, into ``.interop/``. Left out where the machine
+lacks what they need: the rows of Postgres without its programs, "sandbox" without an engine.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ROWS = (
     _row("audit", "a call with the audit on, of one without", "us", 1.6),
     _row("many", "a call, 1,000 in flight, of one with 32, stdio", "us", 1.4),
     _row("search", "`search_tools`, 20,000 tools, first: in all", "ms", most=500),
-    _row("search-block", "the same: at a time", "ms", most=10),
+    _row("search-block", "`search_tools`, 20,000 tools, first: at a time", "ms", most=10),
     _row("idle", "an idle session, watched: wakings", "a second", most=0),
     _row("folder", "a call with a state: folder, of memory", "us"),
     _row("folder-key", "with an idempotency key: folder, of memory", "us"),

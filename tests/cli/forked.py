@@ -37,7 +37,9 @@ _MODULES = (
     "mcp_client.cli.session_commands",
     "mcp_client.cli.shell",
     "mcp_client.host.host",
+    "mcp_client.runtime.loop_process",
     "mcp_client.session.connect",
+    "mcp_client.session.session",
     "mcp_client.transports.stdio",
 )
 

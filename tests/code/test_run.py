@@ -24,6 +24,7 @@ from mcp_client import (
 )
 from mcp_client.code import interpreter
 from mcp_client.code import run as runs
+from mcp_client.code.values import as_plain
 from tests.adapters.worlds import Server, opened
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run
@@ -386,3 +387,9 @@ async def test_without_the_package_a_script_is_a_wrong_option(
     async with opened(Server()) as session:
         with pytest.raises(ConfigError, match=r'pip install "mcp-client-host\[code\]"'):
             await run(session, "1")
+
+
+def test_each_value_of_a_result_counts_two_characters_and_those_of_its_text() -> None:
+    assert as_plain([1, "abc"], 9) == [1, "abc"]
+    with pytest.raises(ValueError, match="more than 8 characters"):
+        as_plain([1, "abc"], 8)

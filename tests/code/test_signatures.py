@@ -110,6 +110,7 @@ class weather:
         (taking(a={"type": "boolean", "default": True}), "(*, a: bool = True)"),
         (taking(a={"default": None}), "(*, a: Any = None)"),
         (taking(a={"default": -1.5}), "(*, a: Any = -1.5)"),
+        (taking(a={"default": "x" * 40}), f'(*, a: Any = "{"x" * 40}")'),
         (taking(a={"default": "x" * 41}), "(*, a: Any = ...)"),
         (taking(a={"default": 10**400}), "(*, a: Any = ...)"),
         (taking(a={"default": [1]}), "(*, a: Any = ...)"),

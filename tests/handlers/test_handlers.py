@@ -29,6 +29,8 @@ from mcp_client import (
     ProtocolViolation,
     Root,
     RootsRequest,
+    Rule,
+    Rules,
     SamplingRequest,
     SamplingResult,
     ServerError,
@@ -403,6 +405,22 @@ async def test_allow_from_the_sampling_hook_calls_the_sampling_handler(revision:
     handlers = Handlers(sampling=say, sampling_approval=lambda request: Allow())
     answers = await asked(Asking(revision, SAMPLE), handlers)
     assert answers["q0"]["content"]["text"] == "Hello"
+
+
+async def test_rules_that_ask_about_sampling_ask_at_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds: list[str] = []
+
+    async def person(request: SamplingRequest) -> Allow:
+        kinds.append(request.kind)
+        return Allow()
+
+    monkeypatch.setattr("mcp_client.approval.terminal.ask_on_terminal", person)
+    rules = Rules([Rule("ask", kind="sampling")])
+    answers = await asked(Asking(LATEST, SAMPLE), Handlers(sampling=say, sampling_approval=rules))
+    assert answers["q0"]["content"]["text"] == "Hello"
+    assert kinds == ["sampling"]
 
 
 async def test_a_sampling_handler_may_reject_the_request() -> None:

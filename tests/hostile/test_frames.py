@@ -58,7 +58,7 @@ async def _goes_on(session: Session) -> None:
 )
 async def test_junk_is_counted_and_the_call_goes_on(junk: str) -> None:
     async with _session() as session:
-        result = await session.call_tool("raw", {"lines": [junk, GOOD]}, timeout=5)
+        result = await session.call_tool("raw", {"lines": [junk, GOOD]}, timeout=60)
         assert result.text == "good"
         assert session.stats.junk_lines == 1
         assert session.stats.last_junk
@@ -90,7 +90,7 @@ async def test_junk_is_counted_and_the_call_goes_on(junk: str) -> None:
 async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(line: str, reason: str) -> None:
     async with _session() as session:
         with pytest.raises(ProtocolViolation, match=reason) as caught:
-            await session.call_tool("raw", {"lines": [line]}, timeout=5)
+            await session.call_tool("raw", {"lines": [line]}, timeout=60)
         assert (caught.value.tool, caught.value.server) == ("raw", session.name)
         await _goes_on(session)
 
@@ -113,7 +113,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(line: str, r
 async def test_an_answer_that_is_not_ours_is_counted_and_dropped(stranger: str) -> None:
     line = f'{{"jsonrpc":"2.0","id":{stranger},"result":{{"content":[]}}}}'
     async with _session() as session:
-        result = await session.call_tool("raw", {"lines": [line, GOOD]}, timeout=5)
+        result = await session.call_tool("raw", {"lines": [line, GOOD]}, timeout=60)
         assert result.text == "good"
         assert session.stats.stray_answers + session.stats.late_answers == 1
         await _goes_on(session)
@@ -123,7 +123,7 @@ async def test_an_error_without_an_id_is_for_the_only_call_under_way() -> None:
     line = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}'
     async with _session() as session:
         with pytest.raises(ServerError, match="what") as caught:
-            await session.call_tool("raw", {"lines": [line]}, timeout=5)
+            await session.call_tool("raw", {"lines": [line]}, timeout=60)
         assert caught.value.code == -32700
         await _goes_on(session)
 
@@ -136,7 +136,7 @@ async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(shape: str
         line = shape.format("x" * 50_000)
         lines = {"lines": [line.replace("x" * 50_000, "x" * 100_001)]}
         with pytest.raises(ProtocolViolation, match=r"100000 bytes \(Limits.message_bytes\)"):
-            await session.call_tool("raw", lines, timeout=5)
+            await session.call_tool("raw", lines, timeout=60)
         await _goes_on(session)
 
 
@@ -145,7 +145,7 @@ async def test_what_is_too_long_and_no_answer_fails_no_call(key: str) -> None:
     params = '{"x":"' + "x" * 200_000 + '"}'
     line = f'{{"jsonrpc":"2.0",{key}"method":"notifications/message","params":{params}}}'
     async with _session(limits=Limits(message_bytes=100_000)) as session:
-        assert (await session.call_tool("raw", {"lines": [line, GOOD]}, timeout=5)).text == "good"
+        assert (await session.call_tool("raw", {"lines": [line, GOOD]}, timeout=60)).text == "good"
         assert session.stats.junk_lines == 1
 
 
@@ -153,7 +153,7 @@ async def test_an_oversized_response_without_a_readable_id_fails_every_pending_c
     line = '{"result":"' + "x" * 200_000 + '","id":ID,"more":"' + "x" * 2000 + '"}'
     async with _session(limits=Limits(message_bytes=100_000)) as session:
         with pytest.raises(ProtocolViolation, match="cannot be told whose"):
-            await session.call_tool("raw", {"lines": [line]}, timeout=5)
+            await session.call_tool("raw", {"lines": [line]}, timeout=60)
         await _goes_on(session)
 
 
@@ -169,7 +169,7 @@ async def test_what_looks_wrong_all_through_ends_with_the_clock_and_says_so() ->
 async def test_a_ping_with_an_odd_id_is_answered(id: str) -> None:
     ping = f'{{"jsonrpc":"2.0","id":{id},"method":"ping"}}'
     async with _session() as session:
-        assert (await session.call_tool("raw", {"lines": [ping, GOOD]}, timeout=5)).text == "good"
+        assert (await session.call_tool("raw", {"lines": [ping, GOOD]}, timeout=60)).text == "good"
         assert '"result": {}' in (await session.call_tool("seen")).text
 
 
@@ -198,7 +198,7 @@ async def test_a_result_this_revision_does_not_have_is_a_broken_promise(
 ) -> None:
     async with _session("stateless") as session:
         with pytest.raises(ProtocolViolation, match=reason) as caught:
-            await session.call_tool("raw", {"lines": [_answer(result)]}, timeout=5)
+            await session.call_tool("raw", {"lines": [_answer(result)]}, timeout=60)
         assert caught.value.result is not None
         await _goes_on(session)
 
@@ -206,12 +206,12 @@ async def test_a_result_this_revision_does_not_have_is_a_broken_promise(
 async def test_a_server_that_asks_back_for_ever_is_stopped() -> None:
     async with _session("stateless", limits=Limits(rounds=3)) as session:
         with pytest.raises(ProtocolViolation, match=r"3 times \(Limits.rounds\)"):
-            await session.call_tool("again", timeout=5)
+            await session.call_tool("again", timeout=60)
         await _goes_on(session)
 
 
 async def test_a_question_in_the_stateless_era_is_dropped_and_counted() -> None:
     ping = '{"jsonrpc":"2.0","id":"q","method":"ping"}'
     async with _session("stateless") as session:
-        assert (await session.call_tool("raw", {"lines": [ping, GOOD]}, timeout=5)).text == "good"
+        assert (await session.call_tool("raw", {"lines": [ping, GOOD]}, timeout=60)).text == "good"
         assert session.stats.refused_questions == 1

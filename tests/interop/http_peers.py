@@ -24,7 +24,7 @@ __all__ = [
     "tasks",
 ]
 
-_STARTING = 30.0
+_STARTING = 120.0
 
 
 @asynccontextmanager

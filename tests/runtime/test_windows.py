@@ -363,4 +363,4 @@ def test_a_worker_answers_and_ends_where_select_knows_sockets_only() -> None:
             worker.stdin.write(b"".join(question))
             worker.stdin.flush()
             assert worker.stdout.readline() == b"{}\n"
-        assert worker.wait(timeout=20) == 0, "it ends without a question"
+        assert worker.wait(timeout=60) == 0, "it ends without a question"

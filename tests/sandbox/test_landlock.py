@@ -427,6 +427,7 @@ def test_inherits_its_three_streams_alone(host: Host) -> None:
 
 DAEMONS = """
 import os, signal, sys, time
+reading, writing = os.pipe()
 for each in range(3):
     if not os.fork():
         os.setsid()
@@ -434,10 +435,11 @@ for each in range(3):
         for number in range(1, 32):
             if number not in (9, 19): signal.signal(number, signal.SIG_IGN)
         print(os.getpid(), flush=True)
-        os.close(1); os.close(2)
+        os.close(1); os.close(2); os.close(writing)
         time.sleep(60)
+os.close(writing)
+os.read(reading, 1)  # which ends when each has told its number
 for each in range(3): os.wait()
-time.sleep(0.2)
 """
 
 

@@ -310,14 +310,14 @@ class DatabaseStateContract(SharedStateContract):
         assert one.tells_changes
         told = threading.Semaphore(0)
         end = one.watch(KIND, told.release)
-        assert told.acquire(timeout=20), "what changed before it began may have been missed"
+        assert told.acquire(timeout=120), "what changed before it began may have been missed"
         strange: list[str] = []
         end_other = one.watch(self.other, lambda: strange.append("told"))
         for n in range(3):
             other.change(KIND, "a", lambda found, n=n: {"n": n})  # type: ignore[misc]
-            assert told.acquire(timeout=20)
+            assert told.acquire(timeout=120)
         other.remove(KIND, ["a", "b"])
-        assert told.acquire(timeout=20)
+        assert told.acquire(timeout=120)
         assert strange == []
         end_other()
         end()
@@ -379,7 +379,7 @@ def _python(code: str, *args: str, **options: Any) -> subprocess.Popen[str]:
 def run_together(calls: list[tuple[str, ...]]) -> list[str]:
     """Call these functions, each in a process of its own, at the same time. What they print."""
     running = [_python(_RUN, *call) for call in calls]
-    printed = [process.communicate(timeout=50)[0] for process in running]
+    printed = [process.communicate(timeout=180)[0] for process in running]
     assert [process.returncode for process in running] == [0] * len(calls)
     return printed
 

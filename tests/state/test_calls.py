@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,31 @@ def test_a_key_has_one_holder_until_it_ends(state: FileState) -> None:
     assert take(calls, "b") is Claim.SETTLED
     with pytest.raises(InvalidArguments):
         take(calls, "b", digest="other")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_what_a_forked_child_claims_is_not_its_parents(state: FileState) -> None:
+    calls = state.calls
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        child = os.fork()
+    if not child:
+        try:
+            os.write(writer, b"1" if take(calls, "child") is Claim.MINE else b"0")
+            signal.pause()  # until its parent kills it
+        finally:
+            os._exit(1)
+    os.close(writer)
+    try:
+        assert os.read(reader, 1) == b"1"
+        assert take(calls, "parent") is Claim.BUSY
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+    assert take(calls, "parent") is Claim.MINE
+    calls.end("k", "parent", None, may_have_run=False)
 
 
 def test_who_has_lost_the_claim_sends_nothing_and_writes_nothing(state: FileState) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_client import ConfigError, PostgresState
 from mcp_client.auth.tokens import Key, Registration, Token
+from mcp_client.state.sealing import Seal
 
 KEY, OTHER_KEY = b"0123456789abcdef", b"fedcba9876543210"
 PLACE = Key("https://issuer.example", "https://mcp.example/", "client")
@@ -112,3 +113,8 @@ def test_without_psycopg_the_state_is_a_config_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=r"needs the package psycopg: install mcp-client-host\[p"):
         PostgresState("postgresql:///agents")
+
+
+def test_what_json_does_not_have_is_not_encrypted() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        Seal(KEY, frozenset({"tokens"})).sealed("tokens", "k", {"expires": float("nan")})

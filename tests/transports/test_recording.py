@@ -403,7 +403,7 @@ class TestAReplay:
 
         with monkeypatch.context() as broken:
             broken.setattr(os, "fstat", fails)
-            with pytest.raises(ConfigError, match=r"ReplayServer\(.*Input/output error$"):
+            with pytest.raises(ConfigError, match=r"ReplayServer\(.*\): Input/output error$"):
                 ReplayServer(path)
 
     async def test_of_what_is_no_regular_file_is_refused_at_once(
