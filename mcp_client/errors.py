@@ -329,6 +329,7 @@ class ServerError(McpError):
     code: int | None = None
     """The JSON-RPC error code; None where the server gave an HTTP status only."""
     data: Any = None
+    """What the server sent with the error, as it came."""
     server_message: str = ""
     """What the server said, safe to show; empty where it gave an HTTP status only."""
     http_status: int | None = None

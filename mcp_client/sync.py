@@ -104,7 +104,9 @@ class Task(_Blocking[AsyncTask]):
         self._portal = portal
         self._async = task
         self.server: str = task.server
+        """What the host calls the server."""
         self.tool: str = task.tool
+        """The name of the tool, at its server."""
 
     def __repr__(self) -> str:
         return repr(self._async)

@@ -55,6 +55,7 @@ OPENAI = Dialect(
     ),
     complete=True,
 )
+"""What OpenAI takes as a schema, in both of its APIs."""
 
 
 _WANTED = (

@@ -40,13 +40,17 @@ N = TypeVar("N")
 class CallTarget(Protocol):
     """What runs the calls: a ``Session`` or a ``Host``."""
 
-    async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
+    async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult:
+        """As of a ``Session`` or a ``Host``."""
+        raise NotImplementedError
 
 
 class BlockingTarget(Protocol):
     """A ``Session`` or ``Host`` of ``mcp_client.sync``."""
 
-    def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
+    def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult:
+        """As of a ``Session`` or a ``Host``."""
+        raise NotImplementedError
 
 
 def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -136,7 +136,8 @@ class Decisions:
         self._last: tuple[Hashable, dict[tuple[str, ...], Sequence[Decision]]] | None = None
         """A stamp of the state, and by their places what was read when it had that."""
         self._lock = threading.Lock()
-        self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
+        self.observers: WeakSet[Any] = WeakSet()
+        """Their ``revoked`` is called with each decision that is forgotten."""
 
     @classmethod
     def of(cls, decisions: Any) -> Decisions | None:

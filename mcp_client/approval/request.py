@@ -97,6 +97,7 @@ class ApprovalRequest:
     - ``context``: The host's own word on whose request it is, ``call_tool(context=...)``.
     - ``origin``: "host", "app" for what a tool's view asks for, or "code" for a script's call.
     - ``script``: The script of a model that makes the call, a ``Script``; None for anything else.
+    - ``edited``: Whether the approver changed the arguments.
     - ``fingerprint``: What a yes is bound to; None where nothing can be, so that none is kept.
 
     A hook that looks at these alone answers all four kinds. What only calls have, such as ``tool``
@@ -106,6 +107,7 @@ class ApprovalRequest:
     __slots__ = ()
 
     kind: ClassVar[RequestKind]
+    """Which of the four it is."""
     asks: ClassVar[str]
     """What a person is asked: "May this tool run?"."""
     prompt: ClassVar[str]

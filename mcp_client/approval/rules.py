@@ -96,7 +96,7 @@ class Rule:
     - ``arguments``, ``meta``: What must hold of the arguments and of the caller's ``_meta``:
       ``{"/path": {"glob": "/srv/*"}}``.
 
-    All that a rule says must hold for it to match; the module ``approval.rules`` has the rest.
+    All that a rule says must hold for it to match; see ``mcp_client.approval.rules``.
     """
 
     outcome: Outcome = field(kw_only=False)
@@ -272,6 +272,9 @@ class Rules:
     a denial. Every other call goes to remembered answers and then to ``ask``, an approval hook;
     without one, to the person at the terminal. Arguments that ``ask`` edited are decided by the
     rules again, and refused where the rules deny them.
+
+    To refuse all that may write, ``Rules([Rule("allow", read_only=True)], ask=deny_all)`` beside
+    ``connect(trusted=True)``: without that each tool counts as one that writes.
     """
 
     rules: tuple[Rule, ...]

@@ -54,6 +54,7 @@ class Script:
         return {"script": self.id, "script_call": self.calls + 1, "script_line": self.line}
 
     def to_json(self) -> dict[str, Any]:
+        """What ``from_json`` makes this script of again."""
         return {"id": self.id, "code": self.code, "calls": self.calls, "line": self.line}
 
     @classmethod

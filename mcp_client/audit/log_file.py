@@ -123,9 +123,12 @@ class AuditLog:
         if type(code) is not bool:
             raise ConfigError(f"AuditLog(code={code!r}): give True or False")
         self.path: Path = Path(path).absolute()
+        """The file that is written to now; those before it have a number in their names."""
         self._file = str(self.path)
         self.fsync: bool = fsync
+        """Whether each line waits for the disk."""
         self.code: bool = code
+        """Whether the record of a script's run has its code."""
         self._max_bytes = max_bytes
         self._keep = keep
         self._key = key_of(key)

@@ -103,6 +103,7 @@ class Shown:
         return Shown(left=_UNBOUNDED, whole=True) if self.whole else Shown()
 
     def hide(self, secret: Any, path: _Path) -> None:
+        """``secret``, at ``path``, was left out."""
         self.count += 1
         self.hidden += texts_of(secret, _MAX_SECRETS - len(self.hidden))
         if len(self.pointers) < _MAX_POINTERS:

@@ -38,6 +38,7 @@ Joined: TypeAlias = Callable[[Callable[[Any], None] | None], object]
 Within: TypeAlias = tuple[object, Joined]
 """A storage, and a change of it."""
 AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
+"""Takes each record of ``connect(audit=...)``, a plain dict of JSON that it must not change."""
 
 _logger = logging.getLogger("mcp_client")
 _SINK_SECONDS = 10.0

@@ -40,9 +40,10 @@ from .drift import Drift
 from .finding import Finding
 from .tool import Tool, fingerprint_of, fingerprinted
 
-__all__ = ["Pins", "Policy"]
+__all__ = ["DriftPolicy", "Pins"]
 
-Policy: TypeAlias = Literal["ask", "refuse", "accept"]
+DriftPolicy: TypeAlias = Literal["ask", "refuse", "accept"]
+"""What drift means: a finding, so that somebody is asked; a refusal; or nothing."""
 
 _PINS = "pins"
 _MEMBERS = {"tools", "skills", "identity"}
@@ -113,7 +114,7 @@ class Pins:
         self,
         where: str | os.PathLike[str] | Storage,
         *,
-        policy: Policy = "ask",
+        policy: DriftPolicy = "ask",
         create: bool = True,
     ) -> None:
         """``where`` is the path of the file, or a ``State``. It is read when it is needed.
@@ -130,7 +131,9 @@ class Pins:
             where = JsonFile(where, "lock file", (_PINS, "keys"), _REMEDY, private=False)
         self._state = where
         self.policy = policy
+        """What drift means: "ask", "refuse" or "accept"."""
         self.create = create
+        """Whether a server that the file does not have is pinned on first use."""
         self._drifts: dict[str, tuple[Drift, ...]] = {}
         self._seen: set[str] = set()
         self._identities: dict[str, Callable[[], str | None]] = {}

@@ -36,6 +36,7 @@ from ..runtime.safe_text import invisible, safe_text
 __all__ = ["Names", "Naming", "naming_of", "prefixed"]
 
 Naming: TypeAlias = Literal["prefix", "bare", "random", "uri"] | Callable[[str, str], str]
+"""How the tools of many servers are called: see ``mcp_client.host.naming``."""
 
 MAX_CHARS = 64
 """Every model provider accepts so many."""

@@ -37,7 +37,9 @@ class Reloaded:
     """What became of the servers of a config file, by name."""
 
     added: tuple[str, ...] = ()
+    """New in the file, and asked about."""
     removed: tuple[str, ...] = ()
+    """No longer in the file, and ended."""
     changed: tuple[str, ...] = ()
     """Asked about again, and restarted."""
     unchanged: tuple[str, ...] = ()

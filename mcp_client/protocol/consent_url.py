@@ -26,6 +26,8 @@ class NotOpenable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
+    """Where a URL that a person is to open leads."""
+
     host: str
     """Where the URL leads, in ASCII: punycode where the URL has other letters."""
     warnings: tuple[str, ...]

@@ -235,6 +235,7 @@ class UnknownContent:
 ContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 )
+"""One part of a tool's result or of a prompt: tell them apart by class, or by ``type``."""
 
 
 _text_content = maker_of(TextContent)

@@ -21,6 +21,8 @@ _MIN_WAIT_SECONDS = 0.5
 
 
 class PausableClock:
+    """The clock of one connection: see above."""
+
     __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since", "pauses", "time")
 
     def __init__(self, loop: Callable[[], float]) -> None:
@@ -70,6 +72,7 @@ class PausableClock:
         return self._people > 0
 
     def stop(self) -> None:
+        """A person is asked: no time passes until as many have been answered."""
         self._people += 1
         self.pauses += 1
         self.time = self.now

@@ -62,6 +62,7 @@ class KnownSecrets:
         self._source = source
 
     def add(self, values: Iterable[str]) -> None:
+        """Hide these, too, from now on."""
         new = {value for value in values if value not in self._values}
         if new and len(self._values) < _MAX_SECRETS:
             from .masking import Masker  # only now: most sessions have no secrets
@@ -72,6 +73,7 @@ class KnownSecrets:
             self._masker.add(new)
 
     def values(self) -> Iterable[str]:
+        """All that are known."""
         self._update()
         return self._values
 

@@ -243,12 +243,14 @@ class Session(LibraryOfSession):
 
         Where the server makes a task of the call, that is waited for; ``start_tool`` does not.
 
-        A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
-        ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallWithdrawn`` or
-        ``ConnectError`` where nothing was sent; ``CallTimeout``, ``CallCancelled`` or
-        ``ConnectionLost`` where it may have run; ``ServerError``, ``ProtocolViolation`` or
-        ``InvalidResult`` where the server answered; ``Unanswered`` where it asked back and our
-        handler had no answer.
+        A failure the tool reports is a result with ``is_error``. All errors are ``McpError``, and
+        ``mcp_client.errors`` says what each asks for. Where nothing was sent, a ``NotSent``:
+        ``UnknownTool``, ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallPending``
+        (it waits for approval), ``CallWithdrawn``, ``StateError`` or ``ConnectError``
+        (``AuthError`` where a login is needed). Where it may have run, an ``OutcomeUnknown``:
+        ``CallTimeout``, ``CallCancelled``, ``ConnectionLost``, or ``Unanswered`` where it asked
+        back and our handler had no answer. Where the server answered: ``ServerError``,
+        ``ProtocolViolation`` or ``InvalidResult``. ``ConfigError`` for a wrong option.
         """
         return await self._caller.run(self._caller.begin(name, arguments, options))
 

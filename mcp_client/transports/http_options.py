@@ -44,13 +44,15 @@ class HttpServer:
     """A server at ``url``: ``HttpServer("https://example.com/mcp")``.
 
     Which flavour of HTTP it speaks is found out. ``headers`` go with every request; a function,
-    sync or async, is asked before each one, in the task that makes the call. ``auth`` is an
-    ``httpx.Auth``, or a function, sync or async, that returns a bearer token (or headers) and is
-    asked before each request too, so that a token can be rotated. Both functions are also asked
-    before a list that was fetched earlier is used again, because it may be meant for one user only.
-    With an ``httpx.Auth`` of your own, or a client that has one, a list that the server does not
-    call public is fetched each time. :mod:`mcp_client.auth` says who is logged in, and needs
-    neither.
+    sync or async, is asked before each one, in the task that makes the call. ``auth`` is how one
+    logs in: ``BearerToken("...")`` for a token that you have, ``OAuth()`` for a person,
+    ``ClientCredentials(...)`` and others for none, any ``httpx.Auth``, or a function, sync or
+    async, that returns a bearer token (or headers) and is asked before each request too, so that a
+    token can be rotated. Both functions are also asked before a list that was fetched earlier is
+    used again, because it may be meant for one user only. With an ``httpx.Auth`` of your own, or a
+    client that has one, a list that the server does not call public is fetched each time: only
+    those of ``mcp_client.auth`` say who is logged in.
+
     ``client`` is an ``httpx.AsyncClient`` of your own, for proxies, certificates or HTTP/2; you
     close it. ``identity`` names headers whose values tell this server from others, as its URL does
     (``["X-Tenant"]``): remembered answers and pins are for one of them. Files keep only digests.

@@ -35,7 +35,7 @@ Handler: TypeAlias = Callable[..., Any]
 
 
 class JsonRpcError(Exception):
-    """Raise it in a handler to answer with a JSON-RPC error."""
+    """Raise it in a handler to answer with a JSON-RPC error of ``code``, ``message``, ``data``."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)

@@ -1,0 +1,410 @@
+"""The API reference, made of the docstrings: ``python -m tests.reference FOLDER`` builds it there.
+
+What ``mcp_client`` exports is on its page and on no other. There is a page for each other module of
+``PAGES``, for each module that a docstring names, with its own docstring, and for the types that
+signatures name, in the module of each. It fails, and says where, if something on it has no
+docstring, or if a name or a link leads nowhere. It needs ``pdoc``, which the extra ``dev`` brings.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import html
+import inspect
+import re
+import sys
+import typing
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import resolve_name
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+from unittest.mock import patch
+
+import pdoc.doc
+import pdoc.render
+
+import mcp_client
+from mcp_client.adapters import PROVIDERS
+
+PAGES = (
+    *("mcp_client", "mcp_client.sync", "mcp_client.errors", "mcp_client.stubs"),
+    *("mcp_client.adapters", "mcp_client.adapters.toolset"),
+    *(f"mcp_client.adapters.{name}" for name in PROVIDERS),
+)
+GIVEN = ("App", "Config", "Connecting", "Session", "Skill", "Task")
+"""Classes whose objects a function or a method returns: nobody needs the constructor."""
+FOREIGN = frozenset(
+    {
+        *("AIza", "Authorization", "CallFailed", "DPoP", "LoggerProvider", "ToolAnnotations"),
+        *("Weather", "WeatherSync"),
+        *("mcp_client.call", "mcp_client.outcome", "mcp_client.server"),  # attributes, loggers
+    }
+)
+"""Names in docstrings that are neither of Python nor ours."""
+
+Doc: TypeAlias = pdoc.doc.Doc[Any]
+Pages: TypeAlias = dict[str, pdoc.doc.Module]
+_HOME: dict[str, str] = vars(mcp_client)["_HOME"]
+_EXPORTED = {name: getattr(mcp_client, name) for name in _HOME}  # which loads them
+_NAME = r"\b[A-Z]\w*[a-z]\w*\b"
+_IN_CODE = re.compile(
+    rf"(?<=<code>)(mcp_client\.[\w.]+|{_NAME}(?:\.\w+)*)(?=(?:\(.*?\))?</code>)", re.S
+)
+_IN_SIGNATURE = re.compile(rf'(?<=<span class="n">){_NAME}(?=</span>)')
+_BASE = re.compile(r'(?<=<span class="base">)(?:<a [^>]*>)?([^<]*)(?:</a>)?(?=</span>)')
+_ANNOTATION = re.compile(r'(?<=<span class="annotation">)[^<]*(?=</span>)')
+
+
+class Written(str):
+    """An annotation as it is written, not what it stands for: ``ApprovalHook | None``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def written(annotation: Any, *_: Any) -> Any:
+    return Written(annotation) if isinstance(annotation, str) else annotation
+
+
+def all_written(annotations: Mapping[str, Any], *_: Any) -> dict[str, Any]:
+    return {name: written(each) for name, each in annotations.items()}
+
+
+# ------------------------------------------------------------------------- what is shown
+
+
+def pages() -> Pages:
+    made: Pages = {}
+    todo: dict[str, set[str]] = {name: set() for name in PAGES}
+    while todo:
+        new = {module: _page(module, names) for module, names in todo.items()}
+        made |= new
+        todo = {}
+        for each in (each for page in new.values() for each in shown(page)):
+            for module, name in _named(each):
+                there = set(made[module].members) if module in made else None
+                if there is None or name not in {"", *there}:
+                    todo.setdefault(module, there or set()).add(name)
+    return made
+
+
+def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
+    page = pdoc.doc.Module(import_module(module))
+    page.docstring = page.docstring.replace("::\n\n    ", ":\n\n    ")
+    members = page.members
+    if module == "mcp_client":
+        page.docstring += "\n\n" + "\n".join(_by_room())
+    else:
+        loaded = vars(page.obj)
+        theirs = [n for n in members if n in _EXPORTED and _EXPORTED[n] is loaded[n]]
+        if theirs:
+            page.docstring += "\n\nOf `mcp_client`: " + ", ".join(f"`{n}`" for n in theirs)
+        for name in list(members):
+            if name in theirs or not (module in PAGES or name in wanted):
+                del members[name]
+        for name in wanted - {"", *members}:  # which are not in __all__
+            if isinstance(loaded.get(name), type):
+                members[name] = pdoc.doc.Class(module, name, loaded[name], (module, name))
+            else:
+                members[name] = _alias(module, name)
+    for name, each in list(members.items()):
+        if inspect.isclass(value := getattr(page.obj, name, None)):
+            members[name] = each = pdoc.doc.Class(module, name, value, each.taken_from)
+            _complete(each)
+        elif not each.docstring:
+            members[name] = _alias(_HOME.get(name, module), name, module)
+    return page
+
+
+def _alias(home: str, name: str, module: str = "") -> Doc:
+    home = home if home.startswith("mcp_client") else f"mcp_client.{home}"
+    home, _ = defined_in(home, name)
+    source = pdoc.doc.Module(import_module(home))
+    value = ast.unparse(_assigned(home)[name]) if name in _assigned(home) else ""
+    return pdoc.doc.Variable(
+        module or home,
+        name,
+        taken_from=(home, name),
+        docstring=source._var_docstrings.get(name, ""),
+        annotation=cast(Any, Written(value)),
+    )
+
+
+_defined: dict[str, str] = {}
+"""The module in which each member is defined that is shown as another class's own."""
+
+
+def _complete(cls: pdoc.doc.Class) -> None:
+    """Show as its own what ``cls`` has from our classes, and nothing of others."""
+    bases = [base for base in cls.obj.__mro__[1:] if base.__module__.startswith("mcp_client")]
+    inherited = [
+        pdoc.doc.Class(base.__module__, base.__qualname__, base, ("", "")) for base in bases
+    ]
+    for name, member in list(cls.members.items()):
+        module = _defined[member.fullname] = member.taken_from[0]
+        for base in inherited:
+            member.docstring = member.docstring or base._var_docstrings.get(name, "")
+        if name == "__init__" and cls.name in GIVEN:
+            del cls.members[name]
+        elif module.startswith("mcp_client"):
+            member.taken_from = (cls.modulename, member.qualname)
+        elif name != "__init__":
+            del cls.members[name]
+        if isinstance(member, pdoc.doc.Class):
+            _complete(member)
+
+
+def _by_room() -> Iterator[str]:
+    yield "What it exports, by subject:\n"
+    for room, about in re.findall(r"^    (\w+)(?:/|\.py) +(.+)$", mcp_client.__doc__ or "", re.M):
+        names = [f"`{name}`" for name, where in _HOME.items() if where.split(".")[0] == room]
+        if names:
+            yield f"- {about}: " + ", ".join(names)
+
+
+def shown(page: pdoc.doc.Namespace[Any]) -> Iterator[Doc]:
+    yield page
+    for each in page.members.values():
+        if each.name.startswith("_") and each.name != "__init__":
+            continue
+        yield from shown(each) if isinstance(each, pdoc.doc.Class) else (each,)
+
+
+# --------------------------------------------------------------------- where a name leads
+
+
+def signature_of(doc: Doc) -> str:
+    if isinstance(doc, pdoc.doc.Function):
+        return str(doc.signature)
+    return doc.annotation_str if isinstance(doc, pdoc.doc.Variable) else ""
+
+
+def _named(doc: Doc) -> Iterator[tuple[str, str]]:
+    """The modules, and the types with their modules, that a docstring and a signature name."""
+    for path in re.findall(r"``(mcp_client(?:\.\w+)+)``", doc.docstring):
+        if inspect.ismodule(resolve(path)):
+            yield path, ""
+    in_docstring = re.findall(rf"``({_NAME})[^`]*``", doc.docstring)
+    for name in re.findall(_NAME, signature_of(doc)) + in_docstring:
+        module, original = defined_in(_defined.get(doc.fullname, doc.taken_from[0]), name)
+        if module.startswith("mcp_client.") and original not in _EXPORTED:
+            yield module, original
+
+
+@cache
+def _imported(module: str) -> dict[str, tuple[str, str]]:
+    package = import_module(module).__package__ or ""
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(import_module(module)))):
+        if isinstance(node, ast.ImportFrom):
+            home = resolve_name("." * node.level + (node.module or ""), package)
+            found |= {each.asname or each.name: (home, each.name) for each in node.names}
+    return found
+
+
+@cache
+def _assigned(module: str) -> dict[str, ast.expr]:
+    tree = ast.parse(inspect.getsource(import_module(module)))
+    return {
+        node.target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+    }
+
+
+def defined_in(module: str, name: str) -> tuple[str, str]:
+    """Where ``name``, as ``module`` uses it, is defined, and its name there; "" for nowhere."""
+    while module.startswith("mcp_client"):
+        if name in _imported(module):
+            module, name = _imported(module)[name]
+        elif name in vars(import_module(module)) or name in _assigned(module):
+            return module, name
+        else:
+            return "", name
+    return module, name
+
+
+def resolve(path: str) -> Any:
+    """What a dotted path leads to; None for nowhere."""
+    found: Any = mcp_client
+    words = path.split(".")
+    for number, word in enumerate(words[1:], 2):
+        if word not in dir(found):
+            try:
+                import_module(".".join(words[:number]))
+            except ImportError:
+                return None
+        found = getattr(found, word)
+    return found
+
+
+class Index:
+    """Where each name on the reference is, for links that pdoc does not make."""
+
+    def __init__(self, made: Pages) -> None:
+        self._made = made
+        self._pages = {name: page for page in reversed(made.values()) for name in page.members}
+
+    def url(self, path: str, page: str, module: str) -> str:
+        """The link on ``page`` to ``path``, another page or a name that ``module`` uses; or "".
+
+        A class that ``mcp_client`` exports goes by the path of its own module, too.
+        """
+        link = pdoc.render_helpers.relative_link
+        if path in self._made:
+            return link(page, path) or "#"
+        words = path.split(".")
+        if words[0] == "mcp_client":
+            while words and not words[0][:1].isupper():
+                del words[0]
+        if not words:
+            return ""
+        home, name = defined_in(module, words[0])
+        if name in _EXPORTED and getattr(sys.modules.get(home), name, None) is _EXPORTED[name]:
+            target, words[0] = self._made["mcp_client"], name
+        elif home in self._made and name in self._made[home].members:
+            target, words[0] = self._made[home], name
+        else:
+            target = (
+                self._made[page]
+                if words[0] in self._made[page].members
+                else self._pages.get(words[0])
+            )
+        if target is None or target.get(".".join(words)) is None:
+            return ""
+        return f"{link(page, target.modulename)}#{'.'.join(words)}"
+
+    def linked(self, page: str, text: str) -> str:
+        """``text`` of ``page`` with links for the names in it."""
+        parts = re.split(r'(?=<(?:section|div) id=")', text)
+        return "".join(self._linked(page, part) for part in parts)
+
+    def _linked(self, page: str, part: str) -> str:
+        id = re.match(r'<\w+ id="([^"]+)"', part)
+        doc = self._made[page].get(id[1]) if id else None
+        module = page if doc is None else _defined.get(doc.fullname, doc.taken_from[0])
+
+        def link(found: re.Match[str]) -> str:
+            url = self.url(found[0], page, module)
+            return f'<a href="{url}">{found[0]}</a>' if url else found[0]
+
+        def inside(found: re.Match[str]) -> str:
+            return re.sub(_NAME, link, found[0])
+
+        def base(found: re.Match[str]) -> str:  # which pdoc links even where it is not shown
+            name = found[1].partition("[")[0].rpartition(".")[2]
+            url = self.url(name, page, module)
+            return f'<a href="{url}">{name}</a>' if url else name
+
+        part = _IN_SIGNATURE.sub(link, _IN_CODE.sub(link, _BASE.sub(base, part)))
+        return _ANNOTATION.sub(inside, part)
+
+
+def build(made: Pages, folder: Path) -> None:
+    index = Index(made)
+    pdoc.render.configure(docformat="markdown", show_source=False)
+    for name, page in made.items():
+        file = folder / f"{name.replace('.', '/')}.html"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(index.linked(name, pdoc.render.html_module(page, made)), encoding="utf-8")
+    (folder / "index.html").write_text(pdoc.render.html_index(made), encoding="utf-8")
+    (folder / "search.js").write_text(pdoc.render.search_index(made), encoding="utf-8")
+
+
+# ----------------------------------------------------------------------------- what is wrong
+
+
+def undocumented(made: Pages) -> Iterator[str]:
+    """What has no docstring, and is not named in that of its class; an option has its function's.
+
+    The fields of a type that only signatures name may do without.
+    """
+    for page in made.values():
+        for each in shown(page):
+            owner = page.get(each.qualname.rpartition(".")[0]) if "." in each.qualname else page
+            assert owner is not None
+            about = "\n".join(base.__doc__ or "" for base in getattr(owner.obj, "__mro__", ()))
+            named = re.search(rf"``(\w+\()?\.?{each.name}(=[^`]*)?``", about)
+            may_do = page.modulename not in PAGES and each.kind == "variable"
+            may_do |= each.name == "__init__" or typing.is_typeddict(owner.obj)
+            if not (each.docstring or named or may_do):
+                yield f"{each.fullname} has no docstring"
+
+
+def missing(made: Pages) -> Iterator[str]:
+    for module in PAGES:
+        loaded = import_module(module)
+        for name in loaded.__all__:
+            here, top = made[module].get(name), made["mcp_client"].get(name)
+            if here is None and (top is None or _EXPORTED[name] is not getattr(loaded, name)):
+                yield f"{module}.{name} is not on the reference"
+
+
+def dangling_names(folder: Path, made: Pages) -> Iterator[str]:
+    """Names in docstrings that are no links, though they look like ours; where the docstring is one
+    of ``PAGES``, names that the reference does not have."""
+    known = [each for name, each in sys.modules.items() if name.startswith("mcp_client.")]
+    for page in made:
+        there = [builtins, typing, *(known if page not in PAGES else ())]
+        text = (folder / f"{page.replace('.', '/')}.html").read_text(encoding="utf-8")
+        for code in re.findall(r"<code>([^<]*)</code>", text):
+            path = rf"(mcp_client\.[\w.]+|{_NAME})[\w.]*(\(.*\))?"
+            found = re.fullmatch(path, html.unescape(code), re.S)
+            if found and found[1] not in FOREIGN and not any(hasattr(a, found[1]) for a in there):
+                yield f"{page}: {code} leads nowhere"
+
+
+def dangling_links(folder: Path) -> Iterator[str]:
+    files = {
+        file: re.sub(r"<script.*?</script>", "", file.read_text(encoding="utf-8"), flags=re.S)
+        for file in folder.rglob("*.html")
+    }
+    anchors = {file: set(re.findall(r'\bid="([^"]+)"', text)) for file, text in files.items()}
+    for file, text in files.items():
+        for link in re.findall(r'\bhref="([^"]+)"', text):
+            path, _, anchor = html.unescape(link).partition("#")
+            target = (file.parent / path).resolve() if path else file
+            if ":" in path:
+                continue
+            if target not in files or (anchor and anchor not in anchors[target]):
+                yield f"{file.relative_to(folder)}: {link} leads nowhere"
+
+
+def dangling_paths() -> Iterator[str]:
+    """Dotted paths in any docstring of the package that lead nowhere."""
+    for file in sorted(Path(mcp_client.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                for path in re.findall(r"\bmcp_client(?:\.[a-zA-Z]\w*)+", str(node.value.value)):
+                    if path not in FOREIGN and resolve(path) is None:
+                        yield f"{file}:{node.lineno}: {path} leads nowhere"
+
+
+def main(folder: Path) -> int:
+    with (
+        warnings.catch_warnings(),
+        patch.object(pdoc.doc, "safe_eval_type", written),
+        patch.object(pdoc.doc, "resolve_annotations", all_written),
+    ):
+        warnings.simplefilter("error")
+        made = pages()
+        build(made, folder)
+    wrong = [
+        *missing(made),
+        *undocumented(made),
+        *dangling_names(folder, made),
+        *dangling_links(folder),
+        *dangling_paths(),
+    ]
+    print("\n".join(dict.fromkeys(wrong)) or f"{folder / 'mcp_client.html'}: {len(made)} pages")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve()))
