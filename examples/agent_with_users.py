@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-from fastapi import Cookie, Depends, FastAPI, HTTPException, Request
-from fastapi.responses import RedirectResponse
 
 from mcp_client import Allow, ApprovalPage, ApprovalQueue, Deny, FileState, Host, StdioServer
 from mcp_client.adapters import openai_chat
+
+try:
+    from fastapi import Cookie, Depends, FastAPI, HTTPException, Request
+    from fastapi.responses import RedirectResponse
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install fastapi")
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
 state = FileState(os.environ.get("AGENT_STATE", "state"))  # all workers share this folder

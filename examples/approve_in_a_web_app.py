@@ -1,14 +1,45 @@
-"""Two users of a web app decide their own calls, on a page mounted in the app."""
+"""Two users of a web app decide their own calls, on a page mounted in the app.
+
+A call waits for its person. When the browser that wants its result goes away, a web framework lets
+the handler go on: here the call is cancelled then, so that the question about it ends, too.
+"""
 
 import re
+import sys
 
 import anyio
 import httpx
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.routing import Mount
 
-from mcp_client import ApprovalPage, ApprovalQueue, CallDenied, Session, connect
+from mcp_client import ApprovalPage, ApprovalQueue, CancelToken, McpError, connect
+
+try:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Mount, Route
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install starlette")
+
+
+async def set_alarm(request: Request) -> Response:
+    user, token = request.cookies["user"], CancelToken()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        token.cancel("the browser went away")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        try:
+            call = request.app.state.session.call_tool
+            arguments = {"location": request.query_params["location"]}
+            text = (await call("set_alarm", arguments, context=user, cancel=token)).text
+        except McpError as error:
+            text = error.message
+        tasks.cancel_scope.cancel()
+    return PlainTextResponse(text)
+
 
 queue = ApprovalQueue()
 page = ApprovalPage(
@@ -16,30 +47,34 @@ page = ApprovalPage(
     authorize=lambda scope: Request(scope).cookies.get("user"),  # yours asks the app's own login
     visible=lambda person, call: call.context == person,
 )
-app = Starlette(routes=[Mount("/approvals", page)])  # FastAPI: app.mount("/approvals", page)
+routes = [Route("/alarm", set_alarm, methods=["POST"]), Mount("/approvals", page)]
+app = Starlette(routes=routes)  # FastAPI: app.mount("/approvals", page)
 
 
-async def agent(session: Session, user: str, location: str) -> None:
-    try:
-        print((await session.call_tool("set_alarm", {"location": location}, context=user)).text)
-    except CallDenied as error:
-        print(f"{location}: {error.by} says {error.reason}")
+def browser_of(user: str) -> httpx.AsyncClient:
+    web, cookies = httpx.ASGITransport(app), {"user": user}
+    return httpx.AsyncClient(transport=web, base_url="http://app", cookies=cookies)
+
+
+async def want_alarm(user: str, location: str) -> None:
+    async with browser_of(user) as browser:
+        print((await browser.post("/alarm", params={"location": location}, timeout=None)).text)
 
 
 async def press(user: str, **answer: str) -> None:
     """What the browser of ``user`` sends when a button is pressed."""
-    web, cookies = httpx.ASGITransport(app), {"user": user}
-    async with httpx.AsyncClient(transport=web, base_url="http://app", cookies=cookies) as browser:
+    async with browser_of(user) as browser:
         html = (await browser.get("/approvals/")).text
         form = dict(re.findall(r'name="(token|ids)" value="([^"]+)"', html))
         await browser.post("/approvals/decide", data=form | answer)
 
 
 async def main() -> None:
-    weather = ["python", "examples/servers/weather.py"]
-    async with connect(weather, approval=queue) as session, anyio.create_task_group() as agents:
-        agents.start_soon(agent, session, "ana", "Oslo")
-        agents.start_soon(agent, session, "bo", "Rome")
+    weather = [sys.executable, "examples/servers/weather.py"]
+    async with connect(weather, approval=queue) as session, anyio.create_task_group() as users:
+        app.state.session = session
+        users.start_soon(want_alarm, "ana", "Oslo")
+        users.start_soon(want_alarm, "bo", "Rome")
         async for pending in queue.changes():
             if len(pending) == 2:
                 break
@@ -47,4 +82,5 @@ async def main() -> None:
         await press("bo", answer="deny", reason="not at night")
 
 
-anyio.run(main)
+if __name__ == "__main__":
+    anyio.run(main)

@@ -4,12 +4,16 @@ import sys
 from typing import Any
 
 import anyio
-import httpx2
-from anthropic import AsyncAnthropic, beta_async_tool
-from anthropic.lib.tools import ToolError
 
 from mcp_client import Host, StdioServer, allow_all
 from mcp_client.adapters import anthropic
+
+try:
+    import httpx2
+    from anthropic import AsyncAnthropic, beta_async_tool
+    from anthropic.lib.tools import ToolError
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install anthropic httpx2")
 
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 CALL = {

@@ -4,10 +4,14 @@ import sys
 from typing import Any
 
 import anyio
-from langchain_core.tools import StructuredTool
 
 from mcp_client import Host, StdioServer, allow_all
 from mcp_client.adapters import openai_chat
+
+try:
+    from langchain_core.tools import StructuredTool
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install langchain-core")
 
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 

@@ -4,12 +4,24 @@ import sys
 from typing import Any
 
 import anyio
-from agents import Agent, FunctionTool, Model, ModelResponse, Runner, Usage, set_tracing_disabled
-from agents.tool_context import ToolContext
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage
 
 from mcp_client import Host, StdioServer, allow_all
 from mcp_client.adapters import openai_responses
+
+try:
+    from agents import (
+        Agent,
+        FunctionTool,
+        Model,
+        ModelResponse,
+        Runner,
+        Usage,
+        set_tracing_disabled,
+    )
+    from agents.tool_context import ToolContext
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install openai-agents")
 
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 LOOK = {"type": "function_call", "call_id": "1", "name": "weather__get_weather"}

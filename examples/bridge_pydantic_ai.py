@@ -4,11 +4,15 @@ import sys
 from typing import Any
 
 import anyio
-from pydantic_ai import Agent, Tool
-from pydantic_ai.models.test import TestModel
 
 from mcp_client import Host, StdioServer, allow_all
 from mcp_client.adapters import openai_chat
+
+try:
+    from pydantic_ai import Agent, Tool
+    from pydantic_ai.models.test import TestModel
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install pydantic-ai-slim")
 
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 

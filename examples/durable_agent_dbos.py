@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dbos import DBOS, DBOSClient, SetWorkflowID
-
 from mcp_client import (
     Allow,
     ApprovalQueue,
@@ -25,6 +23,11 @@ from mcp_client import (
     Retry,
     sync,
 )
+
+try:
+    from dbos import DBOS, DBOSClient, SetWorkflowID
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install dbos")
 
 FOLDER = Path(os.environ.setdefault("AGENT_FOLDER", tempfile.mkdtemp()))  # for its workers, too
 SOLD, SECONDS = FOLDER / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")

@@ -16,11 +16,15 @@ from typing import Any
 
 import anyio
 import httpx
-import restate
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
 
 from mcp_client import Allow, ApprovalQueue, CallPending, FileState, Host, McpError, Retry
+
+try:
+    import restate
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: pip install restate-sdk hypercorn")
 
 FOLDER = Path(os.environ.setdefault("AGENT_FOLDER", tempfile.mkdtemp()))  # for its workers, too
 SOLD, SECONDS = FOLDER / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 import mcp_client
+from mcp_client import Allow, MemoryServer, connect
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -125,6 +129,8 @@ def test_every_example_is_tested_here() -> None:
     }
     for path in (ROOT / "examples").glob("*.py"):
         most = 70 if path.name.startswith(("agent_", "bridge_")) else 50  # whole programs
+        if path.name == "approve_in_a_web_app.py":  # with a handler for those who go away
+            most = 90
         if path.name.startswith(("agent_with_users", "durable_")):  # a whole app, with its workers
             most = 135
         assert len(path.read_text().splitlines()) <= most, path.name
@@ -382,8 +388,58 @@ def test_approve_in_a_web_app_lets_each_user_decide_their_own_call() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == [
         "Alarm set for Oslo.",
-        "Rome: bo says not at night",
+        "not approved: not at night",
     ]
+
+
+@pytest.mark.parametrize("at", ["the question", "the call"])
+async def test_approve_in_a_web_app_ends_the_call_of_a_browser_that_goes_away(at: str) -> None:
+    pytest.importorskip("starlette")
+    example = runpy.run_path(str(ROOT / "examples/approve_in_a_web_app.py"))
+    app, queue = example["app"], example["queue"]
+    called, told, gone = anyio.Event(), anyio.Event(), anyio.Event()
+    sent: list[Any] = []
+
+    async def serve(message: dict[str, Any], send: Any) -> Any:
+        match message["method"]:
+            case "initialize":
+                version = message["params"]["protocolVersion"]
+                return {"protocolVersion": version, "capabilities": {"tools": {}}}
+            case "tools/list":
+                return {"tools": [{"name": "set_alarm", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                called.set()
+                await anyio.sleep_forever()
+            case "notifications/cancelled":
+                told.set()
+        return NotImplemented
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/alarm", "query_string": b"location=Oslo"}
+    request = scope | {"headers": [(b"cookie", b"user=ana")]}
+    with anyio.fail_after(30):
+        async with connect(MemoryServer(serve), approval=queue) as session:
+            app.state.session = session
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app, request, receive, send)
+                async for pending in queue.changes():
+                    if pending:
+                        break
+                if at == "the call":
+                    queue.decide(pending[0].id, Allow())
+                    await called.wait()
+                gone.set()
+            assert queue.pending == ()
+            if at == "the call":
+                await told.wait()
+    assert called.is_set() == (at == "the call")
+    assert b"the browser went away" in sent[1]["body"]
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ from .tool import Tool, fingerprint_of, fingerprinted
 __all__ = ["DriftPolicy", "Pins"]
 
 DriftPolicy: TypeAlias = Literal["ask", "refuse", "accept"]
-"""What drift means: a finding, so that somebody is asked; a refusal; or nothing."""
+"""What drift means: see ``mcp_client.catalog.pins``."""
 
 _PINS = "pins"
 _MEMBERS = {"tools", "skills", "identity"}
