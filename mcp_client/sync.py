@@ -98,15 +98,13 @@ class Skill(_Blocking[AsyncSkill]):
 
 
 class Task(_Blocking[AsyncTask]):
-    """A call that the server goes on with by itself: as ``mcp_client.Task``, waited for."""
+    """A call of a ``tool`` of ``server`` that goes on: as ``mcp_client.Task``, waited for."""
 
     def __init__(self, portal: Portal, task: AsyncTask) -> None:
         self._portal = portal
         self._async = task
         self.server: str = task.server
-        """What the host calls the server."""
         self.tool: str = task.tool
-        """The name of the tool, at its server."""
 
     def __repr__(self) -> str:
         return repr(self._async)

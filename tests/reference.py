@@ -266,6 +266,7 @@ class Index:
         if not words:
             return ""
         home, name = defined_in(module, words[0])
+        target: pdoc.doc.Module | None
         if name in _EXPORTED and getattr(sys.modules.get(home), name, None) is _EXPORTED[name]:
             target, words[0] = self._made["mcp_client"], name
         elif home in self._made and name in self._made[home].members:
