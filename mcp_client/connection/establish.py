@@ -3,7 +3,8 @@
 ``protocol.negotiation`` decides what to ask, and this module sends it. The one decision made here
 is how long to wait for the answer to a probe. A server that ignores ``server/discover`` should cost
 one second, but a server that takes ten seconds to start must not be mistaken for one. So the second
-is counted from the moment the server has read the probe, which the transport can see.
+is counted from the moment the server has read the probe, which the transport can see. Where the
+revision is fixed there is nothing else to try, and the answer has all the time that connecting has.
 
 That a server wants ``initialize`` first is remembered for the life of the process, so that the
 second is spent once per server (2026-07-28 ``basic/versioning``).
@@ -205,7 +206,14 @@ class ConnectionAttempt:
             return self._failed(error)
         outcome: Outcome = Silent()
         try:
-            outcome = await (self._await_probe(exchange) if step.probe else self._await(exchange))
+            if not step.probe:
+                outcome = await self._await(exchange)
+            elif self._pin is None:
+                outcome = await self._await_probe(exchange)
+            else:
+                outcome = await self._outcome(exchange, self._deadline)
+        except TimeoutError:
+            raise self._too_slow(step.method) from None
         except ConnectError as error:
             outcome = self._failed(error)
         finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_client import NegotiationError, Timeouts, allow_all, connect
+from mcp_client import ConnectError, NegotiationError, Timeouts, allow_all, connect
 from tests.clock import Clock, quickly
 from tests.server.start import scripted
 
@@ -30,6 +30,16 @@ async def test_a_server_that_ignores_the_probe_is_waited_for_once(clock: Clock) 
     assert waited >= began + 1
     assert await _spoken(*options) == "2025-06-18"
     assert anyio.current_time() == waited
+
+
+async def test_where_the_revision_is_fixed_silence_has_all_the_time_to_connect(clock: Clock) -> None:
+    began = anyio.current_time()
+    clock.stop()
+    async with quickly(clock):
+        with pytest.raises(ConnectError, match="does not answer server/discover") as caught:
+            await connect(scripted("--ignore-unknown"), revision="2026-07-28")
+    assert anyio.current_time() >= began + Timeouts().connect
+    assert caught.value.retryable
 
 
 async def test_a_slow_start_is_not_taken_for_silence() -> None:

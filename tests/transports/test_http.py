@@ -593,6 +593,18 @@ async def test_a_pinned_revision_a_server_lacks_is_a_negotiation_error() -> None
             await _connect(server.url, revision="2026-07-28")
 
 
+async def test_a_server_slow_with_a_fixed_revision_is_not_said_to_lack_it(clock: Clock) -> None:
+    app = Stateless()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says == "server/discover":
+            clock.jump(Timeouts().connect - 5)
+        await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url, revision="2026-07-28") as session:
+        assert session.protocol_version == "2026-07-28"
+
+
 async def test_a_slow_start_is_not_mistaken_for_an_older_server() -> None:
     app = Stateless()
 
