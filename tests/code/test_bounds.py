@@ -93,17 +93,22 @@ async def test_a_value_that_stands_for_more_than_can_be_written_costs_the_host_n
 
 
 async def test_a_script_that_computes_or_waits_for_too_long_ends_there() -> None:
-    server = Server()
-    async with opened(server, timeouts=Timeouts(script=0.2)) as session:
-        with fail_after(20):
-            computing = await run(session, CAUGHT.format("pass"))
-            waiting = await run(session, "print('before')\nawait desk.wait(n=1)")
-    for found in (computing, waiting):
+    for code, ran in (
+        (CAUGHT.format("pass"), []),
+        ("print('before')\nawait desk.wait(n=1)", [("wait", {"n": 1})]),
+    ):
+        for seconds in (0.2, 2.0, 20.0):
+            server = Server()
+            async with opened(server, timeouts=Timeouts(script=seconds)) as session:
+                with fail_after(200):
+                    found = await run(session, code)
+            assert found.stop is not None
+            assert found.stop.kind == "script"
+            assert "Timeouts.script" in found.text
+            if found.output and server.ran == ran:
+                break  # else it had not begun by then, on a busy machine
         assert found.output == "before\n"
-        assert found.stop is not None
-        assert found.stop.kind == "script"
-        assert "Timeouts.script" in found.text
-    assert server.ran == [("wait", {"n": 1})]
+        assert server.ran == ran
 
 
 async def test_the_time_that_people_take_to_answer_does_not_count(clock: Clock) -> None:

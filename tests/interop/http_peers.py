@@ -24,7 +24,7 @@ __all__ = [
     "tasks",
 ]
 
-_STARTING = 120.0
+_STARTING = 200.0
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ if not hasattr(mcp_client, "HttpServer"):
 pytestmark = pytest.mark.interop
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 60
+SECONDS = 300
 
 SCENARIOS = [
     ("initialize", "2025-06-18"),

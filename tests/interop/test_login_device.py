@@ -34,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def on_the_phone(url: str, code: str, *, abort: bool = False) -> None:
     """What a person does with another browser."""
-    async with httpx.AsyncClient(trust_env=False, timeout=60, follow_redirects=True) as phone:
+    async with httpx.AsyncClient(trust_env=False, timeout=200, follow_redirects=True) as phone:
         page = await phone.get(url)
         while form := re.search(r'<form[^>]*action="([^"]*)"', page.text):
             data = {"user_code": code} | dict(re.findall(_NAMED, page.text))
@@ -122,7 +122,7 @@ def shell(home: Path, *words: str) -> Any:
     env: Any = {"HOME": str(home), "SSH_CONNECTION": "a 1 b 2", "TERM": "dumb", "PATH": "/usr/bin"}
     env["XDG_DATA_HOME"] = str(home / "data")
     argv = ["-m", "mcp_client", *words]
-    return pexpect.spawn(sys.executable, argv, env=env, encoding="utf-8", timeout=60)
+    return pexpect.spawn(sys.executable, argv, env=env, encoding="utf-8", timeout=200)
 
 
 async def shown(screen: Any) -> tuple[str, str]:

@@ -56,7 +56,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     file.write_text(json.dumps(tools))
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [str(python), "-m", "tests.interop.provider_checks", str(file)]
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=1_500)
     assert done.returncode == 0, done.stderr[-4000:]
     return dict(json.loads(line) for line in done.stdout.splitlines())
 

@@ -114,7 +114,7 @@ async def test_a_task_is_not_resumed_in_another_process_without_a_state_of_both(
         assert len(verify_audit(log).open_calls) == 1
         words = [sys.executable, "-c", RESUME, url, str(saved), str(log)]
         root = str(Path(__file__).parents[2])
-        with anyio.fail_after(50):
+        with anyio.fail_after(250):
             done = await anyio.run_process(words, env={**os.environ, "PYTHONPATH": root})
     assert done.stdout.decode().split() == ["True"]
     assert len(verify_audit(log).open_calls) == 1
