@@ -231,7 +231,8 @@ class RpcConnection:
                     until = deadline.until(now)
                     if until > now:
                         continue  # it was paused, or a sign of life came
-                    raise self._timeout(method, timeouts, deadline.ran_out(now)) from None
+                    timeout = self._timeout(method, timeouts, deadline.ran_out(now))
+                    raise self._not_taken(id, method, options) or timeout from None
                 if type(message) is Response or type(message) is ErrorResponse:
                     break
                 if type(message) is AnnouncedSilence:
@@ -306,13 +307,6 @@ class RpcConnection:
             raise
         except TimeoutError:
             self._give_up(id, options)
-            if id == transport.last_unsent_id:
-                raise ConnectError(
-                    f"the server did not take the request ({method}) within the time it had: it "
-                    "does not read its input; nothing was sent",
-                    server=self.server,
-                    retryable=True,
-                ) from None
             # Some of it may have left, and the rest follows in its turn.
             spent = "total" if self.clock.time() - started >= timeouts.total else "idle"
             raise self._timeout(method, timeouts, spent) from None
@@ -355,6 +349,19 @@ class RpcConnection:
                 server=self.server,
             ) from None
 
+    def _not_taken(self, id: Id, method: str, options: RequestOptions) -> ConnectError | None:
+        """What a request raises that is too late to be sent; None where some of it has left."""
+        if not self.transport.withdraw(id):
+            return None
+        if options.traffic is not None:
+            options.traffic.take_back()
+        return ConnectError(
+            f"the server did not take the request ({method}) within the time it had: it does not "
+            "read its input; nothing was sent",
+            server=self.server,
+            retryable=True,
+        )
+
     def _timeout(self, method: str, timeouts: Timeouts, clock: str) -> McpError:
         missing = "sign of life" if clock == "idle" else "answer"
         clock, seconds = timeouts.expired(clock)
@@ -377,7 +384,7 @@ class RpcConnection:
         transport = self.transport
         reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP
         _log.debug("%s: request id=%s is given up: %s", self.server, id, safe_text(reason, 200))
-        if id == transport.last_unsent_id:
+        if id == transport.last_unsent_id or transport.withdraw(id):
             if options.traffic is not None:
                 options.traffic.take_back()
             return

@@ -181,8 +181,14 @@ class Transport(ABC):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> Exchange:
-        """Send the request ``id``, whose JSON is ``text``, or make it ready to leave with the first
-        ``receive``. ``until`` is a time of the connection's clock. ``NotSent`` if it cannot."""
+        """Send the request ``id``, whose JSON is ``text``, or make it ready to leave, at the latest
+        with the first ``receive``. ``until`` is a time of the connection's clock. ``NotSent`` if it
+        cannot."""
+
+    def withdraw(self, id: Id) -> bool:
+        """Do not send the request ``id`` any more, and return whether nothing of it had left. True
+        at most once, and never where ``exchange`` returns only once something has left."""
+        return False
 
     @abstractmethod
     async def send(self, text: str, headers: Mapping[str, str]) -> None:

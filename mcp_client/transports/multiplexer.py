@@ -25,7 +25,7 @@ import logging
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import McpError
 from ..protocol.jsonrpc import (
@@ -43,6 +43,9 @@ from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets, Stats
 from .base import AnnouncedSilence, Owner, Received, TransportContext
 
+if TYPE_CHECKING:
+    from ..runtime.process import Pending
+
 __all__ = ["LineExchange", "Multiplexer"]
 
 _log = logging.getLogger("mcp_client")
@@ -56,11 +59,16 @@ _NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions ne
 class LineExchange:
     """One request under way on a shared line."""
 
-    __slots__ = ("_failure", "_inbox", "_multiplexer", "_until", "_waiter", "id", "settled")
+    __slots__ = (
+        *("_failure", "_inbox", "_multiplexer", "_until", "_waiter"),
+        *("id", "pending", "settled"),
+    )
 
     def __init__(self, multiplexer: Multiplexer, id: Id) -> None:
         self.id: Id = id
         self.settled: bool = False
+        self.pending: Pending | None = None
+        """Its line, where that could not leave at once."""
         self._multiplexer = multiplexer
         self._inbox: list[Received] = []  # mostly one message: a deque costs more
         self._failure: Exception | None = None
@@ -166,7 +174,8 @@ class Multiplexer:
         """The line is over: every request that waits settles, each with an error of its own."""
         self._stop_timer()
         for exchange in list(self.exchanges.values()):
-            exchange.fail(error())
+            if not exchange.settled:
+                exchange.fail(error())
         if self._context.ended is not None:
             self._context.ended(error())
 

@@ -303,7 +303,7 @@ for _name in (
     *("lasting_identity", "pinned_identity", "is_local", "origin", "network"),
     *("credentials", "sandbox"),
     *("lasting_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
-    *("permit",),
+    *("permit", "withdraw"),
 ):
     setattr(RecordingTransport, _name, _inner(_name))  # a transport says of itself what it wraps
 

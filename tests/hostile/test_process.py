@@ -22,6 +22,7 @@ from mcp_client import (
     ConnectError,
     ConnectionLost,
     Limits,
+    McpError,
     Session,
     StdioServer,
     Timeouts,
@@ -341,6 +342,47 @@ async def test_a_call_cancelled_before_it_was_written_never_runs(tmp_path: Path)
         told = json.loads((await session.call_tool("seen")).text)
         assert "notifications/cancelled" in [notice["method"] for notice in told]
         assert len(await _cancelled(session)) == 1, "the others were never sent"
+
+
+async def test_calls_that_waited_for_a_server_that_ended_were_not_sent(tmp_path: Path) -> None:
+    failed: dict[int, McpError] = {}
+
+    async def ask(session: Session, number: int) -> None:
+        with pytest.raises(McpError) as caught:
+            await session.call_tool("length", {"text": "x" * 300_000})
+        failed[number] = caught.value
+
+    async with _session() as session, anyio.create_task_group() as tasks:
+        pid = process_here(int((await session.call_tool("pid")).text))
+        await session.call_tool("stop-reading", {"until": str(tmp_path / "never")})
+        for number in range(4):
+            tasks.start_soon(ask, session, number)
+            await _until_it_waits()
+        os.kill(pid, signal.SIGKILL)
+    assert type(failed.pop(0)) is ConnectionLost, "some of it has left"
+    assert [type(error) for error in failed.values()] == [ConnectError] * 3
+
+
+async def test_calls_that_waited_for_the_server_to_read_are_all_made(tmp_path: Path) -> None:
+    resume, lengths, token = tmp_path / "go-on", list[int](), CancelToken()
+    sizes = [300_000, *range(1, 3_000, 5)]
+
+    async def ask(session: Session, size: int) -> None:
+        answer = await session.call_tool("length", {"text": "x" * size})
+        lengths.append(int(answer.text))
+
+    async with _session() as session, anyio.create_task_group() as tasks:
+        await session.call_tool("stop-reading", {"until": str(resume)})
+        for size in sizes:
+            tasks.start_soon(ask, session, size)
+            if size == 1_001:  # one among them is taken back
+                tasks.start_soon(_withdrawn, session, {"text": "no"}, token)
+            await anyio.lowlevel.checkpoint()
+        await _until_it_waits()
+        token.cancel()
+        await _until_it_waits()
+        resume.touch()
+    assert sorted(lengths) == sorted(sizes)
 
 
 async def _withdrawn(session: Session, arguments: Any, token: CancelToken) -> None:
