@@ -17,6 +17,7 @@
     secret_text.py   where in a text secrets are
     schema_marks.py  which arguments a tool's schema marks as secret
     log_file.py      the file, to which lines are only ever added
+    opened_file.py   that file, open from one line to the next
     database_log.py  the same in a database, a chain of lines for each process
     database_chains.py  the chains there, and their verification
     group_commit.py  threads that wait to write, written for together

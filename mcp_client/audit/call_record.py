@@ -305,17 +305,21 @@ class CallRecord:
             "arguments_bytes": None if text is None else _size(text),
         }
         if call is None:
-            return record | self._shown_findings(() if self._wrong is None else (self._wrong,))
-        return record | self._shown_findings(call.findings) | {"facts": self._facts_of_call(call)}
+            record |= self._shown_findings(() if self._wrong is None else (self._wrong,))
+        else:
+            record |= self._shown_findings(call.findings)
+            record["facts"] = self._facts_of_call(call)
+        return record
 
     def _facts_of_call(self, call: ToolCall) -> Record:
         """Those of the tool alone are looked through once."""
         if self._hidden or call.meta_json or call.drift or call.origin != "host" or call.edited:
             return self._shown_facts(call)
         known = call.tool._derive(_shown_by_audit)
-        if self._audit not in known:
-            known[self._audit] = self._shown_facts(call)
-        return known[self._audit]
+        facts = known.get(self._audit)
+        if facts is None:
+            facts = known[self._audit] = self._shown_facts(call)
+        return facts
 
     def _shown_facts(self, request: ApprovalRequest) -> Record:
         """What a person is shown of it, besides what other members have."""
@@ -397,16 +401,15 @@ class CallRecord:
         record["outcome"] = outcome
         if text is not None:
             record["error"] = text
-        return {
-            **record,
+        asked = None if asking is None else round(marks.get("answered", end) - asking, 6)
+        record |= {
             "delivery": delivery,
-            "asking_seconds": None
-            if asking is None
-            else round(marks.get("answered", end) - asking, 6),
+            "asking_seconds": asked,
             "running_seconds": None if running is None else round(end - running, 6),
             "sent_bytes": self.traffic.sent,
             "received_bytes": self.traffic.received,
         }
+        return record
 
     async def _close(
         self, outcome: str, delivery: str, text: str | None, within: Within | None = None

@@ -6,11 +6,13 @@ async with connect(server, audit=log) as session: ...
 verify_audit("calls.jsonl")
 ```
 
-Each append opens the file, waits for its lock, reads the last line if another process wrote it,
-and writes its lines at once. So nothing stays open between calls, and a log may be shared by
-sessions, threads and processes; ``hash_chain`` says what the lines are. A line that a crash cut off
-is kept as it is, and the next one describes it. The file is made for its owner alone (0600) and
-kept so; it is never a symbolic link, and it is refused where others may write to it.
+Each append waits for the lock of the file, reads the last line if another process wrote it, and
+writes its lines at once; so a log may be shared by sessions, threads and processes. ``hash_chain``
+says what the lines are. The file stays open between appends (not on Windows), until the session is
+closed or the log is no longer used; whether it still has its name is looked at each time. A line
+that a crash cut off is kept as it is, and the next one describes it. The file is made for its owner
+alone (0600) and kept so; it is never a symbolic link, and it is refused where others may write to
+it.
 
 An ``AuditLog`` remembers the last line it wrote. If that line is gone when the next one is written,
 because the log was deleted, moved away, cut or replaced while the host ran, three things tell: the
@@ -44,6 +46,7 @@ from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
 from ..runtime.folder import given_path
 from .group_commit import GroupCommit
 from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
+from .opened_file import OpenedFile
 
 __all__ = ["AuditLog"]
 
@@ -59,22 +62,7 @@ _CHUNK_BYTES = 1024 * 1024
 _GROUP_CHARS = 1024 * 1024
 """Characters of records that are written together, or half a file."""
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
-_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-
-
-_writing: set[int] = set()
-"""Descriptors of logs that threads of this process are writing to."""
-
-
-def _forget_writing() -> None:
-    """A process that was forked has none of those threads, and must not hold their locks."""
-    while _writing:
-        os.close(_writing.pop())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_writing)
+_OURS = stat.S_IFREG | 0o600
 
 
 class _Written(NamedTuple):
@@ -133,6 +121,8 @@ class AuditLog:
         self._keep = keep
         self._key = key_of(key)
         self._written: _Written | None = None
+        self._kept: list[OpenedFile] = []
+        """For the next append: one, or what several threads leave."""
         self._losses: list[str] = []
         self._waiting = GroupCommit(
             lambda records: self.append_now(*records, patience=_LOCK_SECONDS),
@@ -188,15 +178,21 @@ class AuditLog:
 
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
         """False where the file turned out to be rotated meanwhile: open the new one."""
-        file = os.open(self._file, _FLAGS, 0o600)
-        _writing.add(file)
         try:
-            if not lock(file, max(0.0, until - time.monotonic())):
+            opened = self._kept.pop()
+        except IndexError:
+            opened = OpenedFile(self._file)
+        file, keeps = opened.number, False
+        if file < 0:  # closed when this process was forked
+            return False
+        try:
+            if not lock(file, until - time.monotonic()):
                 raise _Busy
-            here = os.fstat(file)
-            if not self._is_newest(here):
+            here = self._newest(opened)
+            if here is None:
                 return False
-            self._check_access(file, here)
+            if here.st_mode != _OURS or not here.st_size:
+                self._check_access(file, here)
             last, cut = self._end(file, here)
             loss = self._loss(file, here, last)
             text, last = self._lines(records, last, cut, here.st_size == 0, loss)
@@ -209,19 +205,29 @@ class AuditLog:
             self._written = _Written(
                 here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END_BYTES:]
             )
+            keeps = sys.platform != "win32"  # where a file that is open cannot be renamed
             return True
         finally:
-            _writing.discard(file)
             with suppress(OSError):  # on Windows, where it was not locked
                 unlock(file)  # a process forked meanwhile may have the file open, too
-            os.close(file)
+            if keeps:
+                self._kept.append(opened)
+            else:
+                opened.close()
 
-    def _is_newest(self, here: os.stat_result) -> bool:
+    def _close(self) -> None:
+        """Close what is kept open; the next append opens it again."""
+        while self._kept:
+            with suppress(IndexError):
+                self._kept.pop().close()
+
+    def _newest(self, opened: OpenedFile) -> os.stat_result | None:
+        """What is known of the open file; None where the name is another's by now."""
         try:
-            there = os.stat(self._file, follow_symlinks=False)
+            there = os.lstat(self._file)
         except FileNotFoundError:
-            return False
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+            return None
+        return there if (there.st_dev, there.st_ino) == opened.place else None
 
     def _check_access(self, file: int, here: os.stat_result) -> None:
         if not stat.S_ISREG(here.st_mode):

@@ -242,7 +242,9 @@ class Audit:
         return None if name is None else Redaction.text(self.redaction, safe_text(name, 200), 220)
 
     async def flush(self) -> None:
-        """Try to write what is pending: records that could not be written, and revocations."""
+        """The session ends: try to write what is pending, which are records that could not be
+        written, and revocations; and keep nothing open."""
         for sink in self.sinks:
             if sink.has_pending:
                 await sink.write()
+            sink.close()

@@ -130,6 +130,8 @@ class Redaction:
         self._traces = tuple(
             known.get(each, ()) if isinstance(each, str) else () for each in self._sources
         )
+        self._knows_all = all(self._traces)
+        """Whether all patterns are ours, none of which finds anything in ordinary words."""
         self._judge = functools.lru_cache(1_024)(self._judge_name)  # names repeat, values do not
         if patterns is not PATTERNS:
             _ = self._patterns
@@ -190,6 +192,9 @@ class Redaction:
 
     def _string(self, text: str, path: _Path, shown: Shown, depth: int) -> str:
         limit = len(text) if shown.whole else max(min(_MAX_STRING_CHARS, shown.left), 0)
+        if len(text) <= limit and self._knows_all and _is_plain(text):
+            shown.left -= len(text)
+            return text
         if 2 <= len(text) <= max(_MAX_JSON_CHARS, limit) and text.lstrip()[:1] in ("{", "["):
             clean = self._json(text, 0, shown, path, depth)
             if clean is not None:
@@ -224,7 +229,7 @@ class Redaction:
     ) -> tuple[str, list[str]]:
         """``text`` without its secrets, and those."""
         edits, secrets = list(edits), list[str]()
-        if len(text) >= _MIN_SECRET_CHARS and _PLAIN.fullmatch(text) and "password" not in text:
+        if _is_plain(text):
             edits += self._by_look(text, plain=True)
             return _edited(text, edits) if edits else (text, secrets)
         if len(text) >= _MIN_SECRET_CHARS:
@@ -247,7 +252,7 @@ class Redaction:
         return clean, secrets
 
     def _by_look(self, text: str, *, plain: bool = False) -> Iterator[_Edit]:
-        if plain and all(self._traces):
+        if plain and self._knows_all:
             return
         lower = text.lower()
         for pattern, traces in zip(self._patterns, self._traces, strict=True):
@@ -417,6 +422,11 @@ class _Walk:
 
 
 # ------------------------------------------------------------------------ parts
+
+
+def _is_plain(text: str) -> bool:
+    words = len(text) >= _MIN_SECRET_CHARS and _PLAIN.fullmatch(text)
+    return bool(words) and "password" not in text
 
 
 def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:

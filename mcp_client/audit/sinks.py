@@ -10,6 +10,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import anyio
@@ -45,6 +46,8 @@ _SINK_SECONDS = 10.0
 _MAX_THREADS = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
 _process_key = secrets.token_bytes(32)
+_DIGESTS = ("identity", "fingerprint", "arguments_digest", "code_digest", "from", "to")
+"""Members of records that may be made with the key of the log."""
 
 
 class Digested(NamedTuple):
@@ -67,6 +70,7 @@ class Identity(NamedTuple):
 
     text: str
 
+    @lru_cache(256)  # noqa: B019 - a value, which every call's record has
     def by(self, key: bytes | None) -> str:
         """The digest as an HMAC under the log's key, or without one a key of this process: a short
         secret among the words of a command could be found by trying otherwise."""
@@ -126,6 +130,9 @@ class Sink(ABC):
         """What was found to be missing of earlier records, since the last time."""
         return ()
 
+    def close(self) -> None:  # noqa: B027 - most keep nothing open
+        """Keep nothing open; what is written later opens it again."""
+
     @abstractmethod
     async def _write(self, records: list[Record], shield: bool) -> None: ...
 
@@ -134,9 +141,10 @@ class Sink(ABC):
 
     def _finished(self, record: Record) -> Record:
         finished = dict(record)
-        for name in ("identity", "fingerprint", "arguments_digest", "code_digest", "from", "to"):
-            if isinstance(finished.get(name), Digested | Identity):
-                finished[name] = finished[name].by(self.key)
+        for name in _DIGESTS:
+            value: Any = finished.get(name)
+            if type(value) in (Digested, Identity):
+                finished[name] = value.by(self.key)
         if not self.code:
             finished.pop("code", None)
         if "edited" in finished:
@@ -152,6 +160,9 @@ class _FileSink(Sink):
 
     def losses(self) -> Sequence[str]:
         return self._log.take_losses()
+
+    def close(self) -> None:
+        self._log._close()
 
     def offer(self, records: Sequence[Record]) -> None:
         log = self._log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import hashlib
 import hmac
 import json
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,6 +192,64 @@ def test_threads_that_share_a_log_lose_no_line(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert notes_of(verify_audit(path)) == {name: list(range(200)) for name in "abcd"}
+
+
+def open_files() -> list[str]:
+    files = Path("/proc/self/fd")
+    return [os.readlink(each) for each in files.iterdir() if each.is_symlink()]
+
+
+async def test_a_log_is_open_until_its_session_is_closed(path: Path) -> None:
+    async with connect(MemoryServer(echo), approval=allow_all, audit=path) as session:
+        for _ in range(3):
+            await session.call_tool("echo")
+        assert open_files().count(str(path)) == 1
+    assert str(path) not in open_files()
+
+
+def test_a_log_that_is_no_longer_used_is_closed(path: Path) -> None:
+    log = written(path, 2)
+    assert open_files().count(str(path)) == 1
+    del log
+    gc.collect()
+    assert str(path) not in open_files()
+
+
+def test_a_process_that_was_forked_waits_for_its_parent_s_lock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, write = written(path, 2), AuditLog._write
+    (go, goes), (answer, answers) = os.pipe(), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        child = os.fork()
+    if child == 0:
+        os.close(goes)
+        os.read(go, 1)
+        os.write(answers, b"written" if log.append_now(entry(8)) else b"busy")
+        os._exit(0)
+    os.close(answers)
+    said = []
+
+    def pausing(self: AuditLog, *args: Any) -> None:
+        os.close(goes)
+        said.append(os.read(answer, 10))
+        write(self, *args)
+
+    monkeypatch.setattr(AuditLog, "_write", pausing)
+    assert log.append_now(entry(9))
+    os.waitpid(child, 0)
+    for each in (go, answer):
+        os.close(each)
+    assert said == [b"busy"]
+
+
+def test_a_link_in_the_place_of_a_log_that_is_open_is_not_followed(path: Path) -> None:
+    log = written(path, 2)
+    moved = path.rename(path.with_name("moved.jsonl"))
+    path.symlink_to(moved)
+    with pytest.raises(AuditError, match=r"symbolic link|levels of"):
+        log.append(entry(3))
 
 
 @pytest.mark.both_backends

@@ -1,0 +1,47 @@
+"""The file of a log, open for appending, and closed in each process that is forked."""
+
+from __future__ import annotations
+
+import os
+from weakref import WeakSet
+
+__all__ = ["OpenedFile"]
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class OpenedFile:
+    """Used by one append at a time, and closed with the object.
+
+    It stays open between appends because a call has two (the bench's row "audit").
+    """
+
+    __slots__ = ("__weakref__", "number", "place")
+
+    def __init__(self, path: str) -> None:
+        self.number = -1
+        self.number = os.open(path, _FLAGS, 0o600)
+        here = os.fstat(self.number)
+        self.place: tuple[int, int] = here.st_dev, here.st_ino
+        _all_opened.add(self)
+
+    def close(self) -> None:
+        number, self.number = self.number, -1
+        if number >= 0:
+            os.close(number)
+
+    __del__ = close
+
+
+_all_opened: WeakSet[OpenedFile] = WeakSet()
+
+
+def _close_all() -> None:
+    """A lock belongs to an opening: a process that was forked must not hold those of its parent."""
+    for each in list(_all_opened):
+        each.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)
