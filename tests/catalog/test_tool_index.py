@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import threading
@@ -12,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_client import Tool
 from mcp_client.catalog import tool_index
-from mcp_client.catalog.tool_index import ToolIndex, words
+from mcp_client.catalog.tool_index import COMMON, ToolIndex, joined, words
 from tests.properties import examples
 
 
@@ -176,36 +177,36 @@ def test_a_tool_cannot_come_first_by_repeating_words() -> None:
 def test_hostile_texts_are_read_up_to_a_limit() -> None:
     many = " ".join(map("".join, itertools.permutations("abcdefgh", 6)))
     index = index_of(
+        *(tool(f"t{n}", many[n * 4_000 :]) for n in range(8)),
         tool("a" * 1_000_000, many, title=many, parameters=tuple(f"p{n}q" for n in range(5_000))),
         tool("b", "\ud800\udfff \x00 \u202e " + "ﷺ" * 10_000 + "天" * 10_000 + "_" * 10_000),
         tool("c", "\uff21" * 10_000 + "aA" * 10_000),
     )
     assert max(len(words) for words in _words_of(index)) <= 400
+    kept: Any = tool_index._words_of_run
+    assert len(kept.__self__) <= 2_048
+    assert max(map(len, kept.__self__)) <= 32
     assert names(index, "hgfedc") == []
     assert index.search("b" * 1_000_000 + many, 8) == []
 
 
 def _words_of(index: ToolIndex) -> list[set[str]]:
     index.search("", 8)
-    by_place: dict[int, set[str]] = {}
-    for word, having in index._having.items():
-        for place in having:
-            by_place.setdefault(place, set()).add(word)
-    return list(by_place.values())
+    return [set(text.split()) for text in index._texts.words]
 
 
 def test_a_catalogue_is_read_in_slices_of_a_few_tools_each() -> None:
     short = [tool(f"tool_{n}", "Reads an item and returns its text.") for n in range(3_000)]
     index, sizes = index_of(*short), [0]
     while index.read():
-        sizes.append(len(index._names))
+        sizes.append(len(index._texts.names))
     assert max(end - begin for begin, end in itertools.pairwise([*sizes, 3_000])) <= 200
     assert len(sizes) <= 40  # and no more of them than that takes
 
     hostile = tool("x" * 256, "aB" * 2_000, title="a b " * 60, parameters=tuple("abcdefgh"))
     index, sizes = index_of(*(replace(hostile, name=f"t{n}") for n in range(20))), [0]
     while index.read():
-        sizes.append(len(index._names))
+        sizes.append(len(index._texts.names))
     assert max(end - begin for begin, end in itertools.pairwise([*sizes, 20])) == 1
 
 
@@ -226,6 +227,15 @@ def test_a_tool_that_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch)
     assert read == ["new"]
 
 
+def test_an_index_gives_the_garbage_collector_nothing_to_go_through() -> None:
+    tools = [tool(f"tool_{n}", f"Reads item {n} and returns its text.") for n in range(3_000)]
+    index_of(*tools).search("text", 8)  # what is kept for all indexes is there now
+    index = index_of(*tools)
+    before = len(gc.get_objects())
+    assert len(index.search("text", 8)) == 8
+    assert len(gc.get_objects()) - before < 100
+
+
 def test_a_list_that_is_read_by_two_is_read_once() -> None:
     tools = [tool(f"tool_{n}", "weather") for n in range(500)]
     index = index_of(*tools)
@@ -241,15 +251,16 @@ def test_no_query_looks_up_more_than_a_few_milliseconds_take() -> None:
     index.search("", 8)
     looked_up = 0
 
-    class Counted(dict[int, int]):
-        def items(self) -> Any:
+    class Counted(list[int]):
+        def __iter__(self) -> Any:
             nonlocal looked_up
             looked_up += len(self)
-            return super().items()
+            return super().__iter__()
 
-    index._having = {word: Counted(having) for word, having in index._having.items()}
+    known: dict[str, Any] = index._having
+    known.update({word: Counted(one) for word, one in known.items() if not isinstance(one, int)})
     assert names(index, "item get rare text page", 1) == ["t7"]
-    assert looked_up <= 25_001
+    assert 25_000 <= looked_up <= 25_001
 
 
 _WORDS = st.sampled_from(["read", "file", "get", "user", "list", "page", "x"])
@@ -282,37 +293,72 @@ def test_the_order_depends_on_what_is_held_and_not_on_how_it_came(
     assert changed.search(query, 50) == ToolIndex(shuffled).search(query, 50)
 
 
-@given(st.integers(0, 2**32), _QUERIES)
-@examples(50)
-def test_tools_are_ranked_as_the_books_have_it(seed: int, query: str) -> None:
-    verbs = ["read", "file", "get", "user", "list", "page"]
-    tools = [
-        tool(f"n{n:03}", " ".join(verbs[(seed >> k) % 6 :: 1 + (n * 7 + k) % 3]))
-        for n in range(300)
-        for k in [n % 20]
-    ]
-    index = index_of(*tools)
-    found = index.search(query, 300)
-    scores = _plain(index, query)
-    assert {each.name for each in found} == set(scores)
+_SPELLED = ("read", "files", "getUser", "HTTPServer", "sha256", "Café", "天气预报", "the", "_", "x")
+_TEXTS = st.lists(st.sampled_from([*_SPELLED, "\u2028", "-"]), max_size=20).map(" ".join)
+_VARIED = st.builds(
+    lambda name, title, text, parameters, server: tool(
+        name or "x", text, title=title, parameters=tuple(parameters), server=server
+    ),
+    *(_TEXTS, st.none() | _TEXTS, st.none() | _TEXTS, st.lists(_TEXTS, max_size=3), _TEXTS),
+)
+
+
+_EVERYWHERE = tool("x", "x x x x x", title="x", parameters=("x",), server="x")
+
+
+@given(st.lists(_VARIED, min_size=1, max_size=12), _TEXTS | _QUERIES)
+@example([tool("x"), _EVERYWHERE, tool("read")], "x")
+@examples(200)
+def test_tools_are_ranked_as_the_books_have_it(tools: list[Tool], query: str) -> None:
+    listed = [replace(each, _qualified_name=f"n{n}_{each.name}") for n, each in enumerate(tools)]
+    index = index_of(*listed)
+    found, scores = index.search(query, 50), _plain(listed, query)
+    texts = index._texts
+    for each, known, counts, length in zip(
+        listed, texts.words, texts.counts, texts.lengths, strict=True
+    ):
+        assert (dict(zip(known.split(), counts, strict=True)), length) == _counted(each)
+    assert {each.qualified_name for each in found} == set(scores)
     assert all(
-        scores[better.name] >= scores[worse.name] - 1e-9
+        scores[better.qualified_name] >= scores[worse.qualified_name] - 1e-9
         for better, worse in itertools.pairwise(found)
-    )
+    ), ([e.raw for e in tools], scores, [e.raw["name"] for e in found])
 
 
-def _plain(index: ToolIndex, query: str) -> dict[str, float]:
-    """BM25 over the words that the index took from each tool."""
-    counts = {name: Counter(text.counts) for name, text in index._texts.items()}
-    having = Counter(word for each in counts.values() for word in each)
-    mean = sum(text.length for text in index._texts.values()) / len(counts)
+def _plain(tools: list[Tool], query: str) -> dict[str, float]:
+    """BM25 as a book has it, over what ``tool_index`` says that it counts."""
+    counts = {each.qualified_name: _counted(each) for each in tools}
+    having = Counter(word for times, _ in counts.values() for word in times)
+    mean = sum(length for _, length in counts.values()) / len(counts) or 1
     scores: dict[str, float] = {}
-    for name, each in counts.items():
-        slowly = 1.2 * (0.25 + 0.75 * index._texts[name].length / mean)
-        for word in {*words(query)} & {*each}:
+    for name, (each, length) in counts.items():
+        slowly = 1.2 * (0.25 + 0.75 * length / mean)
+        for word in each.keys() & _asked(query):
             rarity = math.log(1 + (len(counts) - having[word] + 0.5) / (having[word] + 0.5))
             scores[name] = scores.get(name, 0) + each[word] / (each[word] + slowly) * rarity
     return scores
+
+
+def _counted(tool: Tool) -> tuple[Counter[str], int]:
+    said = list(words(tool.description or ""))
+    named = {*words(tool.name), joined(tool.name), joined(tool.qualified_name)} - {None}
+    parameters = {word for each in tool.input_schema["properties"] for word in words(each[:64])}
+    counts = Counter({word: min(4, often) for word, often in Counter(said).items()})
+    length = len(said)
+    for times, found in (
+        (4, named),
+        (2, {*words(tool.server)}),
+        (2, {*words(tool.title or "")}),
+        (2, parameters),
+    ):
+        counts.update({word: times for word in found if word is not None})
+        length += times * len(found)
+    return counts, length
+
+
+def _asked(query: str) -> set[str | None]:
+    found = {*words(query)}
+    return {*(found - COMMON or found), joined(query)}
 
 
 def test_threads_that_search_first_read_the_tools_in_turns() -> None:

@@ -92,7 +92,8 @@ async def _search_block(server: list[str]) -> Figures:
 
 
 def _catalogue() -> MemoryServer:
-    tools = {"tools": catalogue._varied(_TOOLS)}
+    """Its list holds for a time, so that a search does not ask for it again."""
+    tools = {"tools": catalogue._varied(_TOOLS), "ttlMs": 600_000}
     known = {"tools/list": tools}
     return MemoryServer(lambda message: known.get(message["method"], NotImplemented))
 
