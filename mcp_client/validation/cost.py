@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..protocol.json_pointer import parse, resolve
-from .fast_path import size_of
 from .schema_shape import COMMON_DIALECTS
 from .simple_patterns import simple_pattern
+from .value_size import size_of
 
 __all__ = ["fits_in_place"]
 

@@ -6,10 +6,11 @@ it does not support a schema. Equality of numbers and booleans, ``oneOf``, ``not
 come back to themselves and every keyword not named here are left to ``jsonschema``.
 
 Its time is bounded before it runs. A schema without keywords for all items of an array or all
-members of an object looks at a value once for each of its subschemas, however large the value is.
-Any other looks at each value at most once, and once more for each branch under ``anyOf`` and
-``allOf``, references followed: there, the size of the value is bounded. A pattern is simple (see
-``simple_patterns``) and adds the most steps that a search can take.
+members of an object looks at a value once for each of its subschemas, however large the value is;
+``items`` that say no more than a type are looked at in C, up to a number. Any other schema looks at
+each value at most once, and once more for each branch under ``anyOf`` and ``allOf``, references
+followed: there, the size of the value is bounded. A pattern is simple (see ``simple_patterns``) and
+adds the most steps that a search can take.
 
 It runs in this process and in the worker, and imports nothing but the standard library.
 """
@@ -22,13 +23,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from .simple_patterns import SimplePattern, simple_pattern
+from .value_size import has_at_most, size_of
 
-__all__ = ["FastPath", "Size", "Test", "compile_fast_path", "has_at_most", "size_of"]
+__all__ = ["FastPath", "Test", "compile_fast_path"]
 
 Test: TypeAlias = Callable[[Any], bool]
 
 _MAX_VALUES = 100_000
 _MAX_SEARCH_STEPS = 1_000_000
+_MAX_TYPED_ITEMS = 1_000_000
 _MAX_SUBSCHEMAS = 2_000
 _MAX_DEPTH = 16
 _MAX_PATTERN_CHARS = 1_000
@@ -77,6 +80,8 @@ class FastPath:
             search.longest = search.pattern.chars_within(
                 _MAX_SEARCH_STEPS // len(compiler.searches)
             )
+        for array in compiler.typed if self._is_bounded else ():
+            array.longest = _MAX_TYPED_ITEMS // len(compiler.typed)
 
     def accepts(self, value: Any) -> bool:
         """True: ``value`` fits. False: it does not, or this cannot tell.
@@ -127,8 +132,10 @@ class _Compiler:
     def __init__(self, root: dict[str, Any]) -> None:
         self.branches: int = 0
         self.visits_all = False
-        """Whether it looks at all items of an array, or at all members of an object."""
+        """Whether it looks at all items of an array, or at all members of an object, except as in
+        ``typed``."""
         self.searches: list[_Search] = []
+        self.typed: list[_TypedItems] = []
         self.root = root
         self.subschemas: int = 0
         self._within: set[str] = set()
@@ -297,13 +304,30 @@ def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     part = compiler.part(schema["items"], depth + 1)
     if part == _ANYTHING:
         return _always
-    compiler.visits_all = True
     kinds, test = part.kinds or frozenset(), part.test
     if test is None:
-        return lambda value: kinds.issuperset(map(type, value))
+        array = _TypedItems(kinds)
+        compiler.typed.append(array)
+        return array.test
+    compiler.visits_all = True
     if not kinds:
         return lambda value: all(map(test, value))
     return lambda value: kinds.issuperset(map(type, value)) and all(map(test, value))
+
+
+class _TypedItems:
+    """All items of an array, of which nothing is said but the type."""
+
+    __slots__ = ("_kinds", "longest")
+
+    def __init__(self, kinds: frozenset[type]) -> None:
+        self._kinds = kinds
+        self.longest = sys.maxsize
+        """The longest array that is looked at: without a bound where the size of the whole value
+        is bounded."""
+
+    def test(self, value: list[Any]) -> bool:
+        return len(value) <= self.longest and self._kinds.issuperset(map(type, value))
 
 
 def _enum(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
@@ -429,62 +453,3 @@ _KEYWORDS: dict[str, _Keyword] = {
     **{f"min{of}": (kinds, _size(f"min{of}", _at_least)) for of, kinds in _SIZED.items()},
     **{f"max{of}": (kinds, _size(f"max{of}", _at_most)) for of, kinds in _SIZED.items()},
 }
-
-
-# ------------------------------------------------------------- how large a value is
-
-
-class Size(NamedTuple):
-    """How large a value is."""
-
-    values: int
-    """Itself and all values in it."""
-    chars: int
-    """The characters of its texts and names, and the digits of its numbers beyond a few."""
-    longest_text: int
-
-
-def has_at_most(value: Any, most: int) -> bool:
-    """Whether there are at most ``most`` values in ``value``, itself included; stops when not."""
-    waiting = [value]
-    count = 1
-    while waiting:
-        one = waiting.pop()
-        if type(one) is dict:
-            count += len(one)
-            if count > most:
-                return False
-            waiting += [item for item in one.values() if type(item) is dict or type(item) is list]
-        elif type(one) is list:
-            count += len(one)
-            if count > most:
-                return False
-            waiting += [item for item in one if type(item) is dict or type(item) is list]
-    return count <= most
-
-
-def size_of(value: Any, most: int) -> Size | None:
-    """The size of ``value``; None where there are more than ``most`` values in it."""
-    values, chars, longest = 0, 0, 0
-    waiting = [[value]]
-    while waiting:
-        one: Any = waiting.pop()
-        values += len(one)
-        if values > most:
-            return None
-        if type(one) is dict:
-            for name in one:
-                chars += len(name)
-            one = one.values()
-        for item in one:
-            kind = type(item)
-            if kind is str:
-                size = len(item)
-                chars += size
-                if size > longest:
-                    longest = size
-            elif kind is dict or kind is list:
-                waiting.append(item)
-            elif kind is int:
-                chars += item.bit_length() >> 2
-    return Size(values, chars, longest)

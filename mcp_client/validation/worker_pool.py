@@ -26,7 +26,7 @@ from ..errors import ConnectError
 from ..runtime.event_loop import current
 from ..runtime.new_process import new_process
 from . import engine
-from .fast_path import has_at_most
+from .value_size import has_at_most
 
 if TYPE_CHECKING:
     from ..runtime.process import Process

@@ -19,7 +19,8 @@ from referencing.jsonschema import EMPTY_REGISTRY
 from mcp_client import InvalidSchema, Limits
 from mcp_client.validation import worker_pool as worker
 from mcp_client.validation.checker import Problem, checker_for
-from mcp_client.validation.fast_path import compile_fast_path, has_at_most
+from mcp_client.validation.fast_path import compile_fast_path
+from mcp_client.validation.value_size import has_at_most
 from mcp_client.validation.worker_pool import WorkerPool, _pieces
 from tests.properties import examples
 
@@ -393,10 +394,27 @@ def test_what_an_ordinary_object_costs_does_not_grow_with_what_it_is_given() -> 
     fast_path = compile_fast_path({"properties": {"a": {"type": "string"}}, "required": ["a"]})
     assert fast_path is not None
     assert fast_path.accepts({"a": "x", **dict.fromkeys(map(str, range(200_000)), 1)})
-    listed = compile_fast_path({"properties": {"a": {"items": {"type": "string"}}}})
-    assert listed is not None
-    assert listed.accepts({"a": ["x"] * 1_000})
-    assert not listed.accepts({"a": ["x"] * 200_000}), "more than is looked through in place"
+    texts, objects = {"items": {"type": "string"}}, {"items": {"type": "object", "required": ["b"]}}
+    for listed, item, most in (
+        ({"a": texts}, "x", 1_000_000),
+        ({"a": texts, "b": texts}, "x", 500_000),
+        ({"a": objects}, {"b": 1}, 50_000),
+        ({"a": objects, "b": texts}, {"b": 1}, 50_000),
+        ({"a": texts, "b": objects}, "x", 100_000),
+    ):
+        fast_path = compile_fast_path({"properties": listed})
+        assert fast_path is not None
+        assert fast_path.accepts({"a": [item] * 40_000})
+        assert not fast_path.accepts({"a": [item] * 39_999 + [1]})
+        assert not fast_path.accepts({"a": [item] * (most + 1)}), "it could take too long"
+
+
+def test_texts_beside_a_list_of_texts_are_searched_as_long_as_beside_none() -> None:
+    name = {"type": "string", "pattern": "^[a-z]+$"}
+    fast_path = compile_fast_path({"properties": {"a": name, "b": {"items": {"type": "string"}}}})
+    assert fast_path is not None
+    assert fast_path.accepts({"a": "x" * 10_000, "b": ["y"] * 10_000})
+    assert not fast_path.accepts({"a": "x" * 10_000_000, "b": ["y"]}), "it could take too long"
 
 
 def test_a_text_that_is_long_for_its_pattern_is_left_to_jsonschema() -> None:
