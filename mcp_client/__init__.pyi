@@ -47,10 +47,9 @@ from .catalog.pins import Pins as Pins
 from .catalog.result import ToolResult as ToolResult
 from .catalog.tool import Tool as Tool
 from .catalog.tool import ToolList as ToolList
-from .catalog.tool import Trust as Trust
-from .connection.call_options import Retry as Retry
-from .connection.call_options import Strictness as Strictness
+from .catalog.trust import Trust as Trust
 from .connection.cancellation import CancelToken as CancelToken
+from .connection.retry import Retry as Retry
 from .connection.rpc import OnProgress as OnProgress
 from .desk.page import ApprovalPage as ApprovalPage
 from .desk.serve import serve_desk as serve_desk
@@ -139,3 +138,4 @@ from .transports.memory import JsonRpcError as JsonRpcError
 from .transports.memory import MemoryServer as MemoryServer
 from .transports.replay import ReplayServer as ReplayServer
 from .transports.stdio import StdioServer as StdioServer
+from .validation.strictness import Strictness as Strictness

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import sha256
@@ -50,18 +49,14 @@ __all__ = [
     "Rejected",
     "Tool",
     "ToolList",
-    "Trust",
     "fingerprint_of",
     "fingerprinted",
     "new_tool",
     "not_a_name",
     "tools_of",
-    "trust_of",
-    "trusts",
 ]
 
 T = TypeVar("T")
-_log = logging.getLogger("mcp_client")
 _MEMBERS = (
     "name",
     "title",
@@ -286,43 +281,6 @@ def fingerprint_of(parts: Mapping[str, Any]) -> str:
     """SHA-256 of what ``fingerprinted`` gives, in canonical form."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + sha256(text)
-
-
-Trust: TypeAlias = bool | Callable[[Tool], bool]
-"""The host's word that annotations may be believed: of a server, or tool by tool."""
-
-
-def trust_of(value: Any) -> Trust:
-    """What ``connect(trusted=...)`` was given. Raises ``ConfigError`` for anything else."""
-    if inspect.iscoroutinefunction(value) or not (isinstance(value, bool) or callable(value)):
-        raise ConfigError(
-            f"trusted={value!r}: give True, False, or a function (not async) from a Tool to one"
-        )
-    trust: Trust = value
-    return trust
-
-
-def trusts(trust: Trust, tool: Tool) -> bool:
-    """Whether the host trusts what its server says of ``tool``.
-
-    A function is shown the tool as an untrusted one. Whatever it answers but True means no, and so
-    does an exception.
-    """
-    if isinstance(trust, bool):
-        return trust
-    try:
-        answer: Any = trust(tool)
-    except Exception as error:  # noqa: BLE001 - if the host's function fails, the answer is no
-        kind = type(error).__name__
-    else:
-        if isinstance(answer, bool):
-            return answer
-        kind = type(answer).__name__
-        if inspect.iscoroutine(answer):
-            answer.close()
-    name = safe_text(tool.name, 128)
-    _log.warning("%s/%s is not trusted: trusted=... gave %s, no bool", tool.server, name, kind)
-    return False
 
 
 class ToolList(Listed[Tool]):

@@ -32,7 +32,8 @@ from .listed import Rejected, RejectedKind
 from .paged_list import SAID_BY_THE_LIST, Kind, PagedCache
 from .reading import ReadRequests
 from .subscription import ListSubscription
-from .tool import Tool, ToolList, Trust, new_tool, not_a_name, trusts
+from .tool import Tool, ToolList, new_tool, not_a_name
+from .trust import Trust, trusts
 
 if TYPE_CHECKING:
     from .pins import Pins

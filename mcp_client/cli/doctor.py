@@ -32,7 +32,7 @@ from ..errors import (
     OutcomeUnknown,
     ends_of,
 )
-from ..protocol.era import TOOLS_CALL
+from ..protocol.capabilities import TOOLS_CALL
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.limits import Limits

@@ -29,7 +29,8 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from ..errors import ServerError
-from ..protocol.era import TOOLS_CALL, Complete, Reading
+from ..protocol.capabilities import TOOLS_CALL
+from ..protocol.era import Complete, Reading
 from ..protocol.jsonrpc import Id
 from ..runtime.safe_text import safe_text
 from ..transports.base import Transport

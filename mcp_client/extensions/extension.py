@@ -14,8 +14,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
-from ..protocol.capabilities import Additions, ClientDeclaration, is_extension_id
-from ..protocol.era import TOOLS_CALL
+from ..protocol.capabilities import TOOLS_CALL, Additions, ClientDeclaration, is_extension_id
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 

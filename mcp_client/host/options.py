@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
-    from ..catalog.tool import Trust
-    from ..connection.call_options import Retry, Strictness
+    from ..catalog.trust import Trust
+    from ..connection.retry import Retry
     from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
     from ..protocol.capabilities import Implementation
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..transports.base import Transport
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
+    from ..validation.strictness import Strictness
     from .naming import Naming
 
 __all__ = ["AnyServer", "HostOptions", "ServerConfig", "SharedOptions", "StartGate", "ToolFilter"]

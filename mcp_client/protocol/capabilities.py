@@ -24,6 +24,7 @@ from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
 
 __all__ = [
     "MISSING_CAPABILITY",
+    "TOOLS_CALL",
     "Additions",
     "ClientDeclaration",
     "Implementation",
@@ -37,6 +38,8 @@ __all__ = [
     "missing_capabilities",
 ]
 
+TOOLS_CALL = "tools/call"
+"""For those who treat a call in a way of its own. It is sent by ``session/call.py`` only."""
 MISSING_CAPABILITY = -32021
 """The error of a server that needs the client to declare more (2026-07-28 ``basic/index``)."""
 _MAX_WAYS = 8

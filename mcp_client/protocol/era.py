@@ -25,7 +25,6 @@ from .notifications import CANCELLED
 from .versions import CORE_TASKS, FULL_FORMS, VERSION_HEADER
 
 __all__ = [
-    "TOOLS_CALL",
     "Complete",
     "Era",
     "ExtensionResult",
@@ -37,9 +36,6 @@ __all__ = [
     "discover_params",
     "initialize_params",
 ]
-
-TOOLS_CALL = "tools/call"
-"""For those who treat a call in a way of its own. It is sent by ``session/call.py`` only."""
 
 
 class Malformed(ValueError):

@@ -13,7 +13,6 @@ from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
-from ..connection.call_options import Retry, Strictness
 from ..connection.cancellation import CancelToken
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import OnProgress, RpcConnection, Traffic
@@ -34,7 +33,9 @@ from .tool_validation import ToolPlan
 if TYPE_CHECKING:
     from ..approval.script import Script
     from ..audit import CallRecord
+    from ..connection.retry import Retry
     from ..extensions.task_run import TaskRun
+    from ..validation.strictness import Strictness
     from .started_call import StartedCall
 
 __all__ = ["Attempts", "CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]

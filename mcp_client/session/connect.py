@@ -15,8 +15,7 @@ from ..approval.decision import allow_all, check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
-from ..catalog.tool import Trust, trust_of
-from ..connection.call_options import Retry, Strictness, check_strictness
+from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import Extension, declare
 from ..protocol.canonical_json import sha256
@@ -27,6 +26,7 @@ from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
+from ..validation.strictness import Strictness, check_strictness
 from .session_options import Setup, kept_in, paused_in
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
     from ..connection.connection import RestartPolicy
+    from ..connection.retry import Retry
     from ..errors import McpError
     from ..handlers.handlers import Handlers
     from ..sandbox.sandbox import Sandbox
@@ -209,7 +210,10 @@ def _check_types(timeouts: object, limits: object, client_info: object, retry: o
     _check_type("timeouts", timeouts, Timeouts, "Timeouts(idle=30, ...)")
     _check_type("limits", limits, Limits, "Limits(tools=100, ...)")
     _check_type("client_info", client_info, Implementation, "Implementation('my-app', '1.0')")
-    _check_type("retry", retry, Retry, "Retry(attempts=3, ...)")
+    if retry is not None:
+        from ..connection.retry import Retry  # few hosts retry
+
+        _check_type("retry", retry, Retry, "Retry(attempts=3, ...)")
 
 
 def _check_texts(name: object, revision: object, results: object, arguments: object) -> None:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ..approval.decisions import Decisions
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
-from ..catalog.tool import Trust
-from ..connection.call_options import Retry, Strictness
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
@@ -23,7 +21,10 @@ if TYPE_CHECKING:
     from ..audit import Audit, AuditTo
     from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
+    from ..catalog.trust import Trust
+    from ..connection.retry import Retry
     from ..handlers.handlers import Handlers
+    from ..validation.strictness import Strictness
     from .binding import Binding
 
 __all__ = ["Kept", "Setup", "kept_in", "paused_in"]

@@ -12,7 +12,6 @@ from ..catalog.finding import Finding, FindingKind
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tool_traits import Hints
-from ..connection.call_options import Strictness
 from ..errors import Advice, InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam
@@ -20,6 +19,7 @@ from ..protocol.json_pointer import escape, parse, resolve
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..validation.checker import Checker, Problem, checker_for
+from ..validation.strictness import Strictness
 from ..validation.worker_pool import WorkerPool
 
 __all__ = [

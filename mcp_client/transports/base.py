@@ -27,7 +27,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..errors import Advice, AuthError, ConnectError, McpError
-from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.loopback import is_loopback
@@ -35,6 +34,7 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import KnownSecrets, StartPolicy, Stats
 
 if TYPE_CHECKING:
+    from ..protocol.era import Era
     from ..sandbox.engine import Confinement
 
 __all__ = [

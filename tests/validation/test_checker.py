@@ -409,7 +409,13 @@ def test_what_an_ordinary_object_costs_does_not_grow_with_what_it_is_given() -> 
         assert not fast_path.accepts({"a": [item] * (most + 1)}), "it could take too long"
 
 
-def test_texts_beside_a_list_of_texts_are_searched_as_long_as_beside_none() -> None:
+def test_texts_beside_a_list_of_texts_are_searched_without_measuring_the_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(value: Any, most: int) -> None:
+        raise AssertionError("the value was measured")
+
+    monkeypatch.setattr("mcp_client.validation.fast_path.size_of", measured)
     name = {"type": "string", "pattern": "^[a-z]+$"}
     fast_path = compile_fast_path({"properties": {"a": name, "b": {"items": {"type": "string"}}}})
     assert fast_path is not None
