@@ -32,7 +32,7 @@ async def test_a_server_that_ignores_the_probe_is_waited_for_once(clock: Clock) 
     assert anyio.current_time() == waited
 
 
-async def test_where_the_revision_is_fixed_silence_has_all_the_time_to_connect(clock: Clock) -> None:
+async def test_a_fixed_revision_gives_silence_all_the_time_to_connect(clock: Clock) -> None:
     began = anyio.current_time()
     clock.stop()
     async with quickly(clock):
