@@ -298,6 +298,32 @@ def test_members_are_renamed_wherever_a_schema_mentions_them_and_patterns_of_nam
     assert any("by pattern is left out" in change for change in kit.changes)
 
 
+def test_what_no_value_fits_is_left_out_for_a_provider_without_a_word_for_it() -> None:
+    none = {"type": "array", "items": False}
+    members = {
+        "never": False,
+        "none": none,
+        "pair": {**none, "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+        "either": {"anyOf": [False, {"type": "string"}]},
+        "closed": {"type": "object", "additionalProperties": {"not": {}}},
+    }
+    schema = {"type": "object", "properties": members, "required": ["never", "pair"]}
+    assert shown(GEMINI, schema) == {
+        "type": "object",
+        "properties": {
+            "none": {"type": "array", "items": {}, "maxItems": 0},
+            "pair": {
+                "type": "array",
+                "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                "maxItems": 2,
+            },
+            "either": {"type": "string"},
+            "closed": {"type": "object", "additionalProperties": False},
+        },
+        "required": ["pair"],
+    }
+
+
 # ------------------------------------------------------------------------------- strict
 
 openai = pytest.mark.parametrize("provider", [CHAT, RESPONSES], ids=str)

@@ -267,6 +267,13 @@ def test_a_yes_to_dynamic_content_is_for_once() -> None:
 def test_what_is_asked_about_a_start_says_what_happens() -> None:
     assert "program" in start().asks
     assert start(command=None, url="https://e.com/mcp").asks == "May this server be connected to?"
+    assert "sandbox" in start(confined=("reads /srv",)).asks
+
+
+def test_the_prompt_of_each_kind_names_what_a_yes_does() -> None:
+    prompts = [one.prompt for one in REQUESTS]
+    assert prompts == ["Run it?", "Load it?", "Start it?", "Ask the model?"]
+    assert start(command=None, url="https://e.com/mcp").prompt == "Connect?"
 
 
 def test_sampling_that_was_made_by_hand_comes_back_as_it_was() -> None:

@@ -240,6 +240,17 @@ async def test_a_call_that_the_script_does_not_wait_for_is_not_made() -> None:
     )
 
 
+async def test_a_run_that_waits_for_a_call_leaves_the_loop_to_others() -> None:
+    server = Server()
+    server.wanted = 1
+    async with opened(server) as session, create_task_group() as group:
+        group.start_soon(run, session, "await desk.echo(text='x')\nawait desk.wait()")
+        with fail_after(20):
+            await server.all_wait.wait()
+            await anyio.wait_all_tasks_blocked()
+        server.go_on.set()
+
+
 async def test_a_call_that_is_under_way_when_the_script_ends_is_cancelled() -> None:
     server = Server()
     async with opened(server) as session:
