@@ -73,6 +73,7 @@ TEXTS: dict[str, tuple[st.SearchStrategy[str], Callable[[str, str], str]]] = {
         lambda n, s: json.dumps({f"{n.removesuffix('s')}s": [s, s]}),
     ),
     "an object": (around(escaped), lambda n, s: json.dumps({n: {"value": [s]}})[:-1]),
+    "an object cut off": (around(escaped), lambda n, s: json.dumps({n: [{"value": s}]})[:-4]),
     "name/value": (around(escaped), lambda n, s: json.dumps([{"name": n, "value": s}])),
     "value/name": (around(escaped), lambda n, s: json.dumps([{"value": s, "key": n}])),
     "name/value in prose": (

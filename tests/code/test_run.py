@@ -17,6 +17,7 @@ from mcp_client import (
     CancelToken,
     ConfigError,
     Deny,
+    InvalidArguments,
     Rule,
     Rules,
     Timeouts,
@@ -24,7 +25,7 @@ from mcp_client import (
 )
 from mcp_client.code import interpreter
 from mcp_client.code import run as runs
-from mcp_client.code.values import as_plain
+from mcp_client.code.values import as_plain, given_arguments
 from tests.adapters.worlds import Server, opened
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run
@@ -404,3 +405,39 @@ def test_each_value_of_a_result_counts_two_characters_and_those_of_its_text() ->
     assert as_plain([1, "abc"], 9) == [1, "abc"]
     with pytest.raises(ValueError, match="more than 8 characters"):
         as_plain([1, "abc"], 8)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ({1: {"a": (1, 2)}, None: {3}}, {"1": {"a": [1, 2]}, "None": [3]}),
+        (
+            [float("inf"), 0.5, 1 << 1_024, b"", True, None],
+            ["inf", 0.5, "<int>", "<bytes>", True, None],
+        ),
+    ],
+    ids=["objects", "others"],
+)
+def test_what_json_does_not_have_is_a_text_in_the_value_of_a_script(value: Any, plain: Any) -> None:
+    assert as_plain(value, 1_000) == plain
+
+
+def test_the_names_of_members_count_and_so_do_levels() -> None:
+    assert as_plain({"ab": 1}, 6) == {"ab": 1}
+    with pytest.raises(ValueError, match="more than 5 characters"):
+        as_plain({"ab": 1}, 5)
+    deep: list[Any] = []
+    for _ in range(128):
+        deep = [deep]
+    assert as_plain(deep, 1_000) == deep
+    with pytest.raises(ValueError, match="more than"):
+        as_plain([deep], 1_000)
+
+
+def test_arguments_of_a_script_have_lists_for_tuples_and_are_bounded_in_all_parts() -> None:
+    given = given_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
+    assert given == {"a": {"b": [1, ["c"]]}, "d": {2}}
+    shared: list[Any] = [0] * 1_000
+    for value in ("x" * 4_000_000, [shared] * 200):
+        with pytest.raises(InvalidArguments, match="4,000,000 characters"):
+            given_arguments({"a": {"b": value}})

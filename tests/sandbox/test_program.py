@@ -170,6 +170,14 @@ def test_of_a_script_that_is_started_itself_what_runs_it_too(home: Path) -> None
     assert "py" in names(found(script, env={"PATH": f"{base.parent}:/usr/bin"}), home)
 
 
+def test_a_script_whose_interpreter_is_a_script_has_all_that_linux_would_start(home: Path) -> None:
+    tools = home / "tools"
+    made(tools, *(f"run{number}" for number in range(6)))
+    for number in range(5):
+        (tools / f"run{number}").write_text(f"#!{tools}/run{number + 1}\n")
+    assert names(found(tools / "run0"), tools) == {f"run{number}" for number in range(6)}
+
+
 def test_of_a_program_in_opt_its_folder_and_elsewhere_its_libraries(
     home: Path, tmp_path: Path
 ) -> None:
