@@ -72,6 +72,23 @@ def test_any_other_source_is_left_out(src: Any) -> None:
     assert safe_icons([{"src": src}, {"src": PNG}], ORIGIN) == [{"src": PNG}]
 
 
+@pytest.mark.parametrize(
+    ("beginning", "limit"),
+    [("data:image/png;base64,", 256 * 1024), (HERE, 2_048)],
+    ids=["data", "url"],
+)
+def test_a_source_as_long_as_the_limit_is_kept(beginning: str, limit: int) -> None:
+    longest = beginning.ljust(limit, "A")
+    assert safe_icons([{"src": longest}, {"src": f"{longest}A"}], ORIGIN) == [{"src": longest}]
+
+
+def test_sizes_within_their_limits_are_kept() -> None:
+    sizes = ["1" * 20] * 16
+    for given, kept in ((sizes, True), ([*sizes, "1"], False), (["1" * 21], False)):
+        (icon,) = safe_icons([{"src": PNG, "sizes": given}], ORIGIN)
+        assert ("sizes" in icon) is kept
+
+
 @pytest.mark.parametrize("icons", [None, {}, "x", 7, [None, 7, "x", [], {}]])
 def test_what_is_not_a_list_of_icons_has_none(icons: Any) -> None:
     assert safe_icons(icons, ORIGIN) == []

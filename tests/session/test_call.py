@@ -66,6 +66,21 @@ async def test_each_round_carries_the_state_of_the_answer_before_it_and_no_older
     assert all(sent["arguments"] == {"pin": 1} for sent in server.sent)
 
 
+async def test_the_stats_count_each_request_that_was_sent_and_no_notification() -> None:
+    rounds, sent = Rounds("again"), list[str]()
+
+    def server(message: dict[str, Any]) -> Any:
+        if "id" in message:
+            sent.append(message["method"])
+        return rounds(message)
+
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        assert (session.stats.requests, session.stats.streams) == (len(sent), 0)
+        await session.call_tool("open")
+        assert sent[-2:] == ["tools/call", "tools/call"]
+        assert session.stats.requests == len(sent)
+
+
 @pytest.mark.both_backends
 async def test_all_rounds_of_a_call_share_one_total_clock() -> None:
     async def server(message: dict[str, Any]) -> Any:
