@@ -10,7 +10,7 @@ from stat import S_IFREG
 import pytest
 
 from mcp_client import ConfigError
-from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, unlock
+from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, own_folder, unlock
 
 pytestmark = pytest.mark.usefixtures("folder_way")
 
@@ -78,6 +78,34 @@ def test_a_shared_file_that_others_may_write_is_refused(tmp_path: Path, mode: in
         with pytest.raises(ConfigError, match=r"others may write it .*chmod") as caught:
             use()
         assert "delete it" in str(caught.value)
+
+
+def test_a_folder_of_ours_is_made_for_its_owner_alone_with_its_parents(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    before = os.umask(0)
+    try:
+        own_folder(folder)
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700, 0o700]
+    own_folder(folder)
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_of_ours_that_others_may_write_cannot_be_used(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    folder.chmod(0o755)
+    own_folder(folder)
+    folder.chmod(mode)
+    with pytest.raises(ConfigError, match="chmod go-w"):
+        own_folder(folder)
+
+
+def test_a_folder_of_ours_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    with pytest.raises(ConfigError, match=r"the folder .*/a/b cannot be used: it cannot be made"):
+        own_folder(tmp_path / "a" / "b")
 
 
 def stat_of(user: int, mode: int) -> os.stat_result:

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import httpx
 import pytest
 
-from mcp_client.transports.http_pool import HttpPool, request_head
+from mcp_client.transports.http_pool import HttpPool, _Connection, request_head
 from mcp_client.transports.http_response import InvalidHttp
 from mcp_client.transports.http_stock import RequestBody
 from tests.server.raw_http import Line, listening
@@ -268,6 +268,27 @@ async def test_what_is_not_http_is_an_error_and_ends_the_connection(response: by
             with pytest.raises(InvalidHttp):
                 await _ask(pool)
         assert len(server.lines) == 2
+
+
+@pytest.mark.parametrize("taken", [None, 10], ids=["at once", "in parts"])
+async def test_a_request_of_any_size_arrives_whole(
+    taken: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever part of it the socket takes without waiting."""
+    send_now, arrived = _Connection._send_now, list[bytes]()
+    monkeypatch.setattr(_Connection, "_send_now", lambda self, data: send_now(self, data[:taken]))
+
+    async def converse(line: Line) -> None:
+        while True:
+            arrived.append((await line.request()).partition(b"\r\n\r\n")[2])
+            await line.say(OK)
+
+    bodies = [bytes([size % 256]) * size for size in (1, 64 * 1024, 64 * 1024 + 1, 300_000)]
+    async with listening(converse) as server, _pool(server.port) as pool:
+        with anyio.fail_after(20):
+            for body in bodies:
+                assert await _ask(pool, body) == (200, b"ok")
+    assert arrived == bodies
 
 
 # ------------------------------------------- answers before the request is read
