@@ -14,6 +14,7 @@ import anyio.lowlevel
 import httpx
 import pytest
 
+from mcp_client.transports import http_pool
 from mcp_client.transports.http_pool import HttpPool, _Connection, request_head
 from mcp_client.transports.http_response import InvalidHttp
 from mcp_client.transports.http_stock import RequestBody
@@ -121,6 +122,30 @@ async def test_idle_connections_are_closed_when_their_time_is_over() -> None:
         await second.aread()
         await closed.wait()
         assert not pool._busy
+
+
+async def test_a_connection_beyond_those_that_may_be_idle_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_pool, "_MAX_IDLE", 1)
+    closed = anyio.Event()
+
+    async def converse(line: Line) -> None:
+        try:
+            await _answer_all(line)
+        finally:
+            if line.number == 2:
+                closed.set()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        first, second = await _send(pool), await _send(pool)
+        await first.aread()
+        await second.aread()
+        with anyio.fail_after(20):
+            await closed.wait()
+        assert not pool._busy
+        assert await _ask(pool) == (200, b"ok")
+        assert len(server.lines) == 2
 
 
 @pytest.mark.parametrize(
