@@ -433,3 +433,11 @@ class TestTheOptionsOfAToolset:
                 module.toolset([], **{option: value})
         with pytest.raises(TypeError, match="toolset\\(\\) has no option 'stricter'"):
             module.toolset([], stricter=True)
+
+    @pytest.mark.parametrize(
+        "options", [{"search": True}, {"search": "auto"}, {"search": "native"}, {"budget": 1}]
+    )
+    def test_code_goes_with_no_other_search(self, options: Any) -> None:
+        with pytest.raises(ConfigError, match="does not go with code=True"):
+            openai_chat.toolset([], code=True, **options)
+        openai_chat.toolset([], code=True, search=False)

@@ -142,14 +142,6 @@ async def test_what_only_has_call_tool_cannot_make_the_calls_of_a_script() -> No
         await kit.run(Other(), scripts(CHAT, "1"))
 
 
-@pytest.mark.parametrize(
-    "options", [{"search": True}, {"search": "auto"}, {"search": "native"}, {"budget": 1}]
-)
-def test_options_that_do_not_go_with_it_are_errors(options: Any) -> None:
-    with pytest.raises(ConfigError, match="does not go with code=True"):
-        CHAT.toolset(TOOLS, code=True, **options)
-
-
 def test_without_the_package_the_option_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     with pytest.raises(ConfigError, match=r'pip install "mcp-client-host\[code\]"'):
