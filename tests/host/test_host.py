@@ -316,6 +316,16 @@ class TestLazyServers:
             assert session is host.sessions["one"]
             assert names(await host.list_tools()) == ["one__search"]
 
+    async def test_one_that_is_added_or_removed_is_a_change_of_status(self) -> None:
+        box = Toolbox("search")
+        async with host_of({}) as host, host.status_changes() as changes:
+            await host.add("one", ServerConfig(box.server, lazy=True))
+            await host.remove("one")
+            with anyio.fail_after(10):
+                told = [await anext(changes), await anext(changes)]
+        assert [(one.name, one.state) for one in told] == [("one", "idle"), ("one", "closed")]
+        assert box.starts == 0
+
     async def test_a_tool_that_is_known_from_the_pins_starts_it(self, tmp_path: Any) -> None:
         box, pins = Toolbox("search"), tmp_path / "mcp.lock"
         async with host_of({"one": box}, pins=pins) as host:
