@@ -186,7 +186,7 @@ def lacking_here() -> str | None:
     if not sys.executable or getattr(sys, "frozen", False):
         return "it needs a Python interpreter to start, and this program has none (sys.executable)"
     create_ruleset, version = 444, 1
-    abi = ctypes.CDLL(None, use_errno=True).syscall(create_ruleset, None, None, version)
+    abi = ctypes.CDLL(None).syscall(create_ruleset, None, None, version)
     if abi < 0:
         return (
             "this kernel does not have it, or does not allow it (add landlock to its lsm= "
