@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from mcp_client.cli import shell as shell_module
+from mcp_client.cli.exits import Interrupted
 from tests.cli.shell import at_terminal, example, offering, run, server, without_extra
 
 
@@ -94,6 +99,29 @@ def test_ctrl_c_twice_leaves_the_shell(where: str, tmp_path: Path) -> None:
     child.close()
     assert child.exitstatus == 130
     assert "Traceback" not in child.before
+
+
+@pytest.mark.one_backend
+async def test_a_command_that_is_left_by_ctrl_c_ends_the_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[list[str]] = []
+
+    async def lines() -> AsyncIterator[str]:
+        yield "call one"
+        yield "call two"
+
+    async def left(words: list[str], *_: Any) -> int:
+        ran.append(words)
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr(shell_module, "open_session", lambda options: nullcontext())
+    monkeypatch.setattr(shell_module, "_is_typed", lambda: False)
+    monkeypatch.setattr(shell_module, "_piped", lines)
+    monkeypatch.setattr(shell_module, "_run", left)
+    with pytest.raises(Interrupted):
+        await shell_module.shell(Namespace(json=False))
+    assert ran == [["call", "one"]]
 
 
 @pytest.mark.slow
