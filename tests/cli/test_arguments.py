@@ -118,11 +118,13 @@ def test_a_file_and_standard_input_give_objects_that_later_words_change(tmp_path
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"[1]", b"{", b'"x"', b""])
-def test_a_file_that_is_no_json_object_is_a_usage_error(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "a.json"
-    file.write_bytes(content)
+def test_a_file_that_is_no_json_object_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a long name is cut
+    Path("a.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"a\.json"):
-        read(f"@{file}")
+        read("@a.json")
 
 
 def test_a_slip_in_a_name_is_told() -> None:
