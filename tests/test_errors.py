@@ -188,6 +188,12 @@ def test_the_message_is_the_sentence_without_standard_error(cls: Any) -> None:
     assert "hunter2" in str(error)
 
 
+def test_an_error_without_its_sentence_is_shown_by_its_kind() -> None:
+    error = CallDenied("no", server="desk", tool="delete")
+    error.args = ()  # as some ways of carrying it elsewhere leave it
+    assert str(error) == "desk/delete: CallDenied"
+
+
 def test_an_error_that_was_attempted_several_times_says_how_often() -> None:
     error = ConnectError("it exited", server="weather", attempts=3)
     assert error.message == "it exited (3 attempts)"

@@ -82,6 +82,14 @@ def test_a_type_is_written_down_to_its_twenty_fourth_level() -> None:
     assert types.cut
 
 
+def test_a_name_without_a_letter_that_python_takes_is_a_name_all_the_same() -> None:
+    names = Names({"Taken"})
+    types = [names.type(text) for text in ("天気", "", "3d box", "taken")]
+    assert types == ["Value", "Value_2", "T3dBox", "Taken_2"]
+    variables = [names.variable(text) for text in ("天気", "--", "3d", "class", "aB")]
+    assert variables == ["value", "value_2", "arg_3d", "class_", "a_b"]
+
+
 def test_many_names_that_are_alike_cost_time_linear_in_their_number() -> None:
     def naming(count: int) -> Callable[[], Any]:
         names = Names([])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import safe_text
+from mcp_client.runtime.safe_text import invisible
 
 
 @pytest.mark.parametrize(
@@ -92,3 +93,17 @@ def test_no_text_comes_out_with_a_character_that_acts_or_hides(text: str, lines:
         )
         assert not 0xE0000 <= ord(char) <= 0xE0FFF
     shown.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("plain text, \u00e9 and \u6f22", ""),
+        ("ascii\x1b[2J\n\x1b", "\n\x1b"),
+        ("b\u202ea\u200b\u202e", "\u200b\u202e"),
+        ("\U000e0041", "\U000e0041"),
+    ],
+    ids=ascii,
+)
+def test_the_characters_that_nobody_sees_are_found_each_once(text: str, found: str) -> None:
+    assert invisible(text) == found
