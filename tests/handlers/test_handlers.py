@@ -41,7 +41,9 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.runtime.callbacks import invoke_callback
+from mcp_client.runtime.callbacks import CallbackQueue, invoke_callback
+from mcp_client.runtime.event_loop import current
+from mcp_client.runtime.session_context import Stats
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
@@ -939,6 +941,31 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     let_go.set()
     while not given or inspect.getcoroutinestate(given[0]) != inspect.CORO_CLOSED:
         await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.both_backends
+@pytest.mark.parametrize(("within", "told"), [(20.0, ["one", "two"]), (0.0, [])])
+async def test_queued_calls_are_made_before_the_end_as_far_as_there_is_time(
+    within: float, told: list[str]
+) -> None:
+    begun, go_on, said = anyio.Event(), anyio.Event(), list[str]()
+
+    async def callback(text: str) -> None:
+        begun.set()
+        await go_on.wait()
+        said.append(text)
+
+    queue = CallbackQueue(callback, "log", "desk", backend=current(), most=9, stats=Stats())
+    queue.tell("one")
+    queue.tell("two")
+    await begun.wait()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(queue.aclose, within)
+        await anyio.wait_all_tasks_blocked()
+        go_on.set()
+    queue.tell("three")
+    await anyio.wait_all_tasks_blocked()
+    assert said == told
 
 
 @pytest.mark.both_backends
