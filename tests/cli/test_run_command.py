@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, at_terminal, environment, example, heed_signals, run, server
+from tests.cli.shell import ROOT, at_terminal, environment, example, heed_signals, offering, run, server
 
 pytest.importorskip("pydantic_monty")
 
@@ -40,6 +40,17 @@ def test_without_a_script_it_shows_how_one_calls_the_tools() -> None:
     assert "    async def get_weather(*, location: str) -> GetWeatherResult:" in done.out
     first = run("run", WEATHER, "--json").json["signatures"][0]
     assert done.out.startswith(first)
+
+
+def test_a_tool_that_is_spelled_like_another_one_is_told(tmp_path: Path) -> None:
+    first, second = "a.-.-..-.-.--.....--.--", "a.......-..-..--------."  # one digest, in part
+    target = offering(tmp_path, {"content": []}, name=second)
+    program = tmp_path / "counting.py"
+    other = f'{{"tools": [{{"name": "{first}", "inputSchema": {{"type": "object"}}}}, '
+    program.write_text(program.read_text().replace('{"tools": [', other))
+    done = run("run", target)
+    assert (done.code, done.out.count("async def a_49f22a0e42")) == (0, 1)
+    assert f"tool '{second}': another one is spelled like it; left out" in done.err
 
 
 def test_what_a_script_prints_and_its_last_expression_are_the_output(script: Path) -> None:

@@ -57,6 +57,17 @@ def test_a_tool_is_found_as_it_is_spelled_and_by_its_own_server_alone() -> None:
     assert bindings.by_spelling[f"{server}.look"] is plain
 
 
+def test_of_two_tools_that_a_server_made_to_be_spelled_alike_the_first_is_called() -> None:
+    names = "a.-.-..-.-.--.....--.--", "a.......-..-..--------."
+    assert spell(names[0]) == spell(names[1]), "a part of the digest can be had"
+    tools = [tool_of({"type": "object"}, name) for name in names]
+    bindings = Bindings(tools)
+    (server,) = bindings.servers
+    assert bindings.find(server, spell(names[1])) is tools[0]
+    (said,) = bindings.left_out
+    assert names[1] in said
+
+
 def test_arguments_that_are_no_identifiers_are_given_as_they_are_spelled() -> None:
     schema = {"type": "object", "properties": {"if-match": {}, "title": {}}}
     tool = tool_of(schema, "save")
