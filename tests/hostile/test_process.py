@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,23 @@ async def test_a_server_that_is_busy_is_asked_to_end_before_it_is_killed(tmp_pat
     noted = tmp_path / "noted"
     async with _session("--note-sigterm", str(noted), timeouts=Timeouts(close=2)) as session:
         await session.call_tool("stop-reading", {"until": str(tmp_path / "never")})
+    assert noted.exists()
+
+
+async def test_what_a_server_leaves_behind_is_asked_to_end_before_it_is_killed(
+    tmp_path: Path, clock: Clock
+) -> None:
+    noted = tmp_path / "noted"
+    async with _session() as session:
+        await session.call_tool("spawn-noting", {"folder": str(noted)})
+        clock.stop()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.aclose)
+            for _ in range(2_000):  # it takes what it takes on this machine
+                if noted.exists():
+                    break
+                await anyio.to_thread.run_sync(time.sleep, 0.01)
+            clock.resume()
     assert noted.exists()
 
 

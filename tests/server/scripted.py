@@ -84,6 +84,8 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             signal.pause()
         case "spawn":
             return text(grandchild())
+        case "spawn-noting":
+            return text(noting_grandchild(arguments["folder"]))
         case "spawn-and-exit":
             print(grandchild(), file=sys.stderr, flush=True)
             os._exit(0)
@@ -124,6 +126,7 @@ TOOLS = [
     "close-output",
     "close-input",
     "spawn",
+    "spawn-noting",
     "spawn-and-exit",
     "stop-reading",
     "flood-pings",
@@ -135,6 +138,22 @@ TOOLS = [
 def grandchild() -> int:
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
     return subprocess.Popen([sys.executable, "-ISc", program]).pid
+
+
+def noting_grandchild(folder: str) -> int:
+    """It makes the folder when it is asked to end."""
+    program = (
+        "import os, signal, sys\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+        "print(flush=True)\n"
+        "signal.sigwait([signal.SIGTERM])\n"
+        "os.mkdir(sys.argv[1])\n"
+    )
+    command = [sys.executable, "-ISc", program, folder]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    return child.pid
 
 
 def note_and_exit(folder: str) -> None:
