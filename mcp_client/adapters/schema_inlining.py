@@ -432,10 +432,10 @@ def _bounds(out: dict[str, Any], node: dict[str, Any]) -> bool:
     return any(type(node.get(f"exclusive{bound}")) is bool for bound in ("Minimum", "Maximum"))
 
 
-def _identified(root: Any) -> dict[str, Any]:
+def _identified(root: dict[str, Any]) -> dict[str, Any]:
     """The schemas within ``root`` by their own addresses."""
     found: dict[str, Any] = {}
-    outer = root.get("$id") if type(root) is dict else None
+    outer = root.get("$id")
     for part, _, _, _, _ in walk(root):
         own = part.get("$id") if type(part) is dict else None
         if type(own) is str and not own.startswith("#"):
