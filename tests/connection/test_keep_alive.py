@@ -13,9 +13,11 @@ import pytest
 
 from mcp_client import (
     ConfigError,
+    ConnectError,
     ConnectionLost,
     Host,
     JsonRpcError,
+    Limits,
     MemoryServer,
     Session,
     Timeouts,
@@ -317,3 +319,19 @@ def test_an_interval_is_seconds_above_zero_or_none(wrong: Any) -> None:
         Timeouts(ping=wrong)
     assert Timeouts().ping is None
     assert Timeouts(ping=30).for_call(5).ping == 30
+
+
+async def test_a_server_that_keeps_going_away_is_left_alone_for_a_minute(clock: Clock) -> None:
+    server = MemoryServer(Server())
+    async with connect(server, limits=Limits(restarts=2)) as session:
+        clock.stop()
+        for _ in range(2):
+            server.end()
+            await session.ping()
+        server.end()
+        for _ in range(2):
+            with pytest.raises(ConnectError, match=r"keeps dying.*Limits\.restarts"):
+                await session.ping()
+        clock.jump(60)
+        await session.ping()
+        assert session.generation == 4
