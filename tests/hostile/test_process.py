@@ -336,6 +336,20 @@ async def test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap() -> 
         await _goes_on(session)
 
 
+async def test_what_waits_for_a_server_that_does_not_read_is_bounded(tmp_path: Path) -> None:
+    resume = tmp_path / "go-on"
+    async with _session() as session:
+        await session.call_tool("stop-reading", {"until": str(resume)})
+        transport: Any = session._connection.transport
+        notice = {"jsonrpc": "2.0", "method": "notifications/x", "params": {"x": "x" * 100_000}}
+        for _ in range(40):
+            transport.send_soon(json.dumps(notice), {})
+        assert transport._process.backlog < 2 * 1024 * 1024
+        assert session.stats.unsent > 20
+        resume.touch()
+        await _goes_on(session)
+
+
 async def test_a_call_cancelled_before_it_was_written_never_runs(tmp_path: Path) -> None:
     resume, records = tmp_path / "go-on", list[Any]()
     async with _session(audit=records.append) as session:
