@@ -23,9 +23,11 @@ from mcp_client import (
     StateError,
     connect,
 )
-from mcp_client.auth.single_flight import refresh_once
+from mcp_client.auth.single_flight import SharedTask, refresh_once
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
 from mcp_client.auth.tokens import Key, Token
+from mcp_client.runtime.event_loop import current
+from mcp_client.runtime.pausable_clock import PausableClock
 from tests.clock import Clock, quickly
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
@@ -393,3 +395,28 @@ async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(
         assert kept is not None
         assert kept.access_token in world.tokens
         assert kept.refresh_token in world.refresh_tokens
+
+
+async def test_who_waits_for_a_login_spends_no_time_while_a_person_is_asked() -> None:
+    joined, asked, answered = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def work(task: SharedTask) -> None:
+        await joined.wait()
+        with task.paused():
+            asked.set()
+            await answered.wait()
+
+    early, late = [PausableClock(current().now) for _ in range(2)]
+    login = SharedTask("s")
+    login.start(work)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(login.join, early)
+        await anyio.wait_all_tasks_blocked()
+        assert not early.is_paused
+        joined.set()
+        await asked.wait()
+        tasks.start_soon(login.join, late)
+        await anyio.wait_all_tasks_blocked()
+        assert (early.is_paused, late.is_paused) == (True, True)
+        answered.set()
+    assert (early.is_paused, late.is_paused) == (False, False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +132,25 @@ def test_busy_is_told_from_down(
     assert caught.value.busy
     assert caught.value.retryable
     put(late)
+
+
+def test_a_file_that_another_process_opens_at_the_same_time_is_waited_for(
+    file: SqliteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    class Contended(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if sql.endswith("= WAL") and len(waits) < 3:
+                raise sqlite3.OperationalError("database is locked")
+            return super().execute(sql, *values)
+
+    connect = functools.partial(sqlite3.connect, factory=Contended)
+    monkeypatch.setattr(sqlite_file.sqlite3, "connect", connect)
+    monkeypatch.setattr(sqlite_file.time, "sleep", waits.append)
+    put(file)
+    assert len(waits) == 3
+    assert file.get(KIND, "a") == {"n": 1, "due": 5}
 
 
 def test_what_is_due_is_found_in_order_and_swept(file: SqliteFile) -> None:
