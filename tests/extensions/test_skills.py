@@ -178,6 +178,10 @@ async def test_a_skill_is_loaded_by_its_entry_or_its_uri_alone(by_uri: bool, blo
         assert await loaded.read_text("./references/FORMS.md") == "# Forms\né\n"
         assert await loaded.read("SKILL.md") == MAIN
         assert server.reads == [PDF, FORMS], "each file is fetched once"
+        server.files["skill://pdf/other.md"] = b"not of the entry"
+        with pytest.raises(SkillError) as caught:
+            await loaded.read("other.md")
+        assert (caught.value.reason, server.reads) == ("unlisted", [PDF, FORMS])
     assert server.count("skills/get") == by_uri
     assert server.count("skills/list") == (not by_uri)
 

@@ -9,8 +9,10 @@ import anyio
 import pytest
 
 from mcp_client import HttpServer, Timeouts, allow_all, connect
+from mcp_client.transports import http_session
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.http_session import pause_before_next
+from tests.clock import Clock
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 
@@ -69,6 +71,32 @@ async def test_a_stream_that_is_cut_again_and_again_is_opened_again_each_time() 
     async with serving(listened) as server, _connect(server.url):
         with anyio.fail_after(20):
             await listened.stands.wait()
+
+
+async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def no_pause(in_vain: int, *_: Any) -> float:
+        counted.append(in_vain)
+        return 0.0
+
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if number > 5:
+            await listened.stand(reply)
+        await reply.stream()
+        if number == 4:
+            await reply.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        await reply.end()
+
+    monkeypatch.setattr(http_session, "pause_before_next", no_pause)
+    clock.stop()  # none of them stands for a while
+    listened = Listened(get)
+    async with serving(listened) as server, _connect(server.url):
+        await listened.stands.wait()
+        clock.resume()
+    assert counted == [1, 2, 3, 0, 1]
 
 
 @pytest.mark.parametrize("status", [502, 429])
