@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, at_terminal, environment, example, heed_signals, offering, run, server
+from tests.cli.shell import (
+    ROOT,
+    at_terminal,
+    environment,
+    example,
+    heed_signals,
+    offering,
+    run,
+    server,
+)
 
 pytest.importorskip("pydantic_monty")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -180,6 +181,19 @@ async def test_cancelling_the_caller_closes_the_stream() -> None:
             await begun.wait()
             tasks.cancel_scope.cancel()
         await closed.wait()
+
+
+async def test_an_exchange_that_was_closed_sends_its_request_no_second_time() -> None:
+    async with serving(Stateless()) as server, _connect(server.url) as session:
+        transport, until = session._connection.transport, anyio.current_time() + 20
+        asked = {"jsonrpc": "2.0", "id": 99, "method": "tools/list", "params": {}}
+        exchange = await transport.exchange(99, json.dumps(asked), {}, until)
+        await exchange.receive(until)
+        await exchange.aclose()
+        sent = len(server.requests)
+        with pytest.raises(TimeoutError):
+            await exchange.receive(until)
+        assert len(server.requests) == sent
 
 
 async def test_any_task_may_close_and_what_waits_settles() -> None:
