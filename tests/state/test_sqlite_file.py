@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -146,8 +147,8 @@ def test_a_file_that_another_process_opens_at_the_same_time_is_waited_for(
             return super().execute(sql, *values)
 
     connect = functools.partial(sqlite3.connect, factory=Contended)
-    monkeypatch.setattr(sqlite_file.sqlite3, "connect", connect)
-    monkeypatch.setattr(sqlite_file.time, "sleep", waits.append)
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    monkeypatch.setattr(time, "sleep", waits.append)
     put(file)
     assert len(waits) == 3
     assert file.get(KIND, "a") == {"n": 1, "due": 5}
