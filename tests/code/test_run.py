@@ -434,10 +434,8 @@ def test_the_names_of_members_count_and_so_do_levels() -> None:
         as_plain([deep], 1_000)
 
 
-def test_arguments_of_a_script_have_lists_for_tuples_and_are_bounded_in_all_parts() -> None:
+def test_arguments_of_a_script_have_lists_for_tuples_and_are_bounded_in_all() -> None:
     given = given_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
     assert given == {"a": {"b": [1, ["c"]]}, "d": {2}}
-    shared: list[Any] = [0] * 1_000
-    for value in ("x" * 4_000_000, [shared] * 200):
-        with pytest.raises(InvalidArguments, match="4,000,000 characters"):
-            given_arguments({"a": {"b": value}})
+    with pytest.raises(InvalidArguments, match="4,000,000 characters"):
+        given_arguments({"a": {"b": "x" * 4_000_000}})
