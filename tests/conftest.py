@@ -277,9 +277,11 @@ _lasting: set[str] = set()
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> str:
-    """The URL of a new, empty database of PostgreSQL."""
-    return postgres.new_database()
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of an empty database of PostgreSQL."""
+    url = postgres.new_database()
+    yield url
+    postgres.take_back(url)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
+from psycopg import sql
 
 from tests.interop.peers import postgresql
 
@@ -38,6 +39,13 @@ _SETTINGS = {
     "log_statement": "none",
 }
 _START_SECONDS = 40.0
+_DISCONNECT_OTHERS = """
+select pg_terminate_backend(pid, 10000) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid()
+"""
+_SCHEMAS = """
+select nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema'
+"""
 
 
 def new_cluster() -> Path:
@@ -64,6 +72,7 @@ class PostgresServer:
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
+        self._free: list[str] = []
 
     def __enter__(self) -> PostgresServer:
         self.start()
@@ -80,10 +89,25 @@ class PostgresServer:
 
     def new_database(self) -> str:
         """The URL of a database that was empty until now."""
+        if self._free:
+            return self.url(self._free.pop())
         name = f"test_{next(self._numbers)}"
         with self.connection() as connection:
             connection.execute(f"create database {name}")
         return self.url(name)
+
+    def take_back(self, url: str) -> None:
+        """Empty a database of ``new_database``, for another test: a new one costs as much as ten
+        tests."""
+        name = url.rpartition("/")[2]
+        with self.connection(name) as connection:
+            connection.execute(_DISCONNECT_OTHERS)
+            for (schema,) in connection.execute(_SCHEMAS).fetchall():
+                connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
+            connection.execute("create schema public authorization pg_database_owner")
+            connection.execute("grant usage on schema public to public")
+            connection.execute(f"alter database {name} reset all".encode())
+        self._free.append(name)
 
     def connection(self, database: str = "postgres") -> psycopg.Connection:
         return psycopg.connect(self.url(database), autocommit=True, connect_timeout=20)
