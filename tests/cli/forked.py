@@ -7,6 +7,7 @@ how the command starts are started as a shell does.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -17,30 +18,41 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["Forked"]
 
 _MODULES = (
     "anyio._backends._asyncio",
+    "anyio._core._signals",
+    "h11",
+    "mcp_client.approval.sampling_request",
     "mcp_client.audit",
+    "mcp_client.auth",
     "mcp_client.catalog.pins",
     "mcp_client.cli.completion",
     "mcp_client.cli.desk_command",
     "mcp_client.cli.doctor",
     "mcp_client.cli.file_commands",
+    "mcp_client.cli.login",
     "mcp_client.cli.main",
     "mcp_client.cli.output",
     "mcp_client.cli.parser",
     "mcp_client.cli.session",
     "mcp_client.cli.session_commands",
     "mcp_client.cli.shell",
+    "mcp_client.cli.terminal",
+    "mcp_client.handlers.handlers",
     "mcp_client.host.host",
     "mcp_client.runtime.loop_process",
+    "mcp_client.runtime.orphan_guard",
     "mcp_client.session.connect",
     "mcp_client.session.session",
+    "mcp_client.transports.http",
     "mcp_client.transports.stdio",
+    "mcp_client.validation.engine",
 )
 
 
@@ -138,7 +150,22 @@ def _become(request: dict[str, object], pipes: Sequence[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[call-overload]
     sys.argv[:] = [str(program.__file__), *request["words"]]  # type: ignore[misc]
-    raise SystemExit(program.main())
+    try:
+        code: Any = program.main()
+    except SystemExit as end:  # after --help
+        code = end.code
+    _end(code or 0)
+
+
+def _end(code: int) -> NoReturn:
+    """As Python does, but for taking down what was loaded, which is copied for that alone."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # what was left open is told
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

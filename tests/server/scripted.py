@@ -1,21 +1,22 @@
 """A server over stdio that does what it is told: the tool's name and the options say which sin.
 
-The standard library alone, both eras, one thread. ``TOOLS`` is what a call may do; ``main`` reads
-the options, which are about starting, negotiating and listing.
+The standard library alone, both eras, one thread. ``TOOLS`` is what a call may do; ``OPTIONS`` are
+about starting, negotiating and listing. Hundreds of tests start it: what few of them need is
+imported there.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import select
 import signal
-import subprocess
 import sys
-import threading
 import time
-from typing import Any
+from types import SimpleNamespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 STATELESS, HANDSHAKE = "2026-07-28", "2025-11-25"
 held: list[Any] = []
@@ -136,6 +137,8 @@ TOOLS = [
 
 
 def grandchild() -> int:
+    import subprocess
+
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
     return subprocess.Popen([sys.executable, "-ISc", program]).pid
 
@@ -246,38 +249,50 @@ def answer(options: Any, message: dict[str, Any]) -> None:
         say({"id": id, **said})
 
 
-FLAGS = (
-    "ignore-unknown",
-    "die-on-probe",
-    "refuse-initialize-after-probe",
-    "probe-lists-only-handshake",
-    "print-and-exit",
-    "junk-first",
-    "spawn-grandchild",
-    "ignore-sigterm",
-)
+OPTIONS = {
+    "era": str,
+    "list": str,
+    "version": str,
+    "unsupported": str,
+    "probe-error": int,
+    "slow-start": float,
+    "stderr-flood": int,
+    "lives": float,  # seconds after which it dies by itself
+    "starts": str,  # a file to which each start adds a line
+    "calls": str,  # a file to which each call adds a line
+    "note-sigterm": str,  # a folder that SIGTERM makes before the server ends
+    "ignore-unknown": None,
+    "die-on-probe": None,
+    "refuse-initialize-after-probe": None,
+    "probe-lists-only-handshake": None,
+    "print-and-exit": None,
+    "junk-first": None,
+    "spawn-grandchild": None,
+    "ignore-sigterm": None,
+}
+"""What becomes of the word that follows each; None for a flag, which has none."""
+
+
+def options_of(words: list[str]) -> Any:
+    found: dict[str, Any] = {name.replace("-", "_"): None for name in OPTIONS}
+    rest = iter(words)
+    for word in rest:
+        name, has_value, value = word.removeprefix("--").partition("=")
+        kind = OPTIONS[name]
+        if kind is not None and not has_value:
+            value = next(rest)
+        found[name.replace("-", "_")] = True if kind is None else kind(value)
+    return SimpleNamespace(**{**found, "era": found["era"] or "handshake"})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--era", choices=["handshake", "stateless"], default="handshake")
-    parser.add_argument("--list", default="")
-    parser.add_argument("--version")
-    parser.add_argument("--unsupported")
-    parser.add_argument("--probe-error", type=int)
-    parser.add_argument("--slow-start", type=float, default=0.0)
-    parser.add_argument("--stderr-flood", type=int, default=0)
-    parser.add_argument("--lives", type=float, help="seconds after which it dies by itself")
-    parser.add_argument("--starts", help="a file to which each start adds a line")
-    parser.add_argument("--calls", help="a file to which each call adds a line")
-    parser.add_argument("--note-sigterm", help="a folder that SIGTERM makes before the server ends")
-    for flag in FLAGS:
-        parser.add_argument(f"--{flag}", action="store_true")
-    options = parser.parse_args()
+    options = options_of(sys.argv[1:])
     if options.starts:
         with open(options.starts, "a") as starts:
             starts.write(f"{os.getpid()}\n")
     if options.lives is not None:
+        import threading
+
         threading.Timer(options.lives, os._exit, [1]).start()
     if options.print_and_exit:
         sys.exit(f"cannot start: the key {os.environ.get('SECRET', 'none')} is no good")
@@ -289,8 +304,10 @@ def main() -> None:
         print("Welcome to the server!\n\n{'not': json}", flush=True)
     if options.spawn_grandchild:
         grandchild()
-    sys.stderr.write("e" * options.stderr_flood)
+    sys.stderr.write("e" * (options.stderr_flood or 0))
     if options.slow_start:
+        import select
+
         select.select([sys.stdin], [], [])  # counted from the first request, which is not read
         time.sleep(options.slow_start)
     for line in sys.stdin.buffer:
