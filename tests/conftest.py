@@ -109,6 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not _is_twice_the_same(item)]
     if IN_CI or config.getoption("--slow"):
         return
+    _leave_products_to_ci(items)
     slow = [item for item in items if item.get_closest_marker("slow")]
     if slow and len(slow) < len(items):
         config.hook.pytest_deselected(items=slow)
@@ -141,6 +142,31 @@ def _is_twice_the_same(item: pytest.Item) -> bool:
     return chosen is not None and (
         chosen.params.get("process_way") in ENGINES and chosen.params.get("anyio_backend") == "trio"
     )
+
+
+PRODUCTS = ("tests/journeys/", "tests/transports/test_contract.py")
+"""Where each transport is tried on each backend, by default too."""
+OF_LOGINS = "tests/auth/"
+BY_ITSELF = "tests/auth/test_httpx_auth.py"
+
+
+def _leave_products_to_ci(items: list[pytest.Item]) -> None:
+    """Of ways that do not depend on one another, try pairs by default: a test with parameters has
+    all of them on asyncio and the first on trio, and a login, which does not know how its requests
+    travel, goes through the pool. All products are tried in CI."""
+    on_trio: set[str] = set()
+    for item in items:
+        chosen = getattr(item, "callspec", None)
+        if chosen is None or item.get_closest_marker("slow"):
+            continue
+        name = item.nodeid.partition("[")[0]
+        if chosen.params.get("anyio_backend") == "trio" and not name.startswith(PRODUCTS):
+            if name in on_trio:
+                item.add_marker(pytest.mark.slow)
+            on_trio.add(name)
+        is_of_a_login = name.startswith(OF_LOGINS) and not name.startswith(BY_ITSELF)
+        if chosen.params.get("http_way") == "httpx" and is_of_a_login:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(trylast=True)

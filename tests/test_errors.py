@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import pickle
 import re
 from collections.abc import Iterator
@@ -91,12 +92,18 @@ ALWAYS_SAID: dict[str, set[str]] = {
     "UrlElicitationRequired": {"elicitations", "code", "data", "server_message", "server"},
 }
 """The fields that each place that makes such an error gives it."""
-PACKAGE = [ast.parse(path.read_text()) for path in Path(errors.__file__).parent.rglob("*.py")]
+
+
+@functools.cache
+def nodes() -> list[ast.AST]:
+    """Of all files of the package."""
+    files = Path(errors.__file__).parent.rglob("*.py")
+    return [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
 
 
 def made_in_the_package() -> Iterator[tuple[str, set[str | None]]]:
     """Each call of an error's class by its name, and the fields given; None for ``**fields``."""
-    for node in (node for tree in PACKAGE for node in ast.walk(tree)):
+    for node in nodes():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id, {keyword.arg for keyword in node.keywords}
 
@@ -114,7 +121,7 @@ def test_every_place_that_makes_an_error_says_what_was_promised_of_it() -> None:
 @pytest.mark.slow
 def test_every_field_of_an_error_is_set_somewhere() -> None:
     given: set[object] = set()
-    for node in (node for tree in PACKAGE for node in ast.walk(tree)):
+    for node in nodes():
         match node:
             case ast.keyword(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
                 given.add(name)

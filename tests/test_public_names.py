@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ ROOT = Path(mcp_client.__file__).parent
 TESTS = Path(__file__).parent
 HOME: dict[str, str] = vars(mcp_client)["_HOME"]
 ALL: list[str] = vars(mcp_client)["__all__"]
+IMPORTED = re.compile(r"^\s*from mcp_client import (?:\(([^)]*)\)|(.+))", re.M)
 
 
 def imports(path: Path) -> Iterator[tuple[str, ast.alias]]:
@@ -62,11 +64,12 @@ def test_all_dir_and_a_star_import_know_each_name() -> None:
 
 def test_each_name_is_imported_by_a_test_or_an_example_as_a_user_would() -> None:
     used = {
-        each.name
+        name.split()[0]
         for folder in (TESTS, TESTS.parent / "examples")
         for path in folder.rglob("*.py")
-        for module, each in imports(path)
-        if module == "mcp_client"
+        for several, one in IMPORTED.findall(path.read_text())
+        for name in (several or one).split(",")
+        if name.strip()
     }
     assert set(ALL) - used == set()
 

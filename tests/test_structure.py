@@ -47,6 +47,16 @@ def layer(name: str) -> int:
 
 
 @functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path)))
+
+
+@functools.cache
 def imports(path: Path) -> tuple[tuple[str, bool], ...]:
     """Each imported module as an absolute dotted name, and whether it is of this package."""
     return tuple(_imports(path))
@@ -54,7 +64,7 @@ def imports(path: Path) -> tuple[tuple[str, bool], ...]:
 
 def _imports(path: Path) -> Iterator[tuple[str, bool]]:
     package = ["mcp_client", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, alias.name.startswith("mcp_client")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level:
@@ -181,8 +191,7 @@ PURE = [
 def test_a_pure_module_waits_for_nothing() -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
     for path in PURE:
-        tree = ast.parse(path.read_text())
-        found = [node.lineno for node in ast.walk(tree) if isinstance(node, waiting)]
+        found = [node.lineno for node in nodes(path) if isinstance(node, waiting)]
         assert not found, f"{ids(path)} waits in lines {found}"
         for name, _ in imports(path):
             assert name.split(".")[0] not in {"anyio", "httpx"}, f"{ids(path)} imports {name}"
@@ -193,15 +202,14 @@ def test_revisions_are_written_only_under_protocol() -> None:
     for path in FILES:
         if room(path) == "protocol":
             continue
-        tree = ast.parse(path.read_text())
         documented = {
             id(node.value)
-            for node in ast.walk(tree)
+            for node in nodes(path)
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         }
         wrong += [
             f"{ids(path)}:{node.lineno}"
-            for node in ast.walk(tree)
+            for node in nodes(path)
             if isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and id(node) not in documented
@@ -304,7 +312,7 @@ def test_no_code_compares_or_takes_apart_a_sentence_that_is_for_people() -> None
     wrong = []
     for path in FILES:
         reader = Reader()
-        reader.visit(ast.parse(path.read_text()))
+        reader.visit(parsed(path))
         wrong += [
             f"{ids(path)}:{line} reads {text}: give the error or the finding a field or a kind"
             for line, text in reader.found
@@ -319,7 +327,7 @@ def test_files_and_functions_stay_small() -> None:
         text = path.read_text()
         if len(text.splitlines()) > 500:
             wrong.append(f"{ids(path)} has {len(text.splitlines())} lines")
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 docstring = ast.get_docstring(node, clean=False) or ""
@@ -335,7 +343,7 @@ MANY_OPTIONS = {"OAuth"}
 def test_no_constructor_takes_more_than_eight_parameters_or_four_positional_ones() -> None:
     wrong = []
     for path in FILES:
-        for kind in ast.walk(ast.parse(path.read_text())):
+        for kind in nodes(path):
             if not isinstance(kind, ast.ClassDef) or kind.name in MANY_OPTIONS:
                 continue
             for node in kind.body:

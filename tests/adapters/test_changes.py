@@ -105,12 +105,10 @@ def test_where_a_schema_differs_a_sentence_says_so(schema: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("provider", DIALECTS, ids=str)
-@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
 @pytest.mark.parametrize("name", ZOO)
-def test_where_a_hostile_schema_differs_a_sentence_says_so(
-    provider: Provider, strict: bool, name: str
-) -> None:
-    assert unsaid(provider, ZOO[name], strict) == []
+def test_where_a_hostile_schema_differs_a_sentence_says_so(provider: Provider, name: str) -> None:
+    for strict in (False, True):
+        assert unsaid(provider, ZOO[name], strict) == []
 
 
 ONCE_SILENT: dict[str, tuple[dict[str, Any], str]] = {

@@ -105,12 +105,15 @@ def test_a_cut_never_makes_a_schema_refuse_more(provider: Provider, name: str) -
 
 
 @every_provider
-@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
 @pytest.mark.parametrize("name", ZOO)
 def test_a_hostile_schema_becomes_one_that_a_request_can_carry(
-    provider: Provider, name: str, strict: bool
+    provider: Provider, name: str
 ) -> None:
-    kit = provider.toolset([tool_of(ZOO[name])], strict=strict)
+    for strict in (False, True):
+        _check_carried(provider, provider.toolset([tool_of(ZOO[name])], strict=strict))
+
+
+def _check_carried(provider: Provider, kit: Any) -> None:
     text = json.dumps(kit.tools, allow_nan=False, ensure_ascii=False)
     assert len(text.encode()) < 200_000
     found = provider.schemas(kit)["tool"]

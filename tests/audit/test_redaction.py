@@ -68,9 +68,9 @@ def show(value: Any, schema: Any = None) -> Any:
         ),
     ],
 )
-@pytest.mark.parametrize("value", [SECRET, [SECRET], {"any": SECRET}, 123456, 1.5])
-def test_a_value_under_a_secret_name_is_left_out(key: str, value: Any) -> None:
-    assert show({"deep": [{key: value}]}) == {"deep": [{key: REDACTED}]}
+def test_a_value_under_a_secret_name_is_left_out(key: str) -> None:
+    for value in (SECRET, [SECRET], {"any": SECRET}, 123456, 1.5):
+        assert show({"deep": [{key: value}]}) == {"deep": [{key: REDACTED}]}
 
 
 @pytest.mark.parametrize(

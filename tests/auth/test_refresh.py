@@ -362,7 +362,7 @@ async def logged_in(address: str, gate: Gate) -> AsyncIterator[World]:
 
 @pytest.mark.one_backend  # the processes run on asyncio
 @pytest.mark.parametrize(
-    ("where", "many"), [("file", 3), pytest.param("database", 8, marks=pytest.mark.slow)]
+    ("where", "many"), [("file", 2), pytest.param("database", 8, marks=pytest.mark.slow)]
 )
 async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(
     where: str, many: int, request: pytest.FixtureRequest, tmp_path: Path

@@ -125,11 +125,7 @@ def test_what_a_schema_says_and_does_not_say(schema: Any, written: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize(
-    "place",
-    ["name", "server", "description", "title", "parameter", "about", "default", "enum", "member"],
-)
-def test_no_text_of_a_server_becomes_code(place: str, text: str) -> None:
+def test_no_text_of_a_server_becomes_code(text: str) -> None:
     places: dict[str, dict[str, Any]] = {
         "name": {"name": text},
         "server": {"server": text},
@@ -141,7 +137,8 @@ def test_no_text_of_a_server_becomes_code(place: str, text: str) -> None:
         "enum": {"inputSchema": taking(a={"enum": [text]})},
         "member": {"outputSchema": taking(**{text: {"type": "string"}})},
     }
-    assert is_data(signature_of(tool_of(**places[place])))
+    for place, where in places.items():
+        assert is_data(signature_of(tool_of(**where))), place
 
 
 json_values = st.recursive(

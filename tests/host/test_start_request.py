@@ -282,7 +282,7 @@ def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> No
     ],
     ids=lambda words: words[0][:12],
 )
-@pytest.mark.parametrize("command", ["x", "sh"])
+@pytest.mark.parametrize("command", ["sh", pytest.param("x", marks=pytest.mark.slow)])
 def test_a_long_command_is_looked_through_in_bounded_time(
     project: Path, command: str, words: list[str]
 ) -> None:

@@ -268,7 +268,7 @@ class SharedStateContract(StateContract):
         assert state.list(KIND).keys() == {"both", *each}
 
     def test_processes_that_need_a_secret_at_once_get_one(self, address: str) -> None:
-        found = run_together([("tests.state.contract:tell_secret", self.opener, address)] * 3)
+        found = run_together([("tests.state.contract:tell_secret", self.opener, address)] * 2)
         assert len(set(found)) == 1
 
     @pytest.mark.slow

@@ -74,7 +74,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("era", [Stateless, Handshake])
+@pytest.mark.parametrize("era", [Stateless, pytest.param(Handshake, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("auth", AUTHS)
 async def test_an_error_repeats_no_credential(era: Any, way: str, auth: str) -> None:
