@@ -108,6 +108,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not _is_twice_the_same(item)]
     if IN_CI or config.getoption("--slow"):
+        _begin_with_long_ones(items, getattr(config, "workerinput", {}).get("workercount", 1))
         return
     _leave_products_to_ci(items)
     slow = [item for item in items if item.get_closest_marker("slow")]
@@ -142,6 +143,20 @@ def _is_twice_the_same(item: pytest.Item) -> bool:
     return chosen is not None and (
         chosen.params.get("process_way") in ENGINES and chosen.params.get("anyio_backend") == "trio"
     )
+
+
+def _begin_with_long_ones(items: list[pytest.Item], workers: int) -> None:
+    """Let each worker begin with its share of the tests that take or wait long: one that began last
+    would keep all other workers waiting. xdist gives each worker a part of this list, in order."""
+    is_long = [any(map(item.get_closest_marker, ("slow", "interop"))) for item in items]
+    others = [item for item, long in zip(items, is_long, strict=True) if not long]
+    longs = [item for item, long in zip(items, is_long, strict=True) if long]
+    items.clear()
+    for left in range(workers, 0, -1):
+        size = (len(longs) + len(others)) // left
+        count = len(longs) // left
+        items += longs[:count] + others[: size - count]
+        del longs[:count], others[: size - count]
 
 
 PRODUCTS = ("tests/journeys/", "tests/transports/test_contract.py")
