@@ -145,6 +145,8 @@ def grandchild() -> int:
 
 def noting_grandchild(folder: str) -> int:
     """It makes the folder when it is asked to end."""
+    import subprocess
+
     program = (
         "import os, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
