@@ -134,6 +134,8 @@ class LoopProcess(Process):
         return pending
 
     def _flush(self) -> None:
+        if sys.platform == "win32":  # where processes have threads
+            return
         # Many lines at once, and not one by one: the bench's row "1,000 in flight".
         unwritten = self._unwritten
         while unwritten:
