@@ -208,7 +208,9 @@ class TestAHost:
                 "two": "connected",
                 "gone": "failed",
             }
-            assert len(host.list_tools()) == 42
+            names = {tool.qualified_name for tool in host.list_tools()}
+            assert names >= {"one__echo", "one__pid", "two__echo", "two__pid"}
+            assert len(names) == 2 * len(host.sessions["one"].list_tools())
 
             def work(number: int) -> bool:
                 name = f"{('one', 'two')[number % 2]}__echo"
@@ -314,7 +316,7 @@ class TestHooks:
 
         with connect(scripted(), approval=approve) as session:
             session.call_tool("echo", {})
-        assert seen == [21]
+            assert seen == [len(session.list_tools())]
 
     def test_an_async_hook_that_blocks_on_a_session_is_told_so_at_once(self) -> None:
         raised: list[BaseException] = []

@@ -20,13 +20,14 @@ class OpenedFile:
     __slots__ = ("__weakref__", "number", "place")
 
     def __init__(self, path: str) -> None:
-        self.number = -1
+        self.number: int = -1
         self.number = os.open(path, _FLAGS, 0o600)
         here = os.fstat(self.number)
         self.place: tuple[int, int] = here.st_dev, here.st_ino
         _all_opened.add(self)
 
     def close(self) -> None:
+        """Close it, once."""
         number, self.number = self.number, -1
         if number >= 0:
             os.close(number)

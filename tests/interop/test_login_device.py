@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -122,7 +123,10 @@ def shell(home: Path, *words: str) -> Any:
     env: Any = {"HOME": str(home), "SSH_CONNECTION": "a 1 b 2", "TERM": "dumb", "PATH": "/usr/bin"}
     env["XDG_DATA_HOME"] = str(home / "data")
     argv = ["-m", "mcp_client", *words]
-    return pexpect.spawn(sys.executable, argv, env=env, encoding="utf-8", timeout=200)
+    options: Any = {"env": env, "encoding": "utf-8", "timeout": 200}
+    # Ctrl-C reaches it, also where these tests run in the background of a shell.
+    obeys = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return pexpect.spawn(sys.executable, argv, preexec_fn=obeys, **options)
 
 
 async def shown(screen: Any) -> tuple[str, str]:
