@@ -45,22 +45,18 @@ async def _listed(servers: dict[str, StdioServer]) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="session")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is wrong, by the name of the check; all of them in one process."""
+def test_with_the_packages_of_the_providers(tmp_path: Path) -> None:
+    """Each of ``CHECKS``, all in one process: loading those packages takes most of the time."""
     python = peers.providers()
-    folder = tmp_path_factory.mktemp("providers")
-    tools = anyio.run(_listed, reference_servers(folder))
+    tools = anyio.run(_listed, reference_servers(tmp_path))
     assert len(tools) > 40
-    file = folder / "tools.json"
+    file = tmp_path / "tools.json"
     file.write_text(json.dumps(tools))
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [str(python), "-m", "tests.interop.provider_checks", str(file)]
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=1_500)
     assert done.returncode == 0, done.stderr[-4000:]
-    return dict(json.loads(line) for line in done.stdout.splitlines())
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_with_the_packages_of_the_providers(check: str, outcomes: dict[str, str]) -> None:
-    assert outcomes[check] == ""
+    outcomes = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert outcomes.keys() == {*CHECKS}
+    wrong = {check: problem for check, problem in outcomes.items() if problem}
+    assert not wrong, "\n\n".join(f"{check}: {problem}" for check, problem in wrong.items())
