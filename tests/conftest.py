@@ -79,11 +79,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers a processor: these tests wait as long as they compute."""
+    """More workers than processors: these tests wait for a third of their time, and on a machine
+    that is busy with other things each worker has a share of its own."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    return min(2 * processors, processors + 4)
+    return min(3 * processors, processors + 4)
 
 
 @pytest.hookimpl(tryfirst=True)
