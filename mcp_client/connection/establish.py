@@ -13,11 +13,12 @@ second is spent once per server (2026-07-28 ``basic/versioning``).
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from ..errors import Advice, ConnectError, ConnectionLost, McpError
+from ..errors import Advice, ConnectError, ConnectionLost, McpError, ServerError
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.era import Era
 from ..protocol.jsonrpc import (
@@ -47,6 +48,7 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import SessionContext
 from ..transports.base import Exchange, Transport, TransportContext
 from .rpc import RpcConnection
+from .tracing import span
 
 __all__ = ["ConnectionAttempt"]
 
@@ -168,6 +170,20 @@ class ConnectionAttempt:
         return None
 
     async def _ask(self, step: Ask) -> Outcome:
+        if "opentelemetry.trace" not in sys.modules:
+            return await self._ask_any_way(step)
+        with span(step.method, {}, step.revision, self._transport) as traced:
+            outcome = await self._ask_any_way(step)
+            match outcome:
+                case AnsweredWithError(code=code, message=message):
+                    traced.failed(ServerError(message, code=code))
+                case Failed(error=error):
+                    traced.failed(error)
+                case Silent():
+                    traced.failed(TimeoutError())
+        return outcome
+
+    async def _ask_any_way(self, step: Ask) -> Outcome:
         outcome = await self._ask_here(step)
         if not step.probe and isinstance(outcome, Failed | AnsweredWithError):
             other = self._transport.fallback()

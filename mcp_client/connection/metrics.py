@@ -22,7 +22,7 @@ from typing import Any
 
 from ..errors import ServerError
 
-__all__ = ["error_type", "operation", "session_ended"]
+__all__ = ["error_type", "note_error", "operation", "session_ended"]
 
 _log = logging.getLogger("mcp_client")
 _OPERATION = "mcp.client.operation.duration"
@@ -42,14 +42,19 @@ def operation(attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         yield attributes
     except BaseException as error:
-        attributes["error.type"] = kind = error_type(error)
-        if isinstance(error, ServerError) and error.code is not None:
-            reserved = error.code in _RESERVED
-            attributes["error.type"] = kind if reserved else "_OTHER"
-            attributes["rpc.response.status_code"] = kind if reserved else "_OTHER"
+        note_error(attributes, error)
         raise
     finally:
         _record(_OPERATION, perf_counter() - began, attributes)
+
+
+def note_error(attributes: dict[str, Any], error: BaseException) -> None:
+    """Add what went wrong to the attributes of an operation."""
+    attributes["error.type"] = kind = error_type(error)
+    if isinstance(error, ServerError) and error.code is not None:
+        reserved = error.code in _RESERVED
+        attributes["error.type"] = kind if reserved else "_OTHER"
+        attributes["rpc.response.status_code"] = kind if reserved else "_OTHER"
 
 
 def session_ended(seconds: float, attributes: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@ Their durations are also metrics: see ``metrics``.
 
 A tool call has one span from the first step to the last, named ``tools/call`` and its tool, with
 its outcome: a refusal is one, too. Below it are a span for the approval and one for each request:
-a call may take several (rounds, a server that was busy, ``Retry``). Any other request has one span.
+a call may take several (rounds, a server that was busy, ``Retry``). Any other request has one span,
+those that open a session too, whose ``_meta`` carries no trace context.
 
 2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` go into
 ``_meta``, in every revision; for a tool call, those of its own span. The spans follow the semantic
@@ -74,6 +75,13 @@ class Span:
 
     def sent(self, id: Id) -> None:
         """Note on the span the id that the request is sent with."""
+
+    def failed(self, error: BaseException) -> None:
+        """Note what went wrong where no exception leaves the span."""
+        if self._measured is not None:
+            from .metrics import note_error
+
+            note_error(self._measured, error)
 
     def done(self, reading: Reading) -> Reading:
         """Note what the server answered; ``reading`` is returned."""
@@ -148,11 +156,7 @@ def _current(trace: Any, name: str, kind: Any, attributes: dict[str, Any]) -> It
         with trace.use_span(started, record_exception=False, set_status_on_exception=False):
             yield started
     except BaseException as error:
-        from .metrics import error_type
-
-        _failed(trace, started, error_type(error))
-        if isinstance(error, ServerError) and error.code is not None:
-            started.set_attribute("rpc.response.status_code", str(error.code))
+        _failed_with(trace, started, error)
         raise
     finally:
         started.end()
@@ -202,6 +206,10 @@ class _TracedRequest(Span):
             if each is not None:
                 each.set_attribute("jsonrpc.request.id", str(id))
 
+    def failed(self, error: BaseException) -> None:
+        _failed_with(self._trace, self._started, error)
+        super().failed(error)
+
     def done(self, reading: Reading) -> Reading:
         if _is_tool_error(reading):
             _failed(self._trace, self._started, "tool_error")
@@ -240,6 +248,14 @@ class _TracedCall(CallSpan):
 
 def _is_tool_error(reading: Reading) -> bool:
     return isinstance(reading, Complete) and reading.result.get("isError") is True
+
+
+def _failed_with(trace: Any, started: Any, error: BaseException) -> None:
+    from .metrics import error_type
+
+    _failed(trace, started, error_type(error))
+    if isinstance(error, ServerError) and error.code is not None:
+        started.set_attribute("rpc.response.status_code", str(error.code))
 
 
 def _failed(trace: Any, started: Any, kind: str) -> None:

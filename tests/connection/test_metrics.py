@@ -90,6 +90,16 @@ async def test_each_request_is_measured_in_seconds_with_the_recommended_buckets(
     assert methods >= {"tools/call", "tools/list"}
 
 
+@pytest.mark.both_backends
+async def test_the_requests_that_open_a_session_are_measured(reader: Reader) -> None:
+    async with connect(MemoryServer(Server())) as session:
+        revision = session.protocol_version
+    probe, opening = reader.points(OPERATION)
+    assert opening == {"mcp.method.name": "initialize", "mcp.protocol.version": revision}
+    assert (probe["mcp.method.name"], probe["error.type"]) == ("server/discover", "-32601")
+    assert probe["rpc.response.status_code"] == "-32601"
+
+
 @pytest.mark.parametrize(("then", "kind"), [("fail", "tool_error"), ("hang", "CallTimeout")])
 async def test_what_went_wrong_is_an_attribute(reader: Reader, then: str, kind: str) -> None:
     seconds = 0.05 if then == "hang" else 30.0

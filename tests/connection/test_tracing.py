@@ -13,6 +13,7 @@ import pytest
 from mcp_client import (
     Allow,
     CallTimeout,
+    ConnectError,
     Deny,
     InvalidResult,
     JsonRpcError,
@@ -108,6 +109,53 @@ async def test_a_call_is_one_client_span_and_its_context_goes_to_the_server(span
     wanted = f"00-{ids.trace_id:032x}-{ids.span_id:016x}-"
     assert server.meta("tools/call")["traceparent"].startswith(wanted)
     assert "hunter2" not in span.to_json()
+
+
+@pytest.mark.parametrize(
+    ("discover", "kind", "code"),
+    [
+        (JsonRpcError(-32601, "what is that?"), "-32601", "-32601"),
+        (None, "TimeoutError", None),
+        ({"supportedVersions": 7}, None, None),
+    ],
+    ids=["unknown", "silent", "answered"],
+)
+async def test_the_requests_that_open_a_session_are_spans(
+    spans: Any, discover: Any, kind: str | None, code: str | None
+) -> None:
+    server = Server()
+
+    def answer(message: dict[str, Any]) -> Any:
+        if message["method"] != "server/discover":
+            return server(message)
+        if isinstance(discover, Exception):
+            raise discover
+        return discover
+
+    with trace.get_tracer("host").start_as_current_span("turn") as turn:
+        async with connect(MemoryServer(answer)) as session:
+            pass
+    probe, opening = span_of(spans, "server/discover"), span_of(spans, "initialize")
+    for one in (probe, opening):
+        assert one.kind is trace.SpanKind.CLIENT
+        assert one.parent.span_id == turn.get_span_context().span_id
+    assert probe.attributes["mcp.protocol.version"] == "2026-07-28"
+    assert probe.attributes.get("error.type") == kind
+    assert probe.attributes.get("rpc.response.status_code") == code
+    assert probe.status.is_unset == (kind is None)
+    assert opening.status.is_unset
+    assert opening.attributes["mcp.protocol.version"] == session.protocol_version
+
+
+async def test_a_server_that_ends_while_it_is_asked_is_told_on_the_span(spans: Any) -> None:
+    words = [sys.executable, "-c", "input()"]
+    with pytest.raises(ConnectError):
+        async with connect(words):
+            pass
+    ended = spans.get_finished_spans()
+    assert {span.name for span in ended} == {"server/discover", "initialize"}
+    assert {span.attributes["error.type"] for span in ended} == {"ConnectError"}
+    assert not any("rpc.response.status_code" in span.attributes for span in ended)
 
 
 async def test_the_hosts_own_span_and_baggage_are_gone_on_from(spans: Any) -> None:
