@@ -131,6 +131,16 @@ def test_the_newest_yes_to_one_question_takes_the_place_of_the_others(
     assert len(opened().list()) == 3
 
 
+def test_what_is_kept_after_the_file_was_deleted_is_found_by_other_processes(
+    tmp_path: Path,
+) -> None:
+    store = Decisions(tmp_path / "d.json")
+    keep(store, call_of(name="mv"))
+    (tmp_path / "d.json").unlink()  # and with it the key of its digests
+    made = keep(store, call_of())
+    assert Decisions(tmp_path / "d.json").find(call_of(), HERE) == made
+
+
 def test_a_yes_with_findings_covers_those_and_no_others(opened: Callable[[], Decisions]) -> None:
     known = Finding("hidden_text", "one way to say it", "/description")
     keep(opened(), replace(call_of(), findings=(known,)))
