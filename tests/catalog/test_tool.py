@@ -305,6 +305,7 @@ def test_a_key_tells_contexts_by_what_they_equal_and_not_by_what_they_look_like(
     assert key(Person("ana", "one")) == key(Person("ana", "other"))
     assert key(frozenset({"a", "b", "c"})) == key(frozenset({"c", "b", "a"}))
     assert key(1) == key(1.0)
+    assert key(("a", (1, 2.5))) == key(("a", (1.0, 2.5))) != key(("a", (True, 2.5)))
     assert key(("a", "b")) != key(("a, b",))
     assert key(("a",)) != key("a")
 
