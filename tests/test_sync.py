@@ -29,6 +29,7 @@ from mcp_client import (
     ConnectError,
     Deny,
     Handlers,
+    MemoryServer,
     NotSent,
     ToolCall,
     UnknownTool,
@@ -430,6 +431,27 @@ def gone(pid: int) -> bool:
             return False
         threading.Event().wait(0.01)
     return True
+
+
+@pytest.mark.parametrize("face", ["session", "host"])
+def test_ctrl_c_as_soon_as_it_is_open_closes_it(
+    face: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = MemoryServer(lambda message: NotImplemented)
+    opening = connect(memory) if face == "session" else sync.Host({"one": memory})
+    run, interrupts = opening._run, iter([KeyboardInterrupt])
+
+    def run_and_interrupt(*given: Any) -> Any:
+        done = run(*given)
+        for interrupt in interrupts:
+            assert memory._open
+            raise interrupt
+        return done
+
+    monkeypatch.setattr(opening, "_run", run_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        opening.open()
+    assert not memory._open
 
 
 class TestAProgram:
