@@ -38,6 +38,27 @@ CHEAP: dict[str, tuple[Any, Any]] = {
         [1, 2],
     ),
 }
+NEST = {"anyOf": [{}] * 500}
+PARTS = dict.fromkeys(names(500))
+IN_EACH_PLACE: dict[str, tuple[Any, Any]] = {
+    **{place: ({place: {"items": NEST}}, [1] * 500) for place in ("not", "if", "then", "else")},
+    **{place: ({place: [{"items": NEST}]}, [1] * 500) for place in ("allOf", "anyOf", "oneOf")},
+    "dependentSchemas": ({"dependentSchemas": {"name0": {"propertyNames": NEST}}}, PARTS),
+    "dependencies": (
+        {
+            "dependencies": {"name0": {"$ref": "#/$defs/nest"}},
+            "$defs": {"nest": {"propertyNames": NEST}},
+        },
+        PARTS,
+    ),
+    "properties": ({"properties": dict.fromkeys(PARTS, NEST)}, PARTS),
+    "additionalProperties": ({"additionalProperties": NEST, "properties": {"name0": {}}}, PARTS),
+    "propertyNames": ({"propertyNames": NEST}, PARTS),
+    "prefixItems": ({"prefixItems": [NEST] * 500}, [1] * 500),
+    "items": ({"items": NEST}, [1] * 500),
+    "contains": ({"contains": NEST}, [1] * 500),
+    "$ref": ({"items": {"$ref": "#/$defs/nest"}, "$defs": {"nest": NEST}}, [1] * 100),
+}
 DEAR: dict[str, tuple[Any, Any]] = {
     "names in required under anyOf": (
         {"items": {"anyOf": [{"required": names(350, j)} for j in range(8)]}},
@@ -77,8 +98,6 @@ DEAR: dict[str, tuple[Any, Any]] = {
         [[[[[[[[[[[[[[1]]]]]]]]]]]]]],
     ),
     "a long reference": ({"$ref": "#/" + "a/" * 500}, 1),
-    "names in a nest": ({"propertyNames": {"anyOf": [{}] * 500}}, dict.fromkeys(names(500))),
-    "items in contains": ({"contains": {"anyOf": [{}] * 500}}, [1] * 500),
     "a pattern that runs away": ({"pattern": "^(a+)+$"}, "a"),
     "a pattern over a long text": ({"pattern": "a+b+c+d"}, "a" * 2_000),
     "patterns of names": ({"patternProperties": {"^a": {}}}, {"a": 1}),
@@ -97,6 +116,7 @@ DEAR: dict[str, tuple[Any, Any]] = {
     "properties that are not an object": ({"properties": None}, {}),
     "a number as schema": ({"items": 7}, [1]),
     "a reference to a value": ({"$ref": "#/default", "default": [1]}, 1),
+    **{f"a nest in {place}": case for place, case in IN_EACH_PLACE.items()},
 }
 
 
