@@ -83,11 +83,20 @@ def test_what_a_shell_is_given_is_refused_where_it_cannot_be_told_what_runs(
     assert denied([], "sh", "-c", code) is None  # where nothing is denied, nothing is looked for
 
 
-def test_shells_in_shells_and_long_commands_are_refused_and_not_looked_through_for_ever() -> None:
-    code = "x"
-    for _ in range(9):
+def nested(code: str, shells: int) -> list[str]:
+    for _ in range(shells - 1):
         code = shlex.join(["sh", "-c", code])
-    for words in (["sh", "-c", code], ["x"] * 501, ["x" * 50_001], ["a b " * 400]):
+    return ["sh", "-c", code]
+
+
+def test_five_shells_in_shells_are_looked_through_and_six_are_refused() -> None:
+    assert denied(["npx *"], *nested("uvx x", 5)) is None
+    with pytest.raises(Unreadable, match="too deep"):
+        denied(["npx *"], *nested("uvx x", 6))
+
+
+def test_shells_in_shells_and_long_commands_are_refused_and_not_looked_through_for_ever() -> None:
+    for words in (nested("x", 10), ["x"] * 501, ["x" * 50_001], ["a b " * 400]):
         with pytest.raises(Unreadable):
             denied(["npx *"], *words)
 
