@@ -434,9 +434,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("face", ["session", "host"])
-def test_ctrl_c_as_soon_as_it_is_open_closes_it(
-    face: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_as_soon_as_it_is_open_closes_it(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = MemoryServer(lambda message: NotImplemented)
     opening = connect(memory) if face == "session" else sync.Host({"one": memory})
     run, interrupts = opening._run, iter([KeyboardInterrupt])

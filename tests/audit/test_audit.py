@@ -223,6 +223,31 @@ async def test_every_outcome_of_a_call_closes_its_record(way: str) -> None:
     assert SECRET not in repr(book)
 
 
+@pytest.mark.parametrize("answer", [Allow(), Deny()], ids=["yes", "no"])
+async def test_the_time_for_asking_ends_with_the_answer(answer: Allow | Deny) -> None:
+    now, book = 100.0, Book()
+
+    def approve(call: ToolCall) -> Allow | Deny:
+        nonlocal now
+        now += 3
+        return answer
+
+    class Slow(Server):
+        async def call(self, params: dict[str, Any]) -> Any:
+            nonlocal now
+            now += 5
+            return await super().call(params)
+
+    async with Slow().connect(book, approve) as session:
+        assert session._setup.audit is not None
+        session._setup.audit.clock = lambda: now
+        with suppress(CallDenied):
+            await session.call_tool("echo")
+    _, closed = book.pair
+    assert closed["asking_seconds"] == 3
+    assert closed["running_seconds"] == (5 if answer == Allow() else None)
+
+
 async def test_the_records_name_the_call_and_its_outcome() -> None:
     server, book = Server(), Book()
     async with server.connect(book, name="host's name", trusted=True) as session:

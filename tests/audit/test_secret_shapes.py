@@ -217,6 +217,20 @@ def test_an_encoding_hides_no_secret_from_the_redaction(
 @pytest.mark.parametrize(
     "text",
     [
+        "now%20log in with password=hunter2tail&x=%31",
+        "now &quot;log in with password=hunter2tail&quot;",
+        "now \\x22log in with password=hunter2tail\\x22",
+    ],
+)
+def test_of_an_encoded_text_only_the_secret_is_left_out(text: str) -> None:
+    shown = redaction.text(text, 2_000)
+    assert shown.startswith("now")
+    assert "log in with password=[redacted]" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "log in with password=hunter2tail, please",
         "the token: hunter2tail",
         "client_secret=hunter2tail&grant_type=x",

@@ -28,6 +28,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.transports.http_errors import is_passing
 from tests.clock import Clock, quickly
 from tests.server.http_apps import Stateless, answer, failure, text
 from tests.server.http_server import Reply, Request, serving
@@ -251,6 +252,30 @@ async def test_a_plain_refusal_reaches_the_caller_typed() -> None:
     assert error.body_excerpt.startswith("boom \\u{1b}[31m ***")
     assert len(error.body_excerpt) < 1_000
     assert not error.retryable
+
+
+@pytest.mark.parametrize(
+    ("status", "is_worth_another_try"),
+    [
+        *((status, True) for status in (408, 429, 502, 503, 504)),
+        *((status, False) for status in (400, 404, 410, 425, 500, 501)),
+    ],
+)
+async def test_what_refuses_the_first_request_says_whether_to_try_again(
+    status: int, is_worth_another_try: bool
+) -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        await reply.send(status, b"not now")
+
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError) as caught:
+            await _connect(server.url)
+    assert caught.value.retryable is is_worth_another_try
+
+
+def test_a_stream_is_opened_again_after_what_passes_and_after_nothing_else() -> None:
+    passing = {status for status in range(300, 600) if is_passing(status)}
+    assert passing == {408, 425, 429, 500, *range(502, 600)}
 
 
 async def test_a_gateway_does_not_know_whether_it_ran() -> None:
