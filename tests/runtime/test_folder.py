@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +47,26 @@ def test_a_file_is_renamed_over_another_and_removed(tmp_path: Path) -> None:
     folder.remove("old")
     assert folder.names() == []
     folder.close()
+
+
+@pytest.mark.parametrize("attempts", [3, 10_000])
+@pytest.mark.usefixtures("without_pauses")
+def test_a_file_that_is_in_use_is_renamed_as_soon_as_it_is_not_or_given_up(
+    attempts: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "supports_dir_fd", set())  # as on Windows
+    (tmp_path / "old").write_text("old")
+    folder, replace, tries = open_folder(tmp_path), os.replace, iter(range(attempts))
+
+    def busy(*paths: Any) -> None:
+        for _ in tries:
+            raise PermissionError(errno.EACCES, "another process reads it")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", busy)
+    if attempts > 3:
+        with pytest.raises(PermissionError):
+            folder.rename("old", "new")
+    else:
+        folder.rename("old", "new")
+    assert folder.names() == ["old" if attempts > 3 else "new"]
