@@ -28,6 +28,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.connection import rpc
 from mcp_client.transports.http_errors import is_passing
 from tests.clock import Clock, quickly
 from tests.server.http_apps import Stateless, answer, failure, text
@@ -321,6 +322,24 @@ async def test_a_busy_server_is_asked_again_for_lists_and_never_for_calls(status
             await session.call_tool("echo", {})
         assert caught.value.http_status == status
     assert len(server.saying("tools/call")) == 1
+
+
+async def test_a_server_that_stays_busy_is_asked_so_many_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rpc, "_BACKOFF_SECONDS", 0.0)
+    app = Stateless()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says == "tools/list":
+            await reply.send(503, b"busy")
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        with pytest.raises(ServerError):
+            await session.list_tools()
+    assert len(server.saying("tools/list")) == rpc._MAX_TRIES
 
 
 async def test_a_trusted_idempotent_call_is_sent_again_to_a_busy_server() -> None:
