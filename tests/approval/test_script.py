@@ -31,6 +31,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.approval.remembered import ApprovalMemory
 from tests.server.start import scripted
 
 CODE = "for n in range(3):\n    await files.delete(n=n)"
@@ -156,6 +157,17 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Decis
         "a folder": lambda: FileState(tmp_path / "state").decisions,
     }
     return stores[request.param]
+
+
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_a_yes_to_a_run_is_kept_in_the_store_for_a_day_or_as_long_as_it_says(
+    seconds: float | None, tmp_path: Path
+) -> None:
+    memory = ApprovalMemory(lambda: HERE, Decisions(tmp_path / "decisions.json"))
+    memory.keep(call_by(), Remember("script", seconds=seconds))
+    assert memory.session.is_empty
+    (kept,) = Decisions(tmp_path / "decisions.json").list()
+    assert kept.expires_at == pytest.approx(kept.decided_at + (seconds or 86_400))
 
 
 def test_a_yes_for_a_script_is_for_this_tool_in_this_run(opened: Callable[[], Decisions]) -> None:

@@ -500,6 +500,7 @@ async def test_an_edit_that_changes_nothing_leaves_the_call_as_it_was(
         ("path.unlink()", "the file cannot be read"),
         ("path.write_text('{}'); sys.exit(3)", "the editor ended with status 3"),
         ("path.write_text('[' * 100000)", "it is nested too deep"),
+        ("path.write_text('{}' + ' ' * 10_000_000)", "the file is larger than 10,000,000 bytes"),
     ],
 )
 async def test_an_edit_that_cannot_be_used_changes_nothing(

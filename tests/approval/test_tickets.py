@@ -465,6 +465,29 @@ def test_whatever_stands_in_a_store_is_a_ticket_or_one_value_error(
         assert found.request.key == changed["request"]["key"]
 
 
+@pytest.mark.parametrize("arguments", [[], 1, "{}", True])
+def test_a_ticket_whose_answer_has_other_arguments_than_an_object_is_refused(
+    arguments: Any,
+) -> None:
+    with pytest.raises(ValueError, match="not a JSON object"):
+        Ticket.from_json({**GOOD, "answer": {**GOOD["answer"], "arguments": arguments}})
+
+
+def test_of_two_who_decide_a_ticket_at_once_the_second_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tickets = Decisions().tickets
+    ticket = Ticket("id", ToolCall.example(), time.time(), time.time() + 60, is_kept=True)
+    assert tickets.claim(ticket, 1) is ticket
+    pending = tickets.pending()
+    tickets.decide([ticket.id], Deny("no"))
+    monkeypatch.setattr(tickets, "pending", lambda: pending)
+    with pytest.raises(NotPending):
+        tickets.decide([ticket.id], Allow())
+    (decided,) = tickets.decided()
+    assert decided.answer == Deny("no")
+
+
 answers = st.one_of(
     st.builds(Deny, st.text(), by=st.none() | st.text("ab", min_size=1)),
     st.builds(
