@@ -719,6 +719,8 @@ def test_rules_reach_into_the_callers_meta() -> None:
         assert outcome([Rule("allow", meta=tenant)], made) == allowed
         assert outcome([Rule("deny", meta=tenant)], made) == denied
     assert "where _meta /tenant equals" in str(Rule("allow", meta=tenant))
+    assert Rule("allow", meta=tenant).meta == Rule("allow", arguments=tenant).arguments == tenant
+    assert Rule("deny", meta={}, arguments={}) == Rule("deny")
     assert outcome([Rule("allow", arguments=tenant)], call) == "ask", "_meta is not an argument"
 
 

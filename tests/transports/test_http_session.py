@@ -20,6 +20,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.transports.http_session import HttpSession
 from tests.clock import Clock, quickly
 from tests.server.http_apps import Handshake, answer, failure, text
 from tests.server.http_server import Reply, Request, serving
@@ -300,6 +301,23 @@ async def test_a_stream_that_ends_early_is_resumed_when_the_server_said(
     asked = [r.headers["last-event-id"] for r in server.requests if "last-event-id" in r.headers]
     assert asked == [f"e{number}" for number in range(pieces)]
     assert len(app.calls) == 1
+
+
+@pytest.mark.parametrize(("retry", "pause"), [(None, 0.5), (0, 0.05), (60, 0.06), (700, 0.7)])
+async def test_a_stream_is_resumed_after_half_a_second_or_as_soon_as_the_server_said(
+    retry: int | None, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    resume = HttpSession._resume
+
+    async def noted(self: HttpSession, inner: Any, last_id: str, pause: float) -> Any:
+        pauses.append(pause)
+        return await resume(self, inner, last_id, 0.0)
+
+    monkeypatch.setattr(HttpSession, "_resume", noted)
+    async with serving(_cut_off(Handshake(), retry)) as server, _connect(server.url) as session:
+        await session.call_tool("work")
+    assert pauses == [pause]
 
 
 async def test_a_server_cannot_make_us_wait_for_ever_to_resume() -> None:
