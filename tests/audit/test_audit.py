@@ -49,6 +49,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.audit import Audit
+from mcp_client.audit.shown_arguments import MAX_ARGUMENTS_CHARS
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 from tests.properties import examples
@@ -371,6 +372,30 @@ async def test_the_record_says_where_arguments_were_left_out_and_which_were_edit
     assert sorted(closed["edited"]["paths"]) == [
         *("/city", "/list/1/a~1b", "/n", "/new", "/password")
     ]
+
+
+async def test_arguments_that_are_too_long_to_compare_were_edited_as_a_whole() -> None:
+    book, edit = Book(), Allow({"city": "x" * MAX_ARGUMENTS_CHARS})
+    async with Server().connect(book, lambda call: edit) as session:
+        await session.call_tool("echo", {"n": 1})
+    _, closed = book.pair
+    assert closed["edited"]["paths"] == [""]
+
+
+async def test_sizes_are_in_bytes() -> None:
+    book, given = Book(), {"city": "Tromsø"}
+    async with Server().connect(book) as session:
+        await session.call_tool("echo", given)
+    opened, _ = book.pair
+    size = len(json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode())
+    assert opened["arguments_bytes"] == size == len('{"city":"Troms__"}')
+
+
+def test_a_finding_of_arguments_that_were_not_checked_is_recorded_without_them() -> None:
+    entry = Audit("s", [Book()]).entry("c-1", "echo", {})
+    shown = entry._shown_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
+    assert SECRET not in repr(shown)
+    assert shown["kind"] == "unchecked_arguments"
 
 
 KEY = b"sixteen bytes or more"

@@ -55,6 +55,18 @@ async def test_a_stream_of_something_else_is_not_taken_for_the_first_revision() 
             await _connect(server.url)
 
 
+async def test_a_page_is_not_taken_for_the_stream_of_the_first_revision() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.send(200, b"<html>hello</html>", {"Content-Type": "text/html"})
+        else:
+            await reply.send(405)
+
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError, match="answers to GET is an HTML page"):
+            await _connect(server.url)
+
+
 async def test_a_stream_that_never_begins_is_given_up_with_the_connect_clock() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         if request.method == "GET":
