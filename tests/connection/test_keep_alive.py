@@ -5,25 +5,32 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from mcp_client import (
+    AuthError,
+    CallTimeout,
     ConfigError,
     ConnectError,
     ConnectionLost,
     Host,
     JsonRpcError,
     Limits,
+    McpError,
     MemoryServer,
+    NotSent,
+    ProtocolViolation,
+    ServerError,
     Session,
     Timeouts,
     allow_all,
     connect,
 )
+from mcp_client.connection.connection import _answers
 from tests.clock import Clock
 from tests.server.http_apps import Handshake, Stateless, text
 from tests.server.http_server import Reply, Request, serving
@@ -225,6 +232,49 @@ async def test_closing_ends_it_while_a_sign_of_life_is_awaited(clock: Clock) -> 
         await settled(lambda: server.asked)
         clock.resume()
     assert server.asked == ["ping"]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_a_sign"),
+    [
+        (None, True),
+        (ServerError("what is a ping?"), True),
+        (ProtocolViolation("nonsense"), True),
+        (CallTimeout("nothing came", clock="idle"), False),
+        (ConnectionLost("it went away"), False),
+        (NotSent("it could not be written"), False),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+async def test_any_answer_is_a_sign_of_life_and_none_is_not(
+    said: McpError | None, is_a_sign: bool
+) -> None:
+    class Rpc:
+        async def request(self, *given: Any) -> None:
+            if said is not None:
+                raise said
+
+    assert await _answers(cast(Any, Rpc())) is is_a_sign
+
+
+async def test_where_a_login_is_needed_no_more_signs_are_asked_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, asked = Server(), list[str]()
+    async with session_of(server) as session:
+        rpc = session._connection.rpc
+
+        async def refused(method: str, *given: Any) -> None:
+            asked.append(method)
+            raise AuthError("log in")
+
+        monkeypatch.setattr(rpc, "request", refused)
+        for _ in range(3):
+            clock.jump(EVERY + 1)
+            await calm()
+        assert asked == ["ping"]
+        assert session.generation == 1
+    assert "no more pings until the next login: log in" in caplog.text
 
 
 async def test_a_process_that_died_is_started_again() -> None:
