@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - its tasks are cancelled as only its own tasks are
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,21 @@ async def test_a_lock_given_to_a_task_that_is_cancelled_goes_to_the_next(given_f
                     await lock.__aexit__()
         async with lock:
             assert taken[-1] == "next"
+
+
+def test_a_task_of_asyncio_that_is_cancelled_as_it_gets_a_lock_gives_it_back() -> None:
+    async def main() -> None:
+        lock = LoopLock()
+        await lock.__aenter__()
+        taker = asyncio.ensure_future(lock.__aenter__())
+        await asyncio.sleep(0)
+        await lock.__aexit__()
+        taker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taker
+        await asyncio.wait_for(lock.__aenter__(), 5)
+
+    asyncio.run(main())
 
 
 async def test_work_that_takes_longer_than_its_time_limit_is_cancelled() -> None:
