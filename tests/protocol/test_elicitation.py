@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.consent_url import NotOpenable, address_of
+from mcp_client.protocol.consent_url import NotOpenable, address_of, host_warnings
 from mcp_client.protocol.elicitation import Choice, Form, NotAForm, Wrong, form_of
 from tests.properties import examples
 
@@ -114,6 +114,9 @@ def test_the_revision_before_has_no_titled_choices_and_no_lists(schema: Any) -> 
                 {"type": "string", "enum": "ab"},
                 {"type": "string", "oneOf": [{"title": "no const"}]},
                 {"type": "string", "oneOf": ["a"]},
+                {"type": "string", "oneOf": []},
+                {"type": "string", "oneOf": {"const": "a"}},
+                {"type": "string", "oneOf": [{"const": "a"}] * 10_001},
                 {"type": "integer", "oneOf": [{"const": 1}]},
             )
         ),
@@ -197,6 +200,15 @@ def test_any_schema_is_a_form_or_none(schema: Any, properties: Any) -> None:
 
 
 # --------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize("host", ["é" * 64, "é..b", "\ud800"])
+def test_what_is_no_host_name_is_said_of_a_host(host: str) -> None:
+    assert host_warnings(host) == ("its host is not a valid host name",)
+
+
+def test_an_ordinary_host_has_no_warning() -> None:
+    assert host_warnings("login.example.com.") == ()
 
 
 @pytest.mark.parametrize(
