@@ -671,6 +671,15 @@ def test_a_value_is_the_same_after_being_taken_to_pieces(value: Any) -> None:
     assert _put_together(_pieces(big)) == big
 
 
+def test_a_value_taken_to_the_smallest_pieces_is_put_together_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "_PIECE_VALUES", 1)
+    monkeypatch.setattr(worker, "_SLICE_ITEMS", 2)
+    value = {"a": [[1, [2, 3, [4], {}]], {"b": [5, 6, []]}], "c": {"d": None, "e": "f"}}
+    assert _put_together(_pieces(value)) == value
+
+
 def test_no_piece_of_a_value_stops_the_loop_for_long() -> None:
     big = {"a": [[0] * 50_000, {str(i): i for i in range(50_000)}], "b": [[1, 2]] * 20_000}
     assert all([has_at_most(piece, worker._PIECE_VALUES + 8) for piece in map(list, _pieces(big))])
