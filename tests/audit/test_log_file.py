@@ -428,6 +428,7 @@ def test_a_file_whose_first_line_was_cut_off_goes_on(size: int, path: Path) -> N
     AuditLog(path).append(entry(2))
     verified = verify_audit(path)
     assert (verified.lines, verified.repaired, verified.calls) == (3, 1, 2)
+    assert {json.loads(line)["file"] for line in path.read_bytes().splitlines()[-3:]} == {1}
 
 
 def test_a_crash_during_the_repair_of_a_crash_is_recorded_too(path: Path) -> None:
