@@ -392,7 +392,7 @@ async def test_sizes_are_in_bytes() -> None:
 
 
 def test_a_finding_of_arguments_that_were_not_checked_is_recorded_without_them() -> None:
-    entry = Audit("s", [Book()]).entry("c-1", "echo", {})
+    entry = Audit("s", []).entry("c-1", "echo", {})
     shown = entry._shown_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
     assert SECRET not in repr(shown)
     assert shown["kind"] == "unchecked_arguments"

@@ -38,7 +38,7 @@ CHEAP: dict[str, tuple[Any, Any]] = {
         [1, 2],
     ),
 }
-NEST = {"anyOf": [{}] * 500}
+NEST: dict[str, Any] = {"anyOf": [{}] * 500}
 PARTS = dict.fromkeys(names(500))
 IN_EACH_PLACE: dict[str, tuple[Any, Any]] = {
     **{place: ({place: {"items": NEST}}, [1] * 500) for place in ("not", "if", "then", "else")},
