@@ -283,7 +283,7 @@ class _Subset:
                 if keyword == "minItems" and value > 1 and "maxItems" not in self._profile.keeps:
                     gone.append(keyword)  # a provider that takes only this one takes 0 and 1
                 else:
-                    out[keyword] = min(value, out[keyword]) if keyword in out else value
+                    out.setdefault(keyword, value)
             elif keyword in _EXCLUSIVE and "minimum" in self._profile.keeps:
                 if _inclusive(out, keyword, node, types):
                     self._notes.add(f"'{keyword}' becomes '{_EXCLUSIVE[keyword]}'", path)
@@ -293,7 +293,7 @@ class _Subset:
                 gone.append(keyword)
         if "then" in node or "else" in node:
             gone += [keyword for keyword in ("if", "then", "else") if keyword in node]
-        elif "not" in node:
+        if "not" in node:
             gone.append("not")
         shape = _SHAPES.get(types, frozenset())
         for keyword in node.keys() - {*relevant, *shape, *_SAID, *_ANY_TYPE}:
@@ -398,13 +398,13 @@ class _Subset:
         if first is not None:
             self._notes.add("'prefixItems' becomes one schema for all items", path, _MORE)
             if items is not None and is_never(items):
-                self._at_most(out, len(first))
+                self._at_most(out, node, len(first))
                 items = {"anyOf": first}
             else:
                 items = None if items is None else {"anyOf": [*first, items]}
         elif items is not None and is_never(items):
             self._notes.add("'items' that allow none become 'maxItems'", path)
-            self._at_most(out, 0)
+            self._at_most(out, node, 0)
             items = None
         if items is None:
             self._fail("an array may have items of any type")
@@ -413,9 +413,9 @@ class _Subset:
         else:
             out["items"] = self.schema(items, (*path, "items"), depth + 1)
 
-    def _at_most(self, out: dict[str, Any], items: int) -> None:
+    def _at_most(self, out: dict[str, Any], node: dict[str, Any], items: int) -> None:
         if "maxItems" in self._profile.keeps:
-            out["maxItems"] = items
+            out["maxItems"] = min(items, node.get("maxItems", items))
 
 
 def _texts(schema: dict[str, Any]) -> dict[str, Any]:
