@@ -99,7 +99,7 @@ def both(a: dict[str, Any], b: dict[str, Any], lost: list[str]) -> dict[str, Any
             continue
         if keyword not in out:
             out[keyword] = value
-        elif out[keyword] != value:
+        elif not _equal(out[keyword], value):
             _both_of(out, keyword, value, lost)
     return out
 
@@ -127,8 +127,6 @@ def _both_of(out: dict[str, Any], keyword: str, value: Any, lost: list[str]) -> 
             out[keyword] = found
         else:
             lost.append(keyword)
-    elif keyword in ("anyOf", "oneOf") and any(_equal(value, one) for one in (own,)):
-        pass
     elif keyword == "description":
         if value not in own:
             out[keyword] = f"{own}\n{value}"
@@ -254,6 +252,7 @@ def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
     for keyword in ("anyOf", "oneOf"):
         if keyword in out:
             options = out.pop(keyword)
+            lost += [alone for alone in _ALONE if out.pop(alone, None) is not None]
             notes.add(f"'{keyword}' becomes members of its own", (), Effect.ACCEPTS_MORE)
             united = either([_plain_root(option) for option in options])
             out = described(both(out, united, lost), {keyword: options}, _MAX_ROOT_CHARS)
@@ -262,9 +261,6 @@ def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
             notes.add(f"'{keyword}' is moved to the description", (), Effect.ACCEPTS_MORE)
             out = described(out, {keyword: out.pop(keyword)})
     notes.not_merged(lost, ())
-    if lost:
-        for keyword in ("unevaluatedProperties", "unevaluatedItems"):
-            out.pop(keyword, None)
     if out.get("type") != "object":
         notes.add("'type' is set to 'object'", ())
         out.pop("type", None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterator
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 from mcp_client import ConfigError
+from mcp_client.adapters.model_calls import arguments_of, listed, unknown_tool, unusable
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import ANTHROPIC, GEMINI, PROVIDERS, RESPONSES, Provider, every_provider
 
@@ -154,6 +156,144 @@ def test_a_stream_is_named(provider: Provider) -> None:
 
     with pytest.raises(ConfigError, match="is a stream"):
         provider.toolset(TOOLS).calls(Stream())
+
+
+class Model:
+    """As the providers' own objects, which are pydantic's, and iterate over their members."""
+
+    model_fields: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, kind: str = "") -> None:
+        self.type = kind
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([("type", self.type)])
+
+
+def stream(*names: str) -> Any:
+    return type("Stream", (), dict.fromkeys(names, lambda self: self))()
+
+
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        (None, "the response is None (so is a message's list of calls without a call)"),
+        (
+            type("S", (), {"call_tool": print})(),
+            "the response is a S; run() takes the session or host first, then the response",
+        ),
+        ("text", "the response is a str, not what the provider's client returned"),
+        (b"", "the response is a bytes, not what the provider's client returned"),
+        (stream("__aiter__"), "the response is a stream (Stream); put its events together first"),
+        (
+            stream("__iter__", "__next__"),
+            "the response is a stream (Stream); put its events together first",
+        ),
+        ({"error": 0}, "the response is an error of the provider"),
+        ({"type": "error"}, "the response is an error of the provider"),
+        (Model("error"), "the response is an error of the provider"),
+        ({}, "an empty dict"),
+        ({"a": 1, 2: 3}, "the response is a dict of 'a', '2'"),
+        (dict.fromkeys("abcdef"), "the response is a dict of 'a', 'b', 'c', 'd', 'e', 'f'"),
+        (
+            dict.fromkeys("abcdefg"),
+            "the response is a dict of 'a', 'b', 'c', 'd', 'e', 'f', ...",
+        ),
+        ({"k" * 41: 1}, f"the response is a dict of '{'k' * 40}'"),
+        ([5], "the response is a list of int, which this provider does not return"),
+        ([], "the response is a list, which this provider does not return"),
+        (Model(), "the response is a Model, which this provider does not return"),
+    ],
+)
+def test_the_error_names_what_was_given_in_place_of_a_response(response: Any, said: str) -> None:
+    assert str(unusable(response, "that")) == f"{said}: give that"
+
+
+def test_what_iterates_over_entries_is_a_list_of_them() -> None:
+    for value in ([1], (1,), {1}, iter([1]), opened_list()):
+        assert listed(value) == [1]
+    for other in ("1", b"1", bytearray(b"1"), {1: 1}, 5, None, Model()):
+        assert listed(other) is None
+    assert listed(stream("__iter__", "__next__", "__enter__")) is None
+
+
+def opened_list() -> Any:
+    """Has to be closed, and is not its own iterator."""
+    members = {"__iter__": lambda self: iter([1]), "__enter__": lambda self: self}
+    return type("Opened", (), members)()
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (None, ({}, None)),
+        ("", ({}, None)),
+        (" \n", ({}, None)),
+        (MappingProxyType({"a": 1}), ({"a": 1}, None)),
+        ('{"a": 1}', ({"a": 1}, None)),
+        ([1], ({}, "they are a list")),
+        (b"{}", ({}, "they are a bytes")),
+        (0, ({}, "they are a int")),
+    ],
+)
+def test_arguments_are_an_object_or_its_text(value: Any, wanted: Any) -> None:
+    arguments, problem = wanted
+    if problem is not None:
+        problem = (
+            f"Nothing was sent. The arguments are not a JSON object ({problem}). Give one complete "
+            "JSON object and call again."
+        )
+    assert arguments_of(value) == (arguments, problem)
+
+
+def test_arguments_may_have_128_levels() -> None:
+    for levels, wrong in ((127, False), (128, True)):
+        _, problem = arguments_of('{"a": ' + "[" * levels + "]" * levels + "}")
+        assert (problem is not None) is wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "said"),
+    [
+        # The same letters, before all else.
+        ("get-Weather", ["get_weather", "get_weathers"], "Did you mean get_weather?"),
+        # The name of a tool without its server's, or of a server without its tool's.
+        ("read", ["files__read", "reader"], "Did you mean files__read?"),
+        ("files", ["files_read", "filed"], "Did you mean files_read?"),
+        ("xyz", [f"s{n}__xyz" for n in range(4)], "Did you mean s0__xyz or s1__xyz or s2__xyz?"),
+        # Two letters are in too many names.
+        ("ab", ["x_ab", "y"], "The tools are: x_ab, y."),
+        ("abc", ["x_abc", "y"], "Did you mean x_abc?"),
+        # Close ones; less close ones only where there are none.
+        ("read_file", ["read_files", "road_fill"], "Did you mean read_files?"),
+        ("read_file", ["road_fill"], "Did you mean road_fill?"),
+        ("abcdefghij", [f"abcdefghi{n}" for n in range(4)], "abcdefghi3 or abcdefghi2 or"),
+        # All, where they are few and nothing else is advised.
+        ("none", [f"T{n}" for n in range(20)], "The tools are: T0, T1,"),
+        ("none", [f"T{n}" for n in range(21)], ""),
+        ("none", [], ""),
+    ],
+)
+def test_a_model_that_asks_for_an_unknown_tool_is_told_the_nearest(
+    name: str, names: list[str], said: str
+) -> None:
+    start = f"Nothing was sent. Unknown tool '{name}'."
+    found = unknown_tool(name, names)
+    if not said:
+        assert found == start
+    elif said.endswith((".", "?")):
+        assert found == f"{start} {said}"
+    else:
+        assert said in found
+        assert found.count(" or ") in (0, 2)
+    advised = unknown_tool(name, names, "Search.")
+    assert advised == (f"{found} Search." if "Did you mean" in found else f"{start} Search.")
+
+
+def test_only_the_first_thousand_names_are_compared() -> None:
+    names = [f"{n}" for n in range(1_000)]
+    assert "Did you mean wanted_tool?" in unknown_tool("wantedtool", [*names[:999], "wanted_tool"])
+    assert "Did you mean" not in unknown_tool("wantedtool", [*names, "wanted_tool"])
 
 
 @every_provider

@@ -1,0 +1,49 @@
+"""Two schemas as one, and the root of a schema: what is kept, and what is said to be lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client.adapters.schema_inlining import Effect, Notes
+from mcp_client.adapters.schema_merging import both, described, either, object_root
+
+CASES = Path(__file__).with_name("merging_cases.jsonl").read_text().splitlines()
+"""Each line: a function, what it is given, and what it gives. With ``both`` stands what is lost,
+with ``root`` what is said; there ``+`` is where more is accepted."""
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_schemas_are_merged(number: int) -> None:
+    function, given, *wanted = json.loads(CASES[number])
+    before = json.dumps(given)
+    lost: list[str] = []
+    notes = Notes()
+    match function:
+        case "both":
+            found = [both(given[0], given[1], lost), lost]
+        case "either":
+            found = [either(given)]
+        case _:
+            made = object_root(given, notes)
+            said = [one.replace(Effect.ACCEPTS_MORE.value, " +") for one in notes.sentences()]
+            found = [made, said]
+    assert json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+    assert json.dumps(given) == before
+
+
+@pytest.mark.parametrize(("limit", "given"), [(400, ()), (7, (7,))], ids=["usual", "given"])
+def test_a_description_has_each_keyword_up_to_a_limit(limit: int, given: tuple[int, ...]) -> None:
+    whole, long = "x" * (limit - 2), "x" * (limit - 1)
+    found: dict[str, Any] = described({"description": "Said"}, {"a": whole, "b": long}, *given)
+    assert found == {"description": f'Said (a: "{whole}"; b: "{long}…)'}
+
+
+def test_of_the_alternatives_at_a_root_two_thousand_characters_are_told() -> None:
+    for chars, is_cut in ((2_000, False), (2_001, True)):
+        options = [{"title": "x" * (chars - len('[{"title": ""}]'))}]
+        text = object_root({"type": "object", "anyOf": options}, Notes())["description"]
+        assert ("…" in text) is is_cut
