@@ -17,13 +17,16 @@ from mcp_client import (
     FileState,
     InvalidArguments,
     MemoryState,
+    NotPending,
     NotSent,
     PostgresState,
     StateError,
+    ToolResult,
 )
 from mcp_client.runtime.process_id import process_id
+from mcp_client.state import calls as calls_module
 from mcp_client.state import lease as module
-from mcp_client.state.calls import Calls, Claim
+from mcp_client.state.calls import MAX_RESULT_BYTES, Calls, Claim
 
 ABOUT = {"digest": "d", "server": "s", "tool": "t", "context": None}
 
@@ -294,6 +297,177 @@ def test_a_row_that_is_none_is_told_and_left(row: dict[str, Any], state: FileSta
         with pytest.raises(ConfigError, match="a call cannot be read"):
             use()
     assert state.list("calls")["k"] == {**row, "due": 0}
+
+
+class StoppedClock:
+    """Stands for ``time`` in the module."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StoppedClock:
+    clock = StoppedClock()
+    monkeypatch.setattr(calls_module, "time", clock)
+    return clock
+
+
+def test_a_row_from_the_claim_to_its_end(clock: StoppedClock) -> None:
+    """Each field of it, and that what was written once stays."""
+    state = MemoryState()
+    calls = Calls(state, keep=10)
+
+    def row() -> dict[str, Any]:
+        found: dict[str, Any] = state.list("calls")["k"]
+        assert {key: found.pop(key) for key in ABOUT} == ABOUT
+        return found
+
+    owner = {"mark": "a", "lease": calls._lease.id, "process": process_id()}
+    assert take(calls, "a") is Claim.MINE
+    claimed = {**owner, "state": "claimed", "claimed_at": 1_000.0, "due": 1_000.0 + 30 * 86_400}
+    assert row() == claimed
+    clock.now += 1
+    calls.sending("k", "a")
+    sent = {**claimed, "state": "sent", "sent_at": 1_001.0, "due": 0}
+    assert row() == sent
+    clock.now += 1
+    calls.sending("k", "a")
+    assert row() == sent, "it is sent again, and may have run since the first time"
+    assert calls.unsettled() == ()
+    calls.end("k", "a", None, may_have_run=True)
+    assert row() == {**sent, "mark": "", "lease": ""}
+    (lost,) = calls.unsettled()
+    assert (lost.key, lost.server, lost.tool, lost.context) == ("k", "s", "t", None)
+    assert (lost.sent_at, lost.process) == (1_001.0, process_id())
+    assert take(calls, "b") is Claim.LOST
+    assert take(calls, "b", repeats=True) is Claim.MINE
+    assert row() == {**sent, **owner, "mark": "b"}
+    calls.end("k", "b", {"result": 1}, may_have_run=True)
+    settled = {**sent, "mark": "b", "state": "settled", "settled_at": 1_002.0}
+    assert row() == {**settled, "outcome": {"result": 1}, "due": 1_012.0}
+    with pytest.raises(NotSent):
+        calls.sending("k", "b")
+    calls.end("k", "b", {"result": 2}, may_have_run=True)
+    assert row()["outcome"] == {"result": 1}
+    clock.now = 1_011.9
+    assert take(calls, "c") is Claim.SETTLED
+    clock.now = 1_012.0
+    assert take(calls, "c", digest="another") is Claim.MINE
+
+
+@pytest.mark.parametrize(("sent", "may_have_run"), [(False, False), (False, True), (True, False)])
+def test_what_did_not_run_leaves_no_row(sent: bool, may_have_run: bool) -> None:
+    calls = MemoryState().calls
+    take(calls, "a")
+    if sent:
+        calls.sending("k", "a")
+    calls.end("k", "other", None, may_have_run=may_have_run)
+    assert take(calls, "b") is Claim.BUSY
+    calls.end("k", "a", None, may_have_run=may_have_run)
+    assert calls.storage.list("calls") == {}
+
+
+def test_a_person_settles_what_is_unsettled_and_nothing_else(clock: StoppedClock) -> None:
+    state = MemoryState()
+    calls = Calls(state, keep=10)
+    content = {"content": [{"type": "text", "text": "done"}]}
+
+    def refused() -> None:
+        with pytest.raises(NotPending, match="the key 'k' is not unsettled: it is under") as caught:
+            calls.settle("k", content)
+        assert caught.value.ids == ("k",)
+
+    refused()
+    take(calls, "a")
+    refused()
+    calls.sending("k", "a")
+    refused()
+    calls.end("k", "a", None, may_have_run=True)
+    calls.settle("k", ToolResult.from_wire(content, "", ""))
+    found = state.list("calls")["k"]
+    assert (found["outcome"], found["due"]) == ({"result": content}, 1_010.0)
+    refused()
+    clock.now += 10
+    take(calls, "a")
+    calls.sending("k", "a")
+    calls.end("k", "a", None, may_have_run=True)
+    calls.settle("k")
+    assert state.list("calls")["k"]["outcome"] == {"by_person": True}
+    assert "due" not in state.list("calls")["k"], "it is kept for good"
+    clock.now += 1e9
+    assert take(calls, "b") is Claim.SETTLED
+    assert calls.unsettled() == ()
+
+
+def test_who_settles_late_takes_nothing_from_another_caller() -> None:
+    class Between(MemoryState):
+        def change(self, kind: str, key: str, function: Any) -> Any:
+            if settling:
+                settling.clear()
+                take(calls, "b", repeats=True)
+            return super().change(kind, key, function)
+
+    settling: list[bool] = []
+    calls = Between().calls
+    take(calls, "a")
+    calls.sending("k", "a")
+    calls.end("k", "a", None, may_have_run=True)
+    settling.append(True)
+    with pytest.raises(NotPending):
+        calls.settle("k")
+    assert calls.storage.list("calls")["k"]["mark"] == "b"
+
+
+@pytest.mark.parametrize("given", [{}, [], 5, "text", {"content": 5}, {"content": {1, 2}}], ids=str)
+def test_what_is_not_a_result_settles_nothing(given: Any) -> None:
+    calls = MemoryState().calls
+    with pytest.raises(ConfigError, match=r"settle\(\): the result is none that a tool gives"):
+        calls.settle("k", given)
+    with pytest.raises(ConfigError, match=r"settle\(5\): give the key of a call, a text"):
+        calls.settle(5, given)  # type: ignore[arg-type]
+
+
+def test_a_result_of_a_megabyte_is_the_largest_that_settles() -> None:
+    def result(size: int) -> dict[str, Any]:
+        spare = len('{"content":[{"text":"","type":"text"}]}')
+        return {"content": [{"type": "text", "text": "x" * (size - spare)}]}
+
+    calls = MemoryState().calls
+    with pytest.raises(NotPending):
+        calls.settle("k", result(MAX_RESULT_BYTES))
+    with pytest.raises(ConfigError, match="more than 1048576 bytes"):
+        calls.settle("k", result(MAX_RESULT_BYTES + 1))
+
+
+def test_another_caller_is_the_same_until_its_mark_or_its_state_changes() -> None:
+    calls = MemoryState().calls
+    take(calls, "a")
+    claim, row = calls.take("k", ABOUT, "b", repeats=False)
+    assert claim is Claim.BUSY
+    assert calls.is_same("k", row)
+    assert not calls.is_same("other", row)
+    calls.sending("k", "a")
+    assert not calls.is_same("k", row)
+    _, row = calls.take("k", ABOUT, "b", repeats=False)
+    assert calls.is_same("k", row)
+    calls._lease.leave("a")
+    assert not calls.is_same("k", row), "it is gone"
+
+
+def test_old_rows_are_removed_every_five_seconds(clock: StoppedClock) -> None:
+    state = MemoryState()
+    calls = state.calls
+    for second, left in ((0.0, []), (5.0, ["old"]), (5.1, [])):
+        clock.now = 1_000 + second
+        state.change("calls", "old", lambda found: {"state": "settled", "due": 5.0})
+        calls.take(f"{second}", ABOUT, "m", repeats=False)
+        assert [key for key in state.list("calls") if key == "old"] == left
 
 
 def test_what_has_expired_is_removed_in_small_steps(
