@@ -224,7 +224,6 @@ class TaskRun:
     async def _pause(self, timeouts: Timeouts, clock: TotalClock) -> None:
         left = self._left(timeouts, clock)
         await anyio.sleep(max(0.0, min(self._due - self._now(), left)))
-        self._left(timeouts, clock)
 
     def _left(self, timeouts: Timeouts, clock: TotalClock) -> float:
         """Seconds of the total timeout, more than none. Raises ``CallTimeout``."""

@@ -336,7 +336,7 @@ def _read_inputs(reading: Reading) -> None:
         kind = item.get("type")
         if name in reading.variables.inputs:
             continue
-        if kind == "command" or kind not in _INPUT_TYPES:
+        if kind not in _INPUT_TYPES:
             why = "runs a command of the editor, which is never done here"
             why = why if kind == "command" else "has a type that is not known here"
             why = f"the input {safe_text(name, 80)!r} {why}: give its value as inputs={{...}}"

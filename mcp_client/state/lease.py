@@ -46,7 +46,6 @@ class Lease:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._pid = 0
         self._begin()
 
     def _begin(self) -> None:

@@ -182,6 +182,37 @@ def test_vscode(project: Path) -> None:
     ]
 
 
+def test_an_input_that_is_not_asked_for_needs_a_value_of_the_host(project: Path) -> None:
+    inputs = [
+        {"type": "command", "id": "a"},
+        {"type": "other", "id": "b"},
+        {"id": "c"},
+        {"type": "promptString", "id": "d"},
+        {"type": "pickString"},
+        "e",
+    ]
+    servers = {name: {"command": "x", "env": {"A": f"${{input:{name}}}"}} for name in "abc"}
+    path = written(
+        project / ".vscode" / "mcp.json", json.dumps({"inputs": inputs, "servers": servers})
+    )
+    runs = "runs a command of the editor, which is never done here"
+    unknown = "has a type that is not known here"
+    left_out = load_config(path)
+    assert list(left_out.servers) == []
+    assert [
+        (one.key, one.message) for one in left_out.problems if one.key.startswith("inputs")
+    ] == [
+        ("inputs[0]", f"the input 'a' {runs}: give its value as inputs={{...}}"),
+        ("inputs[1]", f"the input 'b' {unknown}: give its value as inputs={{...}}"),
+        ("inputs[2]", f"the input 'c' {unknown}: give its value as inputs={{...}}"),
+        ("inputs[4]", "is not an input: it has no id"),
+        ("inputs[5]", "is not an input: it has no id"),
+    ]
+    given = load_config(path, inputs=dict.fromkeys("abc", "v"))
+    assert list(given.servers) == ["a", "b", "c"]
+    assert [one.key for one in given.problems] == ["inputs[4]", "inputs[5]"]
+
+
 def test_cursor(project: Path) -> None:
     content = {
         "mcpServers": {

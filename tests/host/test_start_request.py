@@ -14,10 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Allow, Deny, Finding, StartRequest, ask_on_terminal, load_config
+from mcp_client import (
+    Allow,
+    ConfigError,
+    Deny,
+    Finding,
+    StartRequest,
+    ask_on_terminal,
+    load_config,
+)
 from mcp_client.approval.decision import Answer, Remember
 from mcp_client.approval.start_request import CONNECTS, STARTS
 from mcp_client.approval.terminal import question
+from mcp_client.host.config_server import Launch
 from mcp_client.host.start_warnings import ANYTHING
 from mcp_client.runtime.console_layout import Page
 from tests.desk import CTRL_C, CTRL_D, Desk, screen_of
@@ -671,3 +680,34 @@ def test_a_request_for_a_url_as_text_has_the_url_and_the_names_of_headers(projec
     assert "; note: the connection is not encrypted (http)" in text
     assert "command" not in text
     assert "s3cret" not in text
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ({}, "why"),
+        ({"envFile": ".env"}, "the server 'server' is not valid with its files and secrets put in"),
+        (
+            {"env": {"A": "${file:token}"}},
+            "the server 'server' is not valid with its files and secrets put in",
+        ),
+    ],
+    ids=["as it is written", "with a file", "with a secret"],
+)
+def test_what_is_wrong_with_files_and_secrets_put_in_names_the_server_and_no_secret(
+    server: dict[str, Any], told: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(launch: Launch, timeouts: object = None) -> None:
+        raise ConfigError("why")
+
+    (project / ".env").write_text("A=1")
+    (project / "token").write_text("s3cret")
+    path = project / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"server": {"command": "x", **server}}}))
+    config = load_config(path)
+    monkeypatch.setattr(Launch, "config", wrong)
+    with pytest.raises(ConfigError) as caught:
+        config.servers["server"]
+    assert str(caught.value) == (told if told == "why" else f"{path}: {told}")
+    shows_the_cause = "envFile" in server
+    assert (str(caught.value.__cause__) == "why") is shows_the_cause
