@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.adapters.strict_limits import RequestLimits
+from mcp_client.adapters.strict_limits import RequestLimits, exceeded
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import ANTHROPIC, CHAT, Provider, strict_providers
 
@@ -149,3 +149,61 @@ def test_a_schema_with_too_many_values_is_not_strict(
     assert strict_names(provider, kit) == (["tool"] if reason is None else [])
     assert any("it is not strict" in one for one in kit.changes) is (reason is not None)
     assert reason is None or any(reason in change for change in kit.changes)
+
+
+def deep(levels: int, step: str) -> dict[str, Any]:
+    found: dict[str, Any] = dict(TEXT)
+    for _ in range(levels - 1):
+        if step == "items":
+            found = {"type": "array", "items": found}
+        else:
+            found = {"anyOf": [{"type": "object", "properties": {"a": found}}, {"type": "null"}]}
+    return found
+
+
+MANY_MEMBERS = "it has more members or values than strict mode takes"
+
+
+@pytest.mark.parametrize(
+    ("fitting", "larger", "why"),
+    [
+        *(
+            (
+                deep(10, step),
+                deep(11, step),
+                "it is nested 11 levels deep, and strict mode takes 10",
+            )
+            for step in ("items", "members")
+        ),
+        (
+            {"enum": ["v" * 60] * 249 + ["v" * 59, "v"]},
+            {"enum": ["v" * 60] * 249 + ["v" * 60, "v"]},
+            "the values of one 'enum' have 15,001 characters, and strict mode takes 15,000 of more",
+        ),
+        ({"enum": ["v" * 400] * 250}, {"enum": ["v" * 400] * 251}, "the values of one 'enum'"),
+        ({"enum": [1] * 1_000}, {"enum": [1] * 1_001}, MANY_MEMBERS),
+        (
+            {"anyOf": [{"enum": [1] * 500}, {"enum": [None] * 500}]},
+            {"anyOf": [{"enum": [1] * 500}, {"enum": [None] * 501}]},
+            MANY_MEMBERS,
+        ),
+        (
+            {"properties": {f"{n}": TEXT for n in range(5_000)}},
+            {"properties": {f"{n}": TEXT for n in range(5_001)}},
+            MANY_MEMBERS,
+        ),
+        (
+            {"properties": {"m" * 60_000: {"enum": ["v" * 60_000]}}},
+            {"properties": {"m" * 60_000: {"enum": ["v" * 60_001]}}},
+            MANY_MEMBERS,
+        ),
+    ],
+    ids=["items", "members", "long", "of 251", "values", "of options", "all members", "characters"],
+)
+def test_each_limit_of_openai_holds_from_its_first_excess(
+    fitting: dict[str, Any], larger: dict[str, Any], why: str
+) -> None:
+    assert exceeded(fitting) is None
+    found = exceeded(larger)
+    assert found is not None
+    assert found.startswith(why)

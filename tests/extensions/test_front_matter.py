@@ -148,6 +148,14 @@ def test_everything_else_is_refused_by_name(yaml: str, reason: str) -> None:
     assert reason in str(refused.value)
 
 
+def test_sixteen_levels_are_read() -> None:
+    for yaml in ("a:" + " [" * 15 + "]" * 15, "\n".join(" " * n + "a:" for n in range(16))):
+        assert fields(yaml)
+    for yaml in ("a:" + " [" * 16 + "]" * 16, "\n".join(" " * n + "a:" for n in range(17))):
+        with pytest.raises(BadYaml, match="more than 16 levels"):
+            fields(yaml)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -195,6 +203,8 @@ def test_front_matter_of_the_largest_size_is_read() -> None:
         ("1", 1, False),
         ([1, {"a": None}], [1.0, {"a": None}], True),
         ([1], [1, 2], False),
+        ([1], [True], False),
+        ([{"a": [0]}], [{"a": [False]}], False),
         ({"a": 1}, {"a": 1, "b": None}, False),
         ({"a": 1}, [("a", 1)], False),
         (2**63 + 1, float(2**63), True),

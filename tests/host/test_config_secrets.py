@@ -29,7 +29,9 @@ from mcp_client import (
 )
 from mcp_client import sync as blocking
 from mcp_client.cli.target import secret_of
+from mcp_client.host import secret_source
 from mcp_client.host.config_programs import PROGRAMS
+from mcp_client.host.config_values import Unset
 from mcp_client.runtime.masking import secrets_given
 from mcp_client.runtime.secret_names import SecretText
 from mcp_client.transports.http import HttpServer
@@ -331,8 +333,9 @@ def test_a_missing_file_is_a_problem_of_its_server(project: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is empty"),
-        (b"\n", "is empty"),
+        (b"x" * 65_537, "has more than 65,536 bytes"),
+        (b"", "is empty: put the secret there"),
+        (b"\n", "is empty: put the secret there"),
         (f"{SECRET}\nmore".encode(), "not one line"),
         (f"{SECRET}\rmore".encode(), "not one line"),
         (f"{SECRET}\n\n".encode(), "not one line"),
@@ -412,6 +415,53 @@ def test_secrets_are_read_once_each_and_have_one_budget(
     config = config_of(project, {"command": "x", "env": {"KEY": "${file:token}" * 20}})
     with pytest.raises(ConfigError, match="more than 1,048,576 characters"):
         config.servers["a"]
+
+
+def test_a_mebibyte_is_what_secrets_may_make_of_one_server(project: Path) -> None:
+    (project / "token").write_text("x" * 1_024)
+    for more, is_over in (("", False), ("y", True)):
+        env = {"A": "${file:token}" * 1_000, "B": f"{'${file:token}' * 24}{more}"}
+        config = config_of(project, {"command": "x", "env": env})
+        if is_over:
+            with pytest.raises(ConfigError, match="more than 1,048,576 characters"):
+                config.servers["a"]
+        else:
+            assert sum(map(len, (started(config).env or {}).values())) == 1_048_576
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        (b"a", "a"),
+        (b"a\n", "a"),
+        (b"a\r\n", "a"),
+        (b" a ", " a "),
+        (b"x" * 65_536, "x" * 65_536),
+        (b"x" * 65_537, "has more than 65,536 bytes"),
+        (b"", "is empty: put the secret there"),
+        (b"\n", "is empty: put the secret there"),
+        (b"a\n\n", "is not one line of text: leave only the secret there"),
+        (b"a\rb", "is not one line of text: leave only the secret there"),
+        (b"a\0", "is not one line of text: leave only the secret there"),
+    ],
+    ids=lambda value: repr(value[:9]),
+)
+def test_a_secret_is_one_line(tmp_path: Path, held: bytes, wanted: str) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(held)
+    if wanted.startswith(("is ", "has ")):
+        with pytest.raises(Unset, match=rf"^(file:)?token {wanted}$"):
+            secret_source.secret_of("file", str(path), shown="token")
+    else:
+        assert secret_source.secret_of("file", str(path)) == wanted
+
+
+def test_a_secret_of_the_keyring_is_text(keyring: Keyring) -> None:
+    keyring.held |= {("docs", "half"): "a\ud800", ("docs", "lines"): "a\n"}
+    assert secret_source.secret_of("keyring", "docs/ana") == SECRET
+    for user in ("half", "lines"):
+        with pytest.raises(Unset, match=rf"^keyring:docs/{user} is not one line of text"):
+            secret_source.secret_of("keyring", f"docs/{user}")
 
 
 # --------------------------------------------------------------------------- never shown

@@ -14,6 +14,7 @@ from mcp_client.host.config_values import (
     Unset,
     Variables,
     expand,
+    file_text,
 )
 from tests.properties import examples
 
@@ -130,3 +131,12 @@ def test_any_text_is_expanded_or_refused_and_shown_without_a_value(
     except Unset:
         return
     assert "\0secret" not in found.shown or "\0secret" in text
+
+
+def test_a_file_may_have_so_many_bytes_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("12345")
+    assert file_text(path, 5, shown="f") == "12345"
+    with pytest.raises(Unset) as caught:
+        file_text(path, 4, shown="f")
+    assert str(caught.value) == "f has more than 4 bytes"

@@ -205,3 +205,67 @@ def test_a_tool_that_was_left_out_is_found_by_the_name_it_would_have(
 ) -> None:
     shown = Names(naming).of(*pair)
     assert Names(naming).would_be(*pair, shown)
+
+
+E32, Y58 = "e" * 32, "y" * 58
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "name"),
+    [
+        ("weather", "get", "weather__get"),
+        ("we__a", "get", "we_a_0e9bce44__get"),
+        ("a_", "get", "a_8a8488e3__get"),
+        (E32, "get", f"{E32}__get"),
+        (f"{E32}e", "get", f"{'e' * 23}_61865836__get"),
+        ("a", f"{Y58}yyy", f"a__{Y58}yyy"),
+        ("a", f"{Y58}yyyy", f"a__{'y' * 52}_ecd876d2"),
+        ("a.b", "c d", "a_b_34f3db2d__c_d_c4326f5a"),
+        ("é", "é", "x_1369b7f2__x_f8a25816"),
+        ("a", "b_0123abcd", "a__b_0123abcd_4a59b06d"),
+    ],
+)
+def test_the_name_with_a_prefix_is_the_same_in_each_release(
+    server: str, tool: str, name: str
+) -> None:
+    """Rules and what people have approved name tools by it."""
+    assert Names("prefix").of(server, tool) == name
+
+
+@pytest.mark.parametrize(
+    ("authority", "tool", "name"),
+    [
+        ("e.com:80", "get", "e.com:80:get"),
+        (None, "get", "s:get"),
+        (E32, "get", f"{E32}:get"),
+        (f"{E32}e", "get", "s:get"),
+        ("e\u200b", "get", "s:get"),
+        ("e.com", "a:b", "e.com:a_b_8fd982e4"),
+        ("e.com", "a\u200bb", "e.com:a_b_4a2bc52a"),
+        ("e.com", "a_0123abcd", "e.com:a_0123abcd_c75d75d6"),
+        ("e.com", Y58, f"e.com:{Y58}"),
+        ("e.com", f"{Y58}y", f"e.com:{'y' * 49}_3ccb26f3"),
+    ],
+)
+def test_the_name_with_the_host_of_a_server(authority: str | None, tool: str, name: str) -> None:
+    assert Names("uri", authority=lambda server: authority).of("s", tool) == name
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("n" * 256, None),
+        ("n" * 257, "at most 256 characters"),
+        ("a\u200b", "at most 256 characters"),
+        ("", "gave '', not a name"),
+        (" ", "gave ' ', not a name"),
+        (5, "gave 5, not a name"),
+    ],
+)
+def test_the_name_of_a_function_is_checked(given: Any, says: str | None) -> None:
+    names = Names(lambda server, tool: given)
+    if says is None:
+        assert names.of("s", "t") == given
+    else:
+        with pytest.raises(ValueError, match=says):
+            names.of("s", "t")
