@@ -69,6 +69,7 @@ INVALID: list[tuple[Any, str]] = [
     (entry(uri="skill://x/%2E%2e/pdf/SKILL.md"), "a segment '..'"),
     (entry(uri="skill://x//pdf/SKILL.md"), "an empty segment"),
     (entry(uri="skill://x\u200b/pdf/SKILL.md"), "invisible"),
+    (entry(uri=f"skill://{'x' * 65_536}/pdf/SKILL.md"), "its uri has more than 65536"),
     (entry(uri="skill://other/SKILL.md"), "not that of its directory"),
     (entry(frontmatter=None), "frontmatter"),
     (named(name=None), "its name"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -454,6 +455,15 @@ def test_a_secret_is_one_line(tmp_path: Path, held: bytes, wanted: str) -> None:
             secret_source.secret_of("file", str(path), shown="token")
     else:
         assert secret_source.secret_of("file", str(path)) == wanted
+
+
+def test_a_secret_is_called_as_it_is_shown_or_by_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for shown, named in ((None, "~/none"), ("./token", "./token")):
+        with pytest.raises(Unset, match=rf"^{re.escape(named)} cannot be read"):
+            secret_source.secret_of("file", "~/none", shown=shown)
 
 
 def test_a_secret_of_the_keyring_is_text(keyring: Keyring) -> None:

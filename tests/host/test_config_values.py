@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mcp_client.host.config_values import (
     Variables,
     expand,
     file_text,
+    followed,
 )
 from tests.properties import examples
 
@@ -140,3 +142,24 @@ def test_a_file_may_have_so_many_bytes_and_no_more(tmp_path: Path) -> None:
     with pytest.raises(Unset) as caught:
         file_text(path, 4, shown="f")
     assert str(caught.value) == "f has more than 4 bytes"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("none", "No such file or directory"), ("a\0b", "its path is not one")],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(
+    tmp_path: Path, path: str, why: str
+) -> None:
+    with pytest.raises(Unset) as caught:
+        file_text(tmp_path / path, 5, shown="f")
+    assert str(caught.value) == f"f cannot be read ({why}): check the path"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own")
+def test_thirty_nine_links_in_a_row_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("")
+    for number in range(40):
+        (tmp_path / f"{number + 1}").symlink_to(f"{number}")
+    assert followed(str(tmp_path / "39"), [str(tmp_path)]) == (str(tmp_path / "0"), True)
+    assert followed(str(tmp_path / "40"), [str(tmp_path)]) == (str(tmp_path / "0"), False)
