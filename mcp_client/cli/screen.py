@@ -202,14 +202,12 @@ def _show_picture(picture: Picture, screen: Screen) -> None:
 
 def _can_be_asked() -> bool:
     """Whether the terminal's answer would come to our standard input, and to no other program."""
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # its console draws no pictures
         return False
     try:
         here, there = sys.__stdin__, sys.__stdout__
         if here is None or there is None or not (here.isatty() and there.isatty()):
             return False
-        if sys.platform == "win32":
-            return False  # its console draws no pictures
         return os.tcgetpgrp(here.fileno()) == os.getpgrp()
     except (AttributeError, OSError, ValueError):
         return False

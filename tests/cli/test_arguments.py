@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from mcp_client import Tool
 from mcp_client.cli.exits import UsageError
-from mcp_client.cli.tool_arguments import arguments_of, check_names
+from mcp_client.cli.tool_arguments import (
+    arguments_of,
+    check_names,
+    missing_names,
+    referred,
+    signature_parts,
+    type_text,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -25,6 +33,12 @@ SCHEMA: dict[str, Any] = {
         "place": {"type": "object"},
         "shared": {"$ref": "#/$defs/number"},
         "free": {},
+        "only": {"const": 1.5},
+        "all": {"allOf": [{"type": "integer"}]},
+        "ints": {"type": "array"},
+        "nowhere": {"$ref": "#/$defs/missing"},
+        "elsewhere": {"$ref": "https://example.com/schema"},
+        "wide": {"oneOf": [{"type": "integer"}, {"type": "null"}, {"type": "object"}]},
     },
     "$defs": {"number": {"type": "integer"}},
 }
@@ -67,6 +81,16 @@ def read(*words: str, stdin: str = "") -> dict[str, Any]:
         (["unknown:=7"], {"unknown": 7}),
         (["count=1", "count=2"], {"count": 2}),
         (["a:b=1"], {"a:b": "1"}),
+        (["maybe=null", "text=null"], {"maybe": None, "text": "null"}),
+        (["only=1.5"], {"only": 1.5}),
+        (["all=2"], {"all": 2}),
+        (["ints=x", "ints=1"], {"ints": ["x", "1"]}),
+        (["tags=a", "{}", "tags=b"], {"tags": ["b"]}),
+        (["nowhere=1", "elsewhere=1"], {"nowhere": "1", "elsewhere": "1"}),
+        (["wide=1", 'wide={"a": 1}'], {"wide": {"a": 1}}),
+        (["wide=null"], {"wide": None}),
+        (["ratio=1e3", "count=-0"], {"ratio": 1000.0, "count": 0}),
+        (["ratio=" + "1" * 400], {"ratio": int("1" * 400)}),
     ],
 )
 def test_a_word_becomes_what_the_schema_wants(words: list[str], wanted: dict[str, Any]) -> None:
@@ -84,6 +108,7 @@ def test_a_word_becomes_what_the_schema_wants(words: list[str], wanted: dict[str
         "ratio=1e999",
         "ratio=NaN",
         "ratio=" + "9" * 5000,
+        "ratio=" + "9" * 401,
         "on=yes",
         "level=two",
         "sizes=x",
@@ -137,3 +162,90 @@ def test_a_slip_in_a_name_is_a_usage_error_where_the_tool_cannot_take_it() -> No
     for more in ({"additionalProperties": False}, {"required": ["count"]}):
         with pytest.raises(UsageError, match="did you mean count"):
             check_names({"cuont": 1}, {**SCHEMA, **more})
+
+
+def test_what_is_missing_is_what_is_required_and_not_given() -> None:
+    assert missing_names({"a": 1}, {"required": ["a", "b", "c"]}) == ["b", "c"]
+    assert missing_names({}, {"required": "a"}) == missing_names({}, {}) == []
+
+
+def test_a_name_that_no_list_of_names_bounds_is_no_slip() -> None:
+    assert check_names({"cuont": 1}, {**SCHEMA, "patternProperties": {"c": {}}}) is None
+    assert check_names({"count": 1, "zzzzzzzz": 2}, {**SCHEMA, "required": ["count"]}) is None
+    assert check_names({"a": 1}, {"properties": "none"}) is None
+
+
+# --------------------------------------------------------------------- as a line of types
+
+NESTED: dict[str, Any] = {"type": "integer"}
+for _ in range(3):
+    NESTED = {"type": "array", "items": NESTED}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        (True, "any"),
+        ({}, "any"),
+        ({"type": "string"}, "str"),
+        ({"type": "odd"}, "any"),
+        ({"type": 3}, "any"),
+        ({"type": []}, "any"),
+        ({"type": ["integer", "null"]}, "int|null"),
+        ({"type": ["integer"] * 9}, "|".join(["int"] * 8)),
+        ({"const": "a"}, '"a"'),
+        ({"const": None, "type": "null"}, "null"),
+        ({"enum": []}, "any"),
+        ({"enum": list(range(8))}, "0|1|2|3|4|5|6|7"),
+        ({"enum": list(range(9))}, "0|1|2|3|4|5|6|7|..."),
+        ({"anyOf": [{"type": "number"}, {"type": "number"}, {"type": "boolean"}]}, "float|bool"),
+        ({"anyOf": [], "oneOf": [{"type": "null"}]}, "null"),
+        ({"oneOf": [{"const": n} for n in range(9)]}, "0|1|2|3|4|5|6|7"),
+        ({"type": "array"}, "[...]"),
+        ({"type": "array", "items": {"type": "string"}}, "[str]"),
+        ({"type": "array", "items": True}, "[...]"),
+        (NESTED, "[[[int]]]"),
+        ({"type": "array", "items": NESTED}, "[[[[any]]]]"),
+        ({"type": "object"}, "{...}"),
+        ({"type": "object", "properties": {}}, "{...}"),
+        ({"type": "object", "properties": {"a": {}, "b": {}}}, "{a, b}"),
+        ({"type": "object", "properties": dict.fromkeys("abcdefgh")}, "{a, b, c, d, e, f, g, h}"),
+        (
+            {"type": "object", "properties": dict.fromkeys("abcdefghi")},
+            "{a, b, c, d, e, f, g, h, ...}",
+        ),
+        ({"type": "array", "items": {"type": "object", "properties": {"a": {}}}}, "[{...}]"),
+        ({"$ref": "#/$defs/number"}, "int"),
+        ({"$ref": "#/$defs/missing"}, "any"),
+        ({"$ref": "https://example.com/schema", "type": "string"}, "str"),
+    ],
+)
+def test_a_schema_is_said_in_a_few_words(schema: Any, wanted: str) -> None:
+    assert type_text(schema, SCHEMA) == wanted
+
+
+def test_a_schema_that_refers_to_itself_is_any() -> None:
+    loop = {"$ref": "#"}
+    assert type_text(loop, loop) == "any"
+    assert referred(loop, loop) is None
+    assert arguments_of(["a=1"], {"properties": {"a": loop}, **loop}, str) == {"a": "1"}
+
+
+def test_what_is_referred_to_is_found_through_several_steps() -> None:
+    root = {"a": {"$ref": "#/b"}, "b": {"$ref": "#/c"}, "c": {"type": "null"}}
+    assert referred({"$ref": "#/a"}, root) == {"type": "null"}
+    assert referred({"type": "string"}, root) == {"type": "string"}
+    assert referred(True, root) is True
+
+
+def test_a_signature_says_which_arguments_may_be_left_out() -> None:
+    parameters = {"a": {"type": "string"}, "b": {"default": "x", "type": "string"}, "c": True}
+    schema = {"type": "object", "properties": parameters, "required": ["a", "b"]}
+    definition = {"name": "t", "inputSchema": schema, "outputSchema": {"type": "object"}}
+    (name, style), (rest, plain) = signature_parts(Tool("t", "s", False, definition))
+    assert (name, style, plain) == ("t", "bold cyan", "")
+    assert rest == '(a: str, b: str = "x", c: any = ...) -> {...}'
+    bare = {"name": "t", "inputSchema": {"type": "object", "properties": parameters}}
+    assert signature_parts(Tool("t", "s", False, bare))[1][0].startswith("(a: str = ...,")
+    none = {"name": "t", "inputSchema": {"type": "object"}}
+    assert signature_parts(Tool("t", "s", False, none))[1][0] == "()"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import re
+import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
@@ -17,7 +19,8 @@ from PIL import Image
 from rich.console import Console
 
 from mcp_client import safe_text
-from mcp_client.cli.screen import Screen
+from mcp_client.cli import screen as screen_module
+from mcp_client.cli.screen import Screen, draw
 from tests.cli.shell import at_terminal, example, sending, without_extra
 from tests.properties import examples
 
@@ -199,3 +202,73 @@ def test_a_picture_is_not_drawn_without_the_extra_nor_in_a_pipe(tmp_path: Path) 
     from shlex import join
 
     assert "\x1b" not in shown(line=f"mcp {join(words)} | cat")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Any]]:
+    """A terminal of 41 columns and 13 lines that can be asked: the widths that are drawn in it."""
+    drawn: list[tuple[int, Any]] = []
+
+    def render(picture: Any, width: int, height: str) -> str:
+        drawn.append((width, picture.size))
+        return "drawn"
+
+    console = Console(file=io.StringIO(), width=41, height=13)
+    monkeypatch.setattr(screen_module, "screen_of", lambda stream: Screen(console))
+    monkeypatch.setattr(screen_module, "_can_be_asked", lambda: True)
+    fake = SimpleNamespace(Image=render)
+    monkeypatch.setitem(sys.modules, "textual_image.renderable", fake)
+    return drawn
+
+
+def pixels(width: int, height: int, kind: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), "red").save(file, kind)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("size", "width"),
+    [
+        ((64, 48), 8),
+        ((1, 1), 1),
+        ((7, 8), 1),
+        ((16, 8), 2),
+        ((800, 100), 40),
+        ((800, 800), 20),
+        ((320, 160), 40),
+        ((320, 640), 10),
+        ((8, 2000), 1),
+        ((32, 2000), 1),
+    ],
+)
+def test_a_picture_is_as_wide_as_fits_and_no_higher_than_the_terminal(
+    size: tuple[int, int], width: int, asked: list[tuple[int, Any]]
+) -> None:
+    assert draw(pixels(*size))
+    assert asked == [(width, size)]
+
+
+def test_only_a_picture_of_bounded_size_at_a_terminal_that_can_be_asked_is_drawn(
+    asked: list[tuple[int, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = pixels(4, 4)
+    for kind in ("PNG", "JPEG", "GIF", "WEBP"):
+        assert draw(pixels(4, 4, kind)) is True
+    assert draw(b"no picture") is False
+    assert draw(pixels(4, 4, "BMP")) is False
+    monkeypatch.setattr(screen_module, "_MAX_PIXELS", 15)
+    assert draw(good) is False
+    monkeypatch.setattr(screen_module, "_MAX_PIXELS", 16)
+    monkeypatch.setattr(screen_module, "_MAX_PICTURE_BYTES", len(good) - 1)
+    assert draw(good) is False
+    monkeypatch.setattr(screen_module, "_MAX_PICTURE_BYTES", len(good))
+    monkeypatch.setattr(screen_module, "_MAX_SIDE_PIXELS", 2)
+    assert draw(good) is True
+    assert [size for _, size in asked[-2:]] == [(4, 4), (2, 2)]
+    monkeypatch.setattr(screen_module, "_can_be_asked", lambda: False)
+    assert draw(good) is False
+    monkeypatch.setattr(screen_module, "_can_be_asked", lambda: True)
+    monkeypatch.setattr(screen_module, "screen_of", lambda stream: None)
+    assert draw(good) is False
+    assert len(asked) == 5

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_client import Tool
 from mcp_client.cli.completion import Known, known_of, offered
-from mcp_client.cli.shell import History, may_be_kept, suggestions
+from mcp_client.cli.shell import History, line_reader, may_be_kept, suggestions
 from tests.cli.shell import at_terminal, example
 
 SCHEMA = {
@@ -213,3 +213,36 @@ def test_a_signal_ends_the_shell_at_its_prompt(tmp_path: Path) -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130
+
+
+@pytest.mark.parametrize("kind", ["dumb", "unknown", None])
+def test_a_dumb_terminal_has_no_history(
+    kind: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if kind is None:
+        monkeypatch.delenv("TERM", raising=False)
+    else:
+        monkeypatch.setenv("TERM", kind)
+    assert line_reader(tmp_path / "history", ["call"], lambda: KNOWN) is None
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_line_is_remembered_in_the_file_where_there_is_one(
+    kept: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    path = tmp_path / "history" if kept else None
+    reader = line_reader(path, ["call", "tools"], lambda: KNOWN)
+    assert reader is not None
+    for line in ("tools", "call get_time"):
+        reader.history.append_string(line)
+    assert reader.history.get_strings() == ["tools", "call get_time"]
+    again = line_reader(path, ["call"], lambda: KNOWN)
+    assert again is not None
+    newest_first = list(again.history.load_history_strings())
+    assert newest_first == (["call get_time", "tools"] if kept else [])
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+
+    found = reader.completer.get_completions(Document("call get_w"), CompleteEvent())
+    assert [(one.text, one.start_position) for one in found] == [("get_weather", -5)]

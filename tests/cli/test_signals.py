@@ -10,10 +10,16 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
+from mcp_client.cli.exits import Interrupted
+from mcp_client.cli.signals import until_ctrl_c, until_ended
 from tests.cli.shell import ROOT, at_terminal, environment, until
 
 FAMILY = """
@@ -132,3 +138,84 @@ def test_nothing_is_left_of_a_job_in_the_background(
     os.close(writing)
     assert job.returncode == (-number if number == signal.SIGKILL else 130), said
     assert b"Traceback" not in said
+
+
+# ------------------------------------------------------------------- in the process itself
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """As ``nohup`` starts a command; and what would end it where it hangs, which here does not."""
+    started: list[Any] = []
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, *what: Any) -> None:
+            self.what = what
+
+        def start(self) -> None:
+            started.append((self.daemon, *self.what))
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    numbers = {signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_IGN}
+    before = {one: signal.signal(one, how) for one, how in numbers.items()}
+    yield started
+    for one, how in before.items():
+        signal.signal(one, how)
+
+
+async def test_a_job_of_nohup_heeds_sigterm_alone(timers: list[Any]) -> None:
+    async def ended_in_turn() -> int:
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        signal.raise_signal(signal.SIGHUP)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep_forever()
+        return 0
+
+    with pytest.raises(Interrupted):
+        await until_ended(ended_in_turn)
+    assert timers == [(True, 15.0, os._exit, [130])]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_what_is_not_interrupted_returns_and_raises_as_it_is(timers: list[Any]) -> None:
+    async def seven() -> int:
+        return 7
+
+    async def broken() -> int:
+        raise KeyError("broken")
+
+    for until_told in (until_ended, until_ctrl_c):
+        assert await until_told(seven) == 7
+        with pytest.raises(KeyError, match="broken"):
+            await until_told(broken)
+    assert timers == []
+
+
+async def test_ctrl_c_cancels_once_and_ends_the_second_time() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    for times in (1, 2):
+
+        async def cancelled(times: int = times) -> int:
+            try:
+                signal.raise_signal(signal.SIGINT)
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    for _ in range(times - 1):
+                        signal.raise_signal(signal.SIGINT)
+                    for _ in range(20):
+                        await anyio.lowlevel.checkpoint()
+            return 0
+
+        if times == 1:
+            assert await until_ctrl_c(cancelled) is None
+        else:
+            with pytest.raises(Interrupted):
+                await until_ctrl_c(cancelled)
+        assert signal.getsignal(signal.SIGINT) is before
