@@ -14,11 +14,6 @@ from typing import Any
 
 import pytest
 
-from mcp_client.cli.exits import UsageError
-from mcp_client.cli.target import Configured, target_of
-from mcp_client.errors import NotFound
-from mcp_client.transports.http import HttpServer
-from mcp_client.transports.stdio import StdioServer
 from tests.cli.shell import ROOT, environment, example, offering, run, sending, server
 
 WEATHER = example("weather")
@@ -277,79 +272,6 @@ def test_a_text_that_is_nested_too_deep_to_be_read_as_json_is_printed() -> None:
     done = run(*sending({"type": "text", "text": text}, structuredContent={"a": 1}))
     assert (done.code, done.err) == (0, "")
     assert done.out == text
-
-
-# -------------------------------------------------------------------------- targets
-
-
-@pytest.fixture
-def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A config file with the server ``own``, and ``lame`` that cannot be used."""
-    monkeypatch.setenv("TOKEN", "hunter2")
-    path = tmp_path / "servers.json"
-    servers = {"own": {"command": "/bin/true"}, "lame": {"command": 3}}
-    path.write_text(json.dumps({"mcpServers": servers}))
-    return str(path)
-
-
-URL = "https://example.com/mcp"
-ENV = "TOKEN=env:TOKEN"
-
-
-def test_a_target_is_a_url_a_name_or_a_command(configured: str) -> None:
-    assert target_of(URL, None, [], []) == HttpServer(URL)
-    assert target_of(URL, None, [ENV], []) == HttpServer(URL, headers={"TOKEN": "hunter2"})
-    assert target_of("/bin/true", None, [], []) == StdioServer("/bin/true", [])
-    for given in (ENV, "TOKEN"):
-        wanted = StdioServer("prog", ["a b", "c"], env={"TOKEN": "hunter2"})
-        assert target_of("prog 'a b' c", None, [], [given]) == wanted
-    found = target_of("own", configured, [], [])
-    assert isinstance(found, Configured)
-    assert (found.name, list(found.config.servers)) == ("own", ["own"])
-
-
-@pytest.mark.parametrize(
-    ("words", "headers", "env", "says"),
-    [
-        (" ", [], [], "TARGET is empty"),
-        (URL, [], [ENV], "--env goes with a command"),
-        ("own", [ENV], [], "--header and --env do not go with 'own'"),
-        ("own", [], [ENV], "--header and --env do not go with 'own'"),
-        ("prog a", [ENV], [], "--header goes with a URL"),
-        ("prog 'a", [], [], "the command cannot be read"),
-        ("lame", [], [], "the server 'lame' cannot be used: "),
-        ("own", ["=env:TOKEN"], [], "--header is NAME=env:VARIABLE"),
-        ("own", ["TOKEN"], [], "--header is NAME=env:VARIABLE"),
-        ("own", [], ["9=env:TOKEN"], "--env is NAME=env:VARIABLE"),
-        ("own", [], ["=env:TOKEN"], "--env is NAME=env:VARIABLE"),
-        ("own", [], ["NOT_SET"], "--env NOT_SET: the environment variable 'NOT_SET' is not set"),
-        ("own", [], ["A=env:"], "--env A: other users can read"),
-        ("own", [], ["A=file:"], "--env A: other users can read"),
-        ("own", [], ["A=plain"], "--env A: other users can read"),
-    ],
-)
-def test_what_cannot_be_meant_by_a_target_is_a_usage_error(
-    words: str, headers: list[str], env: list[str], says: str, configured: str
-) -> None:
-    config = None if words.startswith("prog") else configured
-    with pytest.raises(UsageError) as caught:
-        target_of(words, config, headers, env)
-    assert str(caught.value).startswith(says)
-
-
-def test_a_name_that_no_config_file_has_is_not_run_as_a_program(
-    configured: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for words in ("owm", "owm now"):
-        with pytest.raises(NotFound) as caught:
-            target_of(words, configured, [], [])
-        assert f"unknown server {words!r} in {configured}" in str(caught.value)
-        assert "did you mean own?" in str(caught.value)
-        assert str(caught.value).endswith("or one program by its path")
-    monkeypatch.setattr("mcp_client.host.config_programs.find_configs", list)
-    with pytest.raises(NotFound, match=r"a config file \(none was found\)") as caught:
-        target_of("sh", None, [], [])
-    assert re.search(r"by its path \(\S+/sh\)\Z", str(caught.value))
 
 
 # -------------------------------------------------------------------------- secrets

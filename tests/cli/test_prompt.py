@@ -244,5 +244,6 @@ def test_a_line_is_remembered_in_the_file_where_there_is_one(
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
+    assert reader.completer is not None
     found = reader.completer.get_completions(Document("call get_w"), CompleteEvent())
     assert [(one.text, one.start_position) for one in found] == [("get_weather", -5)]
