@@ -3,10 +3,27 @@ that wants a login."""
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mcp_client.catalog.finding import Finding
+from mcp_client.cli import doctor as doctor_module
+from mcp_client.cli.doctor import Problem, Report, Step
+from mcp_client.errors import (
+    Advice,
+    CallTimeout,
+    ConnectError,
+    InvalidResult,
+    McpError,
+    NegotiationError,
+    ServerError,
+)
+from mcp_client.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from tests.cli.shell import Done, example, offering, refusing, run, server
 
 
@@ -143,3 +160,285 @@ def test_a_server_that_wants_a_login() -> None:
         done = run("doctor", url, "--header", "Authorization=env:TOKEN", TOKEN="hunter2")
         assert "does not accept the credentials" in first_lines(done)
         assert "hunter2" not in done.out + done.err
+
+
+# ------------------------------------------------------------------- the report itself
+
+
+def test_the_verdict_is_the_worst_that_was_found() -> None:
+    report = Report("s")
+    assert report.verdict == "healthy"
+    for kind in ("old", "slow", "breaks promises", "unreachable", "needs login"):
+        report.found(kind, "what", "advice")
+        assert report.verdict == kind
+    assert report.problems[0] == Problem("old", "what", "advice")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "wanted"),
+    [("old", 0, 0), ("breaks promises", 0, 8), ("breaks promises", 7, 7), (None, 0, 0)],
+)
+def test_broken_promises_are_an_exit_code_where_there_is_no_worse_one(
+    kind: str | None, code: int, wanted: int
+) -> None:
+    report = Report("s", code=code)
+    if kind is not None:
+        report.found(kind, "", "")
+    doctor_module._judge_times(report)
+    assert report.code == wanted
+
+
+def test_what_takes_two_seconds_is_slow_unless_the_server_is_unreachable() -> None:
+    steps = [Step("a", 0.0, 1.99), Step("b", 0.0, 2.0), Step("c", 0.0)]
+    report = Report("s", steps=steps)
+    doctor_module._judge_times(report)
+    assert [one.what for one in report.problems] == ["b took 2.0 s"]
+    dead = Report("s", steps=steps)
+    dead.found("unreachable", "", "")
+    doctor_module._judge_times(dead)
+    assert len(dead.problems) == 1
+
+
+def test_only_a_revision_behind_the_newest_of_its_kind_is_old() -> None:
+    found = {}
+    for revision in (None, "2026-07-28", "2025-11-25", "2025-06-18", "2024-11-05"):
+        report = Report("s", revision=revision)
+        doctor_module._check_age(report)
+        found[revision] = report.verdict
+    assert list(found.values()) == ["healthy", "healthy", "healthy", "old", "old"]
+
+
+def stats_of(**counts: Any) -> Any:
+    names = ("junk_lines", "stray_answers", "late_answers", "refused_questions", "restarts")
+    return SimpleNamespace(
+        stats=SimpleNamespace(**dict.fromkeys(names, 0) | {"last_junk": "x"} | counts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        ({}, []),
+        ({"junk_lines": 2}, ["it sent 2 lines that are not messages, such as 'x'"]),
+        ({"stray_answers": 1}, ["1 answers to requests that were never made"]),
+        ({"late_answers": 1}, ["1 answers that came after their time"]),
+        ({"refused_questions": 1}, ["1 questions that its revision does not allow"]),
+        ({"restarts": 1}, ["1 restarts, because it ended by itself"]),
+    ],
+)
+def test_what_a_server_did_beside_its_answers_breaks_promises(
+    counts: dict[str, int], wanted: list[str]
+) -> None:
+    report = Report("s", steps=[Step("start", 0.0), Step("a", 0.0, outcome="answered")])
+    doctor_module._check_stats(report, stats_of(**counts))
+    assert [one.what for one in report.problems] == wanted
+    assert report.notes == []
+
+
+@pytest.mark.parametrize(
+    ("restarts", "worse", "noted"), [(0, [], False), (1, [], True), (2, ["1 restarts"], True)]
+)
+def test_a_restart_for_an_older_revision_is_no_fault(
+    restarts: int, worse: list[str], noted: bool
+) -> None:
+    steps = [
+        Step("start", 0.0),
+        Step("a", 0.0),
+        Step("start", 0.0),
+        Step("b", 0.0, 0.0, "answered"),
+    ]
+    report = Report("s", steps=[*steps, Step("start", 0.0)])
+    doctor_module._check_stats(report, stats_of(restarts=restarts))
+    assert [one.what[:10] for one in report.problems] == worse
+    assert bool(report.notes) is noted
+
+
+def test_each_thing_that_was_asked_is_a_step_with_its_answer() -> None:
+    report = Report("s")
+    line = doctor_module._Timeline(report)
+    line.open("s")
+    for method in ("a", "b", "c", "d"):
+        line.request(json.dumps({"method": method}))
+    line.received(1, "b", Response(1, {}))
+    line.received(0, "a", ErrorResponse(1, -32601, "no\x1b", None))
+    line.failed(2, CallTimeout("late"))
+    line.unasked(Request(1, "ping", {}))
+    line.unasked(Notification("notifications/x", {}))
+    line.close()
+    found = [(one.what, one.seconds is None, one.outcome) for one in report.steps]
+    assert found == [
+        ("start", True, "began"),
+        ("a", False, "error -32601: no\\u{1b}"),
+        ("b", False, "answered"),
+        ("c", False, "failed: late; give it longer with --timeout S"),
+        ("d", True, "no answer"),
+        ("ping (asked by the server)", False, ""),
+        ("close", True, "closed"),
+    ]
+    assert all(step.seconds is None or 0 <= step.seconds < 60 for step in report.steps)
+
+
+URL = "https://example.com/mcp"
+NO_COMMON = (
+    "Client and server have no revision in common: use a newer version of the server, or leave "
+    "out --revision."
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "target", "kind", "code", "advice"),
+    [
+        (NegotiationError("x"), "prog", "breaks promises", 5, NO_COMMON),
+        (CallTimeout("x"), "prog", "unreachable", 7, "Give it longer with --timeout S."),
+        (ConnectError("x", exit_code=0), "prog", "unreachable", 5, "The program ended by itself. "),
+        (ConnectError("x"), URL, "unreachable", 5, "Check the URL, and whether the server runs "),
+        (ConnectError("x", no_such_command=True), "prog", "unreachable", 5, "Install the program"),
+        (ConnectError("x"), "prog", "unreachable", 5, "Run it by hand and see what it waits for; "),
+        (ServerError("x", code=1), "prog", "breaks promises", 8, "Run it by hand and see"),
+        (
+            ConnectError("x", advice=Advice("y", "env", "TOKEN")),
+            URL,
+            "unreachable",
+            5,
+            "TOKEN: give it with --env NAME, or in the config file.",
+        ),
+        (ConnectError("x", advice=Advice("y", "login", URL)), URL, "unreachable", 5, "Check the"),
+        (
+            ConnectError("x", http_status=401),
+            URL,
+            "needs login",
+            6,
+            f"Run 'mcp-client login {URL}', or put a token",
+        ),
+    ],
+)
+def test_why_a_server_cannot_be_asked_comes_with_what_to_do(
+    error: McpError, target: str, kind: str, code: int, advice: str
+) -> None:
+    report = Report("s")
+    doctor_module._explain(report, error, Namespace(target=target, header=[]))
+    (problem,) = report.problems
+    assert (problem.kind, report.code) == (kind, code)
+    assert problem.advice.startswith(advice)
+    assert problem.what == ("the server refuses us: x" if code == 6 else "x")
+
+
+def test_what_a_server_said_last_and_refused_credentials_are_told() -> None:
+    report = Report("s")
+    error = ConnectError("x", http_status=403, stderr_tail="one\ntwo")
+    doctor_module._explain(report, error, Namespace(target=URL, header=["A=env:B"]))
+    (problem,) = report.problems
+    said = "; its first and last words were: one / two"
+    assert problem.what == f"the server refuses us: x{said}"
+    assert problem.advice.startswith("It does not accept the credentials of --header")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [(CallTimeout("x"), 7, "slow"), (ServerError("x", code=1), 8, "breaks promises")],
+)
+def test_a_list_that_fails_is_told_and_keeps_the_first_exit_code(
+    error: McpError, code: int, kind: str
+) -> None:
+    for before in (0, 5):
+        report = Report("s", code=before)
+        doctor_module._broken_list(report, "tools", "tools/list", error)
+        assert report.code == (before or code)
+        assert report.verdict == kind
+        assert report.promises["tools"].startswith("broken: x")
+        assert report.problems[0].what.startswith("it declares tools, and tools/list fails: x")
+
+
+def rejecting(count: int) -> Any:
+    class Listed(list[Any]):
+        rejected = tuple(SimpleNamespace(name=f"t{n}", reason="bad") for n in range(count))
+        findings = (Finding("odd_name", "odd"),)
+
+    async def listed() -> Listed:
+        return Listed("ab")
+
+    return SimpleNamespace(
+        capabilities={"prompts": {}, "x": {}},
+        list_tools=listed,
+        list_resources=listed,
+        list_prompts=listed,
+    )
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, 0), (12, 12), (13, 13), (14, 13)])
+async def test_a_dozen_that_cannot_be_used_are_listed_and_the_others_counted(
+    count: int, told: int
+) -> None:
+    report = Report("s")
+    await doctor_module._check_promises(report, rejecting(count), Namespace(allow=[]))
+    assert report.promises == {
+        "prompts": "kept: 2 listed",
+        "x": "declared; not tried",
+        "tools": "not declared",
+    }
+    whats = [one.what for one in report.problems]
+    assert len(whats) == told
+    assert whats[:12] == [f"t{n} of prompts/list cannot be used: bad" for n in range(count)][:12]
+    if count > 12:
+        assert whats[12] == f"{count - 12} more of prompts/list cannot be used"
+    assert [one.kind for one in report.findings] == ["odd_name"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "outcome", "state", "kind"),
+    [
+        ({"required": ["a"]}, None, "not tried: it needs arguments", "healthy"),
+        ({}, SimpleNamespace(is_error=False), "kept", "healthy"),
+        ({}, SimpleNamespace(is_error=True), "the tool reports an error", "healthy"),
+        ({}, InvalidResult("x"), "broken", "breaks promises"),
+        ({}, CallTimeout("x"), "no answer", "slow"),
+        ({}, ServerError("x", code=1), "failed: x", "healthy"),
+    ],
+)
+async def test_the_result_of_a_tool_is_checked(
+    schema: dict[str, Any], outcome: Any, state: str, kind: str
+) -> None:
+    called = []
+
+    async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
+        called.append((name, arguments))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    report, tool = Report("s"), SimpleNamespace(name="t", input_schema=schema)
+    session: Any = SimpleNamespace(call_tool=call_tool)
+    await doctor_module._check_result(report, session, tool)  # type: ignore[arg-type]
+    assert report.promises == {"call of t": state}
+    assert report.verdict == kind
+    assert called == ([] if outcome is None else [("t", {})])
+
+
+def test_the_report_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(
+        "s",
+        revision="r",
+        info="i",
+        steps=[Step("start", 0.5), Step("tools/call", 1.0, 0.25, "answered")],
+        promises={"tools": "kept"},
+        confinement=("nothing",),
+        notes=[f"n{n}" for n in range(12)],
+    )
+    report.found("slow", "what", "advice")
+    report.found("old", "else", "")
+    doctor_module._show(report)
+    listed = "".join(f"    n{n}\n" for n in range(12))
+    whole = (
+        "s: slow, speaks r (i)\n\n[slow] what\n    advice\n\n[old] else\n"
+        "\nWhat it can do here:\n    nothing\n\nWhat it declares:\n    tools: kept\n"
+        "\nWhat happened (seconds since the beginning):\n      0.50  start: no answer\n"
+        f"      1.00  tools/call: answered after 0.25 s\n\nLook at these:\n{listed}"
+    )
+    assert capsys.readouterr().out == whole
+    report.findings.append(Finding("odd_name", "odd"))
+    doctor_module._show(report)
+    assert capsys.readouterr().out == f"{whole}    and 1 more\n"
+    doctor_module._show(Report("s"))
+    assert capsys.readouterr().out == (
+        "s: healthy\n\nWhat happened (seconds since the beginning; no tool was called):\n"
+    )
