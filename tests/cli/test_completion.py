@@ -15,7 +15,8 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client.cli.completion import Known, SeenNames, split_line
+from mcp_client import Tool
+from mcp_client.cli.completion import Known, SeenNames, is_plain, known_of, split_line
 from tests.cli.shell import ROOT, at_terminal, environment, example, run
 from tests.interop import peers
 
@@ -150,6 +151,82 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
         names.keep(f"target {number}", {"tools": {"t": {}}})
     assert len(json.loads((tmp_path / "completion.json").read_text())["targets"]) == 64
     assert names.known("many") == Known()
+
+
+def test_the_newest_of_the_targets_that_were_seen_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "completion.json"
+    names = SeenNames(path)
+    names.keep("first", {"tools": {"t": {}}})
+    names.keep("second", {"tools": {"u": {}}})
+    whole = json.loads(path.read_text())
+    whole["targets"] |= {f"other {number}": {} for number in range(61)}
+    path.write_text(json.dumps(whole))
+    names.keep("third", {"tools": {}})
+    names.keep("first", {"prompts": {"p": ("a",)}})
+    assert names.known("first") == Known({"t": {}}, {"p": ("a",)})
+    assert names.known("second") == Known({"u": {}})
+    names.keep("fourth", {"tools": {"v": {}}})
+    assert names.known("second") == names.known("unseen") == Known()
+    assert len(json.loads(path.read_text())["targets"]) == 64
+
+
+def test_of_the_names_that_were_seen_so_many_are_kept(tmp_path: Path) -> None:
+    names = SeenNames(tmp_path / "completion.json")
+    kept, long = "x" * 120, "x" * 121
+    arguments: dict[str, tuple[str, ...]] = {f"a{n}": () for n in range(49)}
+    tools: dict[str, Any] = {"t": {kept: (kept, long), **arguments, "late": ()}, "u": {long: ()}}
+    tools |= {f"t{n}": {} for n in range(497)}
+    names.keep("many", {"tools": {long: {}, **tools, "late": {}}})
+    found = names.known("many")
+    assert list(found.tools) == list(tools)
+    assert found.tools["t"] == {kept: (kept,), **arguments}
+    assert found.tools["u"] == {}
+    prompts: dict[str, tuple[str, ...]] = {"p": (long, *"a" * 50)}
+    names.keep("many", {"prompts": prompts})
+    assert names.known("many") == Known(found.tools, {"p": tuple("a" * 49)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"version": 2, "key": "00", "targets": {}}', '{"version": 1, "key": "x"}', "[]", "{"],
+)
+def test_a_cache_of_another_kind_is_begun_again(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "completion.json"
+    path.write_text(content)
+    path.chmod(0o600)
+    names = SeenNames(path)
+    assert names.known("t") == Known()
+    names.keep("t", {"tools": {"a": {}}})
+    assert names.known("t") == Known({"a": {}})
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        (True, ()),
+        ({"type": "boolean"}, ("true", "false")),
+        ({"const": "A"}, ("A",)),
+        ({"enum": ["A", True, 3, 0.5, None, [1]]}, ("A", "true", "3", "0.5")),
+        ({"enum": list(range(51))}, tuple(map(str, range(50)))),
+        ({"enum": "abc"}, ()),
+        ({}, ()),
+    ],
+)
+def test_an_argument_is_completed_by_the_values_of_its_schema(schema: Any, wanted: Any) -> None:
+    definition = {"type": "object", "properties": {"a": schema}}
+    tool = Tool("t", "s", False, {"name": "t", "inputSchema": definition})
+    assert known_of([tool]).tools == {"t": {"a": wanted}}
+    bare = Tool("t", "s", False, {"name": "t", "inputSchema": {"properties": "none"}})
+    assert known_of([bare]).tools == {"t": {}}
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [("a.b,c:/@=+-_1é", True), ("", False), ("a b", False), ("a$", False), ("a\u202e", False)]
+    + [(f"{sign}a", False) for sign in "-@=+:,"],
+)
+def test_only_a_word_that_a_shell_takes_as_it_is_is_offered(word: str, wanted: bool) -> None:
+    assert is_plain(word) is wanted
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from mcp_client import Tool
 from mcp_client.cli.command_examples import COMMAND_EXAMPLES
+from mcp_client.cli.description import argument_rows, example_of
 from mcp_client.cli.parser import commands, parsed
 from tests.cli.shell import at_terminal, offering, run
 
@@ -103,3 +105,90 @@ def test_the_help_of_each_command_has_two_examples_that_it_takes(name: str) -> N
     for words in examples:
         options = parsed([name, *shlex.split(words.partition(">")[0])])
         assert options.command == name
+
+
+# ------------------------------------------------------------------ without a server
+
+
+def tool_of(properties: Any, name: str = "t", **more: Any) -> Tool:
+    schema = {"type": "object", "properties": properties, **more}
+    return Tool(name, "s", False, {"name": name, "inputSchema": schema})
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "null"}}}
+
+
+@pytest.mark.parametrize(
+    ("its", "wanted"),
+    [
+        (True, [("any", "")]),
+        ({"type": "string", "description": "of it"}, [("str", "of it")]),
+        ({"$ref": "#/$defs/d"}, [("int", "its own; default: 1")]),
+        ({"$ref": "#/$defs/d", "description": "mine", "default": 2}, [("int", "mine; default: 2")]),
+        ({"type": "number", "minimum": 0, "maximum": 0.5}, [("float", "at least 0; at most 0.5")]),
+        ({"type": "number", "minimum": "0"}, [("float", "")]),
+        ({"default": "é" * 70}, [("any", f'default: "{"é" * 59}')]),
+        ({"enum": list("abcdefgh")}, [("|".join(f'"{one}"' for one in "abcdefgh"), "")]),
+        ({"enum": [0] * 50}, [("0|" * 8 + "...", "one of: " + ", ".join("0" * 50))]),
+        ({"enum": [0] * 51}, [("0|" * 8 + "...", "one of: " + ", ".join("0" * 50) + ", ...")]),
+        (POINT, [("{x}", ""), ("null", "")]),
+        ({"type": "array", "items": POINT}, [("[{...}]", ""), ("null", "")]),
+        ({"anyOf": [{"type": "null"}, POINT]}, [("null|{...}", ""), ("null", "")]),
+        ({"oneOf": [POINT]}, [("{...}", ""), ("null", "")]),
+        ({"oneOf": [{"type": "integer"}]}, [("int", "")]),
+    ],
+)
+def test_an_argument_is_described_by_its_schema(its: Any, wanted: list[tuple[str, str]]) -> None:
+    own = {"type": "integer", "description": "its own", "default": 1}
+    rows = argument_rows(tool_of({"a": its}, **{"$defs": {"d": own}}))
+    assert [(kind, about) for _, kind, _, about in rows] == wanted
+    paths = [path for path, *_ in rows]
+    mark = "[]" if isinstance(its, dict) and "items" in its else ""
+    assert paths == ["  a", f"  a{mark}.x"][: len(wanted)]
+
+
+def test_rows_are_bounded_in_number_and_depth() -> None:
+    assert len(argument_rows(tool_of({str(number): {} for number in range(201)}))) == 200
+    loop = tool_of({"a": {"$ref": "#"}}, required=["a"])
+    assert [path for path, *_ in argument_rows(loop)][-1] == "  a.a.a.a.a.a"
+    assert {row[2] for row in argument_rows(loop)} == {"required"}
+    assert argument_rows(tool_of("none", required="none")) == []
+
+
+@pytest.mark.parametrize(
+    ("its", "word"),
+    [
+        ({"type": "string"}, "a=A"),
+        (True, "a=A"),
+        ({"type": "string", "default": "x"}, "a=x"),
+        ({"default": "x" * 58, "const": 2}, f"a={'x' * 58}"),
+        ({"default": "x" * 59, "const": 2}, "a:=2"),
+        ({"examples": ["e"], "enum": ["f"]}, "a=e"),
+        ({"examples": [], "enum": ["f"]}, "a=f"),
+        ({"examples": ["x" * 59], "type": "boolean"}, "a:=true"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "a:=1"),
+        ({"anyOf": [], "oneOf": [{"const": 5}]}, "a:=5"),
+        ({"type": "integer", "minimum": 7}, "a:=7"),
+        ({"type": "number", "minimum": "x"}, "a:=1"),
+        ({"type": ["null", "string"]}, "a:=null"),
+        ({"type": "array", "items": {"type": "integer"}}, "'a:=[1]'"),
+        ({"type": "array"}, "'a:=[\"A\"]'"),
+        (
+            {"type": "object", "properties": {"x": {"const": 1}, "y": {}}, "required": ["x"]},
+            "'a:={\"x\": 1}'",
+        ),
+        ({"type": "string", "format": "email"}, "a=ana@example.com"),
+        ({"type": "string", "format": "other"}, "a=A"),
+    ],
+)
+def test_an_example_has_a_value_of_the_schema(its: Any, word: str) -> None:
+    tool = tool_of({"a": its, "b": {"type": "string"}}, required=["a"])
+    assert example_of(tool, ["call"]) == f"call t {word}"
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("-t", "a"), ("t", "-a"), ("t", "a b"), ("t", "9"), ("t\u202e", "a")]
+)
+def test_a_name_that_is_no_word_has_no_example(name: str, argument: str) -> None:
+    assert example_of(tool_of({argument: {}}, name, required=[argument]), ["call"]) is None
+    assert example_of(tool_of({"a-b": {}}, required=["a-b"]), []) == "t a-b=A-B"

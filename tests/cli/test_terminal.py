@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from mcp_client.cli import terminal as terminal_module
+from mcp_client.cli.terminal import find_terminal
 from mcp_client.runtime import console
 from tests.cli.shell import at_terminal, example, server
 
@@ -182,3 +185,58 @@ def test_a_no_at_once_to_the_start_of_a_server_is_a_no(tmp_path: Path) -> None:
     status, text = ended(child)
     assert status == 3
     assert "Start it?" not in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "no_input", "wanted"),
+    [
+        ({"stdin", "stderr"}, False, True),
+        ({"stdin", "stderr"}, True, False),
+        ({"stdin"}, False, False),
+        ({"stderr"}, False, False),
+        (set(), False, False),
+    ],
+)
+def test_a_person_can_be_asked_where_both_streams_are_the_terminal(
+    typed: set[str], no_input: bool, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise OSError("there is none")
+
+    monkeypatch.setattr(terminal_module, "_terminal_name", none)
+    for name in ("stdin", "stderr"):
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda name=name: name in typed)
+    options = Namespace(no_input=no_input)
+    find_terminal(options)
+    assert options.terminal is wanted
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_person_is_asked_at_the_terminal_beside_a_pipe(
+    typed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person, here = os.openpty()
+    asked: list[Any] = []
+    monkeypatch.setattr(terminal_module, "_terminal_name", lambda: os.ttyname(here))
+    monkeypatch.setattr(console, "ask_at", lambda *streams: asked.extend(streams))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: typed)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: not typed)
+    options = Namespace()
+    find_terminal(options)
+    assert options.terminal
+    assert [stream.mode for stream in asked] == ["r", "w"]
+    assert all(stream.isatty() for stream in asked)
+    (number,) = {stream.fileno() for stream in asked}
+    for stream in asked:
+        stream.close()
+    for each in (number, person, here):
+        os.close(each)
+
+
+def test_a_stream_that_is_closed_or_missing_is_no_terminal() -> None:
+    person, here = os.openpty()
+    with open(here) as stream:
+        assert terminal_module._is_terminal(stream) is True
+    assert terminal_module._is_terminal(stream) is False
+    assert terminal_module._is_terminal(None) is False
+    os.close(person)
