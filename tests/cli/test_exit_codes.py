@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from mcp_client import errors
+from mcp_client.cli import exits
+from mcp_client.cli.exits import error_document, exit_code, in_shell
+from mcp_client.errors import Advice, McpError
 from tests.cli.shell import Done, example, refusing, run, server
 
 WEATHER = example("weather")
@@ -206,3 +210,74 @@ def test_a_name_that_is_no_server_is_not_run_as_a_program(tmp_path: Path) -> Non
     assert not started.exists()
     assert run("tools", str(program), cwd=tmp_path, home=tmp_path).code == 5
     assert started.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("Interrupted", 130),
+        ("OutputError", 74),
+        ("UsageError", 2),
+        ("NotFound", 4),
+        ("UnknownTool", 4),
+        ("ConfigError", 2),
+        ("InvalidArguments", 2),
+        ("CallDenied", 3),
+        ("CallPending", 3),
+        ("StartDenied", 3),
+        ("ToolChanged", 3),
+        ("CallWithdrawn", 130),
+        ("AuthError", 6),
+        ("ConnectError", 5),
+        ("NegotiationError", 5),
+        ("StateError", 5),
+        ("InvalidSchema", 8),
+        ("NotSent", 4),
+        ("OutcomeUnknown", 7),
+        ("CallTimeout", 7),
+        ("ToolFailed", 1),
+        ("AuditError", 1),
+        ("BrokenPromise", 8),
+        ("ServerError", 8),
+        ("McpError", 8),
+    ],
+)
+def test_each_error_has_its_exit_code(name: str, code: int) -> None:
+    kind = getattr(exits, name, None) or getattr(errors, name)
+    error = McpError.__new__(kind, "x")
+    assert exit_code(error) == code
+    for status, wanted in ((401, 6), (403, 6), (404, code)):
+        error.__dict__["http_status"] = status
+        assert exit_code(error) == wanted
+
+
+@pytest.mark.parametrize(
+    ("advice", "said"),
+    [
+        (None, "x"),
+        (Advice("of the library"), "x; of the library"),
+        (Advice("y", "header"), "x; give what it accepts with --header Authorization=env:NAME"),
+        (
+            Advice("y", "connect_timeout", "wait"),
+            "x; give it longer with --timeout S, or wait and see",
+        ),
+        (Advice("y", "revision"), "x; leave out --revision"),
+        (Advice("y", "env", "A"), "x; A: give it with --env NAME, or in the config file"),
+        (Advice("y", "terminal"), "x; log in at a terminal"),
+        (Advice("y", "result"), "x; the whole result is printed with --json"),
+        (Advice("y", "program"), "x"),
+    ],
+)
+def test_advice_is_in_the_words_of_the_shell(advice: Advice | None, said: str) -> None:
+    error = errors.ServerError("x", code=1, advice=advice, server="s")
+    assert in_shell(error).message == said
+    assert error.advice is advice
+    document = {"type": "ServerError", "message": said, "server": "s", "tool": None}
+    assert error_document(error) == {"error": {**document, "retryable": False}}
+    late = in_shell(errors.CallTimeout("x", advice=advice)).message
+    assert late == ("x; give it longer with --timeout S" if advice is None else said)
+
+
+def test_an_unexpected_error_is_a_document_too() -> None:
+    document = {"type": "KeyError", "message": "'x'", "server": None, "tool": None}
+    assert error_document(KeyError("x")) == {"error": {**document, "retryable": False}}

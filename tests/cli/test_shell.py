@@ -8,13 +8,15 @@ from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client.cli import shell as shell_module
-from mcp_client.cli.exits import Interrupted
+from mcp_client.cli.completion import Known
+from mcp_client.cli.exits import Interrupted, UsageError
+from mcp_client.errors import NotFound, ServerError
 from tests.cli.shell import at_terminal, example, offering, run, server, without_extra
 
 
@@ -122,6 +124,113 @@ async def test_a_command_that_is_left_by_ctrl_c_ends_the_shell(
     with pytest.raises(Interrupted):
         await shell_module.shell(Namespace(json=False))
     assert ran == [["call", "one"]]
+
+
+class Line:
+    """Reads lines as a person types them: a text, or what is raised in its place."""
+
+    def __init__(self, *typed: Any) -> None:
+        self._typed = list(typed)
+        self.default_buffer = Namespace(text="")
+
+    async def prompt_async(self, prompt: str, **more: Any) -> str:
+        now = self._typed.pop(0)
+        if isinstance(now, tuple):  # Ctrl-C, with what was typed before it
+            self.default_buffer.text = now[0]
+            raise KeyboardInterrupt
+        if isinstance(now, Exception):
+            raise now
+        return str(now)
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("typed", "again", "wanted"),
+    [
+        (["tools"], False, "tools"),
+        ([EOFError()], False, None),
+        ([("half",), "tools"], True, "tools"),
+        ([("",), "tools"], False, "tools"),
+        ([("",), ("half",), ("",), "tools"], False, "tools"),
+        ([("",)], True, Interrupted),
+        ([("",), ("",)], False, Interrupted),
+        ([("half",), ("",), ("",)], True, Interrupted),
+    ],
+)
+async def test_ctrl_c_at_an_empty_line_leaves_where_it_comes_twice(
+    typed: list[Any], again: bool, wanted: Any
+) -> None:
+    line: Any = Line(*typed)
+    if wanted is Interrupted:
+        with pytest.raises(Interrupted):
+            await shell_module._edited(line, again)
+    else:
+        assert await shell_module._edited(line, again) == wanted
+    assert line._typed == []
+
+
+@pytest.mark.one_backend
+async def test_a_pipe_is_read_without_its_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def piped() -> bytes:
+        return b"# no\ntools\n  # no\ncall a=#\xff"
+
+    monkeypatch.setattr(shell_module, "stdin_bytes", piped)
+    assert [line async for line in shell_module._piped()] == ["tools", "call a=#\ufffd"]
+
+
+@pytest.mark.one_backend
+async def test_what_a_server_does_not_offer_is_not_listed_to_complete_lines() -> None:
+    asked: list[str] = []
+
+    class Session:
+        capabilities: ClassVar[dict[str, Any]] = {"resources": {}, "prompts": {}}
+
+        def __getattr__(self, name: str) -> Any:
+            async def listed() -> list[Any]:
+                asked.append(name)
+                if name == "list_prompts":
+                    raise ServerError("none", code=1)
+                return [Namespace(uri="a:b", uri_template="a:{b}")]
+
+            return listed
+
+    known = await shell_module._known(Session())  # type: ignore[arg-type]
+    assert asked == ["list_prompts", "list_resources", "list_resource_templates"]
+    assert known == Known(resources=("a:b", "a:{b}"))
+
+
+@pytest.mark.one_backend
+async def test_the_exit_code_is_that_of_the_last_command_that_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[list[str]] = []
+    lines = ["ok", "", "fail", "ok", "gone", "ok", "quit", "never"]
+    outcomes: dict[str, Any] = {"ok": 0, "fail": 3, "gone": NotFound("gone")}
+
+    async def piped() -> AsyncIterator[str]:
+        for line in lines:
+            yield line
+
+    async def run_one(words: list[str], *_: Any) -> int:
+        ran.append(words)
+        if isinstance(outcomes[words[0]], Exception):
+            raise outcomes[words[0]]
+        return int(outcomes[words[0]])
+
+    monkeypatch.setattr(shell_module, "open_session", lambda options: nullcontext())
+    monkeypatch.setattr(shell_module, "_is_typed", lambda: False)
+    monkeypatch.setattr(shell_module, "_piped", piped)
+    monkeypatch.setattr(shell_module, "_run", run_one)
+    assert await shell_module.shell(Namespace(json=False)) == 4
+    assert ran == [["ok"], ["fail"], ["ok"], ["gone"], ["ok"]]
+    assert capsys.readouterr().err == "mcp-client: gone\n"
+    lines[:] = ["fail", "exit", "never"]
+    assert await shell_module.shell(Namespace(json=False)) == 3
+    lines[:] = ["fail", "'half"]
+    assert await shell_module.shell(Namespace(json=False)) == 2
+    assert "the line cannot be read: " in capsys.readouterr().err
+    with pytest.raises(UsageError, match="give --json to a command"):
+        await shell_module.shell(Namespace(json=True))
 
 
 @pytest.mark.slow
