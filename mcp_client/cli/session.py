@@ -439,7 +439,7 @@ def _state_of_running_desk() -> State | None:
             return None
         try:
             return _state_named(json.loads(stream.read(_MAX_DESK_BYTES))["state"])
-        except (OSError, ValueError, KeyError, TypeError, ConfigError, UsageError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError):
             return None
 
 
