@@ -9,6 +9,7 @@ import pytest
 
 from mcp_client import Tool
 from mcp_client.cli.exits import UsageError
+from mcp_client.cli.parser import parsed, session_options
 from mcp_client.cli.tool_arguments import (
     arguments_of,
     check_names,
@@ -249,3 +250,147 @@ def test_a_signature_says_which_arguments_may_be_left_out() -> None:
     assert signature_parts(Tool("t", "s", False, bare))[1][0].startswith("(a: str = ...,")
     none = {"name": "t", "inputSchema": {"type": "object"}}
     assert signature_parts(Tool("t", "s", False, none))[1][0] == "()"
+
+
+# ------------------------------------------------------------------------ the command line
+
+SESSION: dict[str, Any] = {
+    "timeout": None,
+    "allow": [],
+    "allow_finding": [],
+    "policy": None,
+    "trust": False,
+    "approve": "ask",
+    "audit": None,
+    "record": None,
+    "pins": None,
+    "state": None,
+    "revision": "auto",
+    "header": [],
+    "env": [],
+    "config": None,
+    "no_input": False,
+    "sandbox": False,
+    "read": [],
+    "write": [],
+    "network": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "module", "wanted"),
+    [
+        ("tools t", "session_commands", {}),
+        ("describe t a", "session_commands", {"tool": "a"}),
+        ("call t a", "session_commands", {"tool": "a", "arguments": [], "save": None}),
+        ("search t a b", "session_commands", {"query": ["a", "b"], "limit": 8}),
+        ("search t --limit 3", "session_commands", {"query": [], "limit": 3}),
+        ("resources t", "session_commands", {}),
+        ("read t u --save d", "session_commands", {"uri": "u", "save": "d"}),
+        ("prompts t", "session_commands", {}),
+        ("prompt t p a=b", "session_commands", {"prompt": "p", "arguments": ["a=b"], "save": None}),
+        (
+            "complete t p a=b c=d",
+            "session_commands",
+            {"prompt": "p", "argument": "a=b", "arguments": ["c=d"]},
+        ),
+        ("stubs t -o f", "file_commands", {"output": "f"}),
+        ("run t", "run_command", {"script": None}),
+        ("run t s", "run_command", {"script": "s"}),
+        ("shell t", "shell", {}),
+        ("doctor t", "doctor", {}),
+        ("pins t --accept a --accept b", "file_commands", {"accept": ["a", "b"]}),
+    ],
+)
+def test_a_command_with_a_server_has_these_options(
+    line: str, module: str, wanted: dict[str, Any]
+) -> None:
+    words = line.split()
+    own = {"command": words[0], "module": module, "target": "t", "json": False}
+    assert vars(parsed(words)) == {**SESSION, **own, **wanted}
+
+
+@pytest.mark.parametrize(
+    ("line", "module", "wanted"),
+    [
+        (
+            "audit verify f --key k --noted n",
+            "file_commands",
+            {"action": "verify", "file": "f", "state": None, "key": "k", "noted": "n"},
+        ),
+        (
+            "decisions revoke a b --kind call --server s --all",
+            "file_commands",
+            {"action": "revoke", "id": ["a", "b"], "kind": "call", "server": "s", "all": True}
+            | {"state": None},
+        ),
+        ("servers --config f --state s", "file_commands", {"config": "f", "state": "s"}),
+        (
+            "confirm f",
+            "confirm_command",
+            {"config": "f", "server": None, "yes": [], "audit": None, "state": None}
+            | {"sandbox": False, "read": [], "write": [], "network": None},
+        ),
+        ("login u --timeout 3", "login", {"url": "u", "headless": False, "timeout": 3.0}),
+        ("logout u --headless", "login", {"url": "u", "headless": True, "timeout": None}),
+        ("completion zsh", "completion", {"shell": "zsh"}),
+        ("desk --state s", "desk_command", {"state": "s"}),
+    ],
+)
+def test_a_command_without_a_server_has_these_options(
+    line: str, module: str, wanted: dict[str, Any]
+) -> None:
+    words = line.split()
+    assert vars(parsed([*words, "--json"])) == {
+        "command": words[0],
+        "module": module,
+        "json": True,
+        **wanted,
+    }
+
+
+def test_options_of_the_session_may_stand_anywhere() -> None:
+    assert session_options() == {f"--{name.replace('_', '-')}" for name in SESSION}
+    words = ["--json", "--save", "d", "--allow", "a", "call", "t", "--trust", "x", "--no-input"]
+    found = parsed([*words, "k=v", "--timeout=2.5", "-"])
+    assert (found.json, found.save, found.allow, found.trust) == (True, "d", ["a"], True)
+    assert (found.tool, found.arguments, found.timeout) == ("x", ["k=v", "-"], 2.5)
+    assert found.no_input is True
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("tols t", "unknown command 'tols'; did you mean tools?"),
+        ("tools", "the following arguments are required: TARGET"),
+        ("tools t u", "tools takes no further argument: 'u'; quote a command of several words"),
+        ("call t a --alow=b", "unknown option '--alow' of call; did you mean --allow?"),
+        ("tools t -z", "unknown option '-z' of tools ("),
+        ("--zzzz tools t", "unknown option '--zzzz' of tools ("),
+        *[
+            (f"tools t --timeout {word}", "argument --timeout: ")
+            for word in ("0", "1e9", "x", "nan")
+        ],
+        *[
+            (f"search t --limit {word}", "argument --limit: ")
+            for word in ("0", "1000000", "x", "-1", "٣")
+        ],
+        (
+            "tools t --allow-finding gon",
+            "argument --allow-finding: 'gon' is no kind of finding; did",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_a_usage_error(line: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parsed(line.split())
+    assert str(caught.value).startswith(says)
+    assert str(caught.value).endswith("--help')")
+
+
+def test_the_bounds_of_numbers_are_taken() -> None:
+    assert parsed(["search", "t", "--limit", "999999"]).limit == 999_999
+    assert parsed(["search", "t", "--limit", "1"]).limit == 1
+    assert parsed(["tools", "t", "--timeout", "0.001"]).timeout == 0.001
+    assert parsed(["tools", "t", "--revision", "2025-06-18"]).revision == "2025-06-18"

@@ -139,8 +139,9 @@ POINT = {"type": "object", "properties": {"x": {"type": "null"}}}
     ],
 )
 def test_an_argument_is_described_by_its_schema(its: Any, wanted: list[tuple[str, str]]) -> None:
-    own = {"type": "integer", "description": "its own", "default": 1}
-    rows = argument_rows(tool_of({"a": its}, **{"$defs": {"d": own}}))
+    own: Any = {"d": {"type": "integer", "description": "its own", "default": 1}}
+    more: Any = {"$defs": own}
+    rows = argument_rows(tool_of({"a": its}, **more))
     assert [(kind, about) for _, kind, _, about in rows] == wanted
     paths = [path for path, *_ in rows]
     mark = "[]" if isinstance(its, dict) and "items" in its else ""

@@ -12,7 +12,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,9 +22,6 @@ from typing import Any
 import pytest
 
 from mcp_client import AuditLog, FileState, PostgresState, Remember
-from mcp_client.approval.kept_decision import Decision
-from mcp_client.cli import file_commands
-from mcp_client.cli.exits import UsageError
 from tests.cli.shell import ROOT, at_terminal, environment, example, run
 from tests.desk import call_of
 
@@ -155,62 +151,6 @@ def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
     state.decisions.add(replace(call_of(), origin="app"), Remember("always"), "x")
     assert "always, any arguments, called by its view" in run("decisions", "list", *where).out
     assert run("decisions", "revoke", "--all", *where, "--json").json == {"revoked": 1}
-
-
-@pytest.mark.parametrize(
-    ("members", "wanted"),
-    [
-        ({"allowed": False, "origin": "app"}, "refused once"),
-        ({}, "always, any arguments"),
-        ({"exact": "sha256:0"}, "always, these arguments only"),
-        ({"where": {"/path": {"equals": "/"}}}, "always, these arguments only"),
-        ({"kind": "start", "scope": "session"}, "session"),
-        ({"origin": "app"}, "always, any arguments, called by its view"),
-        ({"origin": "code", "scope": "script"}, "script, any arguments, called by scripts"),
-    ],
-)
-def test_a_decision_is_listed_with_how_far_it_goes(members: dict[str, Any], wanted: str) -> None:
-    about: dict[str, Any] = {"kind": "call", "scope": "always", **members}
-    one = Decision(id="1", server="s", subject="t", decided_at=0.0, **about)
-    assert file_commands._reach(one) == wanted
-
-
-@pytest.mark.parametrize(
-    ("given", "asked"),
-    [
-        ({"id": ["a", "b"]}, ["a", "b"]),
-        ({"all": True}, (None, None)),
-        ({"kind": "call"}, ("call", None)),
-        ({"server": "s"}, (None, "s")),
-        ({"all": True, "kind": "call", "server": "s"}, ("call", "s")),
-        ({}, None),
-        ({"id": ["a"], "all": True}, None),
-        ({"id": ["a"], "kind": "call"}, None),
-        ({"id": ["a"], "server": "s"}, None),
-    ],
-)
-def test_decisions_are_revoked_by_their_names_or_by_what_they_are(
-    given: dict[str, Any], asked: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done: list[Any] = []
-
-    class Store:
-        def revoke(self, name: str) -> bool:
-            done.append(name)
-            return name == "a"
-
-        def revoke_all(self, *which: str | None) -> int:
-            done.extend(which)
-            return 1
-
-    options = Namespace(**{"id": [], "all": 0, "kind": None, "server": None, "json": False} | given)
-    if asked is None:
-        with pytest.raises(UsageError, match="decisions revoke: "):
-            file_commands._revoke(Store(), options)  # type: ignore[arg-type]
-    else:
-        assert file_commands._revoke(Store(), options) == 0  # type: ignore[arg-type]
-        assert capsys.readouterr().out == "revoked: 1\n"
-    assert done == list(asked or ())
 
 
 def test_pins_show_what_changed_and_accept_it(tmp_path: Path) -> None:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client.cli import output
 from mcp_client.cli.output import Progress, note, note_of_server
-from mcp_client.protocol.content import ImageContent
 from tests.cli.shell import (
     ROOT,
     at_terminal,
@@ -315,66 +310,3 @@ def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
     done = in_sh(f"mcp describe {target} get_weather | head -n 1", tmp_path)
     assert done.stdout.startswith("get_weather(")
     assert done.stderr == ""
-
-
-# ------------------------------------------------------ in lines of a terminal, and pictures
-
-LONG = "  one two three four five six seven"
-
-
-@pytest.mark.parametrize(
-    ("typed", "wanted"),
-    [(False, f"{LONG}\n"), (True, "  one two three \n  four five six \n  seven\n")],
-)
-def test_a_terminal_gets_lines_that_end_between_words_and_a_pipe_one_line(
-    typed: bool, wanted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: typed)
-    monkeypatch.setattr(output, "screen_of", lambda stream: None)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((21, 10)))
-    output.print_wrapped(("  one ", "bold"), (LONG[6:], ""))
-    assert capsys.readouterr().out == wanted
-
-
-@pytest.mark.parametrize("kind", ["image/png", "audio/wav", None])
-def test_a_picture_at_a_terminal_is_drawn_and_noted(
-    kind: str | None, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[bytes] = []
-    monkeypatch.setattr(output, "draw", drawn.append)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    options = Namespace(command="read", save=None)
-    part = SimpleNamespace(text=None, bytes=b"pixels", mime_type=kind)
-    output.print_contents([part], options)
-    block = ImageContent("cGl4ZWxz", kind or "", {})
-    said = f"({kind or 'application/octet-stream'}, 6 bytes; --save DIR keeps it)\n".encode()
-    assert capsysbinary.readouterr() == (b"", said)
-    assert drawn == ([b"pixels"] if kind == "image/png" else [])
-    if kind is not None:
-        output.print_content([block], options)
-        assert capsysbinary.readouterr() == (b"", said)
-        assert drawn == ([b"pixels"] * 2 if kind == "image/png" else [])
-
-
-def test_the_bytes_of_one_content_alone_reach_a_pipe(
-    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(output, "draw", lambda data: None)
-    part = SimpleNamespace(text=None, bytes=b"\0\xff", mime_type=None)
-    words = SimpleNamespace(text="words", bytes=b"words", mime_type=None)
-    bare, kept = Namespace(command="read", save=None), Namespace(command="read", save=str(tmp_path))
-    output.print_contents([part], bare)
-    assert capsysbinary.readouterr() == (b"\0\xff", b"")
-    output.print_contents([words, part], bare)
-    said = b"(application/octet-stream, 2 bytes; --save DIR keeps it)\n"
-    assert capsysbinary.readouterr() == (b"words", said)
-    for _ in range(2):
-        output.print_contents([part], kept)
-        out, said = capsysbinary.readouterr()
-        assert out == b""
-    names = {"content-1.bin": b"\0\xff", "content-1-1.bin": b"\0\xff"}
-    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == names
-    assert (
-        said
-        == f"(application/octet-stream, 2 bytes: saved as {tmp_path}/content-1-1.bin)\n".encode()
-    )

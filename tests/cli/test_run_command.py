@@ -7,10 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mcp_client.cli import run_command
+from mcp_client.cli.exits import UsageError
 from tests.cli.shell import (
     ROOT,
     at_terminal,
@@ -196,3 +201,54 @@ def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
     assert json.loads(out)["error"]["type"] == "Interrupted"
     with pytest.raises(ProcessLookupError):  # the group is empty
         os.killpg(started.pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "out", "err", "value"),
+    [
+        ({"output": "a\n", "value": "b"}, "a\nb\n", "", "b"),
+        ({"value": {"k": 1}}, '{"k": 1}\n', "", {"k": 1}),
+        ({"value": 0}, "0\n", "", 0),
+        ({}, "", "", None),
+        ({"value": "x" * 21}, "", "", ""),
+        ({"value": ["x" * 21]}, "", "", ""),
+        ({"output": "a", "error": "Error\n"}, "a\n", "Error\n", None),
+        ({"error": "Error", "stop": "late"}, "", "the script was ended: late\n", None),
+    ],
+)
+def test_what_a_script_led_to_is_printed_whole(
+    given: dict[str, Any], out: str, err: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = {"output": "", "value": None, "error": None, "calls": 2, "id": "1"}
+    stop = SimpleNamespace(text=given["stop"]) if "stop" in given else None
+    found: Any = SimpleNamespace(**none | given | {"stop": stop})
+    run_command._show(Namespace(json=False), found, 20)
+    assert capsys.readouterr() == (out, err)
+    run_command._show(Namespace(json=True), found, 20)
+    document = {"output": found.output, "value": value, "calls": 2, "run": "1"}
+    more = {"error": found.error, "limit": given.get("stop")}
+    assert json.loads(capsys.readouterr().out) == {**document, **more}
+
+
+async def test_a_script_is_a_file_of_bounded_size_in_utf_8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "script.py"
+    path.write_bytes(b"\xef\xbb\xbfa = 1")
+    assert await run_command._code_of(str(path)) == "a = 1"
+    monkeypatch.setattr(run_command, "_MAX_SCRIPT_BYTES", 8)
+    assert await run_command._code_of(str(path)) == "a = 1"
+    monkeypatch.setattr(run_command, "_MAX_SCRIPT_BYTES", 7)
+    with pytest.raises(UsageError, match="has more than 7 bytes"):
+        await run_command._code_of(str(path))
+    path.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        await run_command._code_of(str(path))
+    with pytest.raises(UsageError, match="No such file"):
+        await run_command._code_of(str(tmp_path / "none"))
+
+    async def given() -> str:
+        return "of a pipe"
+
+    monkeypatch.setattr(run_command, "standard_input", given)
+    assert await run_command._code_of("-") == "of a pipe"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import Namespace
 from dataclasses import replace
@@ -117,6 +118,44 @@ def test_an_audit_file_that_cannot_be_is_told_before_anything_is_done(
             audit(path)
         Path(path).touch()
     assert seen == [str(home), path]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(("revision", "wanted"), [("auto", "2025-06-18"), ("2026-07-28",) * 2])
+async def test_a_server_of_a_file_is_opened_as_the_file_and_the_options_say(
+    revision: str, wanted: str, enabled: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    class Host:
+        def __init__(self, servers: Any, **chosen: Any) -> None:
+            seen.append((servers, chosen))
+
+        async def __aenter__(self) -> Any:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def session(self, name: str) -> str:
+            return f"of {name}"
+
+    async def started(target: Any, *_: Any) -> Any:
+        return replace(target.config._starts["own"].config(secrets=False), trusted=True)
+
+    monkeypatch.setattr("mcp_client.host.host.Host", Host)
+    monkeypatch.setattr(session_module, "started_from", started)
+    path = home / "servers.json"
+    own = {"revision": "2025-06-18", "enabled": enabled}
+    path.write_text(json.dumps({"mcpServers": {"own": {"command": "/x", "mcp-client": own}}}))
+    target = Configured(load_config(str(path)), "own")
+    given = options(revision=revision, record="log")
+    async with session_module._configured(target, given, {"a": 1}, None) as opened:
+        assert opened == "of own"  # type: ignore[comparison-overlap]
+    ((servers, chosen),) = seen
+    (config,) = servers.values()
+    assert (list(servers), chosen) == (["own"], {"a": 1})
+    assert (config.revision, config.record, config.lazy) == (wanted, "log", True)
+    assert (config.trusted is True, config.enabled) == (enabled, enabled)
 
 
 # ------------------------------------------------------------------- who decides for it

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -14,6 +16,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client.cli import shell as shell_module
+from mcp_client.cli import standard_input
 from mcp_client.cli.completion import Known
 from mcp_client.cli.exits import Interrupted, UsageError
 from mcp_client.errors import NotFound, ServerError
@@ -277,3 +280,36 @@ def test_a_question_without_a_terminal_is_cancelled_and_said(more: list[str]) ->
     child = at_terminal(*words, "--no-input")
     child.expect(pexpect.EOF)
     assert "Fill it in?" not in child.before
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+async def test_standard_input_is_read_to_its_end_or_to_its_bound(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(data: bytes) -> str:
+        if kind == "file":
+            (tmp_path / "in").write_bytes(data)
+            reading = os.open(tmp_path / "in", os.O_RDONLY)
+        else:
+            reading, writing = os.pipe()
+            os.write(writing, data)
+            os.close(writing)
+        with open(reading) as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            return await standard_input.standard_input()
+
+    monkeypatch.setattr(standard_input, "_MAX_STDIN_BYTES", 3)
+    assert await read(b"") == ""
+    assert await read(b"a\xc3\xa9") == "aé"
+    with pytest.raises(UsageError, match="standard input has more than 3 bytes"):
+        await read(b"abcd")
+    with pytest.raises(UsageError, match="standard input is not UTF-8"):
+        await read(b"\xff")
+    monkeypatch.setattr(standard_input, "_MAX_STDIN_BYTES", 40_000)
+    assert await read(b"x" * 40_000) == "x" * 40_000
+    for closed in (None, open(os.devnull)):  # noqa: SIM115
+        if closed is not None:
+            closed.close()
+        monkeypatch.setattr(sys, "stdin", closed)
+        with pytest.raises(UsageError, match="standard input cannot be read"):
+            await standard_input.standard_input()
