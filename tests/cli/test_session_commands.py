@@ -155,6 +155,23 @@ async def test_a_resource_that_there_is_not_is_not_found() -> None:
         assert other.value is error
 
 
+async def test_what_is_listed_or_read_is_the_server_s_json_where_that_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = SimpleNamespace(contents=[], raw={"r": 1})
+    assert (
+        await session_commands.read(options({"uri": "u", "json": True}, read_resource=found)) == 0
+    )
+    assert json.loads(capsys.readouterr().out) == {"r": 1}
+    listed = Listed([prompt_of("p")])
+    given = options({"json": True}, capabilities={"prompts": {}}, list_prompts=listed)
+    assert await session_commands.prompts(given) == 0
+    assert json.loads(capsys.readouterr().out) == {"prompts": [{"name": "p"}]}
+    given = options({"json": True, "tool": "t"}, get_tool=tool("t"))
+    assert await session_commands.describe(given) == 0
+    assert json.loads(capsys.readouterr().out) == tool("t").raw
+
+
 def prompt_of(name: str) -> Any:
     needs = {"a": True, "b": False}
     arguments = [SimpleNamespace(name=each, required=its) for each, its in needs.items()]
@@ -210,3 +227,6 @@ async def test_an_argument_of_a_prompt_or_a_template_is_completed(
             assert await session_commands.complete(given) == 0
             assert asked.pop() == (ref, {"name": "a", "value": "1"}, known)
             assert capsys.readouterr().out == "x\ny\n"
+    given.json = True
+    assert await session_commands.complete(given) == 0
+    assert json.loads(capsys.readouterr().out) == {"c": 1}
