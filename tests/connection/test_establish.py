@@ -19,7 +19,7 @@ def test_only_so_many_servers_are_remembered_to_want_initialize() -> None:
 
 
 async def test_a_process_that_is_killed_before_it_answers_is_told_by_its_signal() -> None:
-    code = "import os; os.kill(os.getpid(), 9)"
+    code = "import os; input(); os.kill(os.getpid(), 9)"
     with pytest.raises(ConnectError, match="was ended by signal 9 before") as caught:
         await connect(StdioServer(sys.executable, ["-S", "-c", code]))
     assert caught.value.exit_code == -9
