@@ -176,7 +176,7 @@ class ConnectionAttempt:
             outcome = await self._ask_any_way(step)
             match outcome:
                 case AnsweredWithError(code=code, message=message):
-                    traced.failed(ServerError(message, code=code))
+                    traced.failed(ServerError(message, code=code, server=self._context.server))
                 case Failed(error=error):
                     traced.failed(error)
                 case Silent():
