@@ -382,6 +382,8 @@ async def test_servers_that_end_slowly_are_waited_for_side_by_side(file: File) -
 async def test_a_required_server_that_is_removed_while_the_host_is_entered_is_missed(
     file: File,
 ) -> None:
+    silent = ["-IS", "-c", "import sys; sys.stdin.read()"]
+    file.write(a={"command": sys.executable, "args": silent})
     with anyio.fail_after(60):
         host = file.host(required=["a"])
 
