@@ -544,12 +544,10 @@ async def test_an_editor_ends_with_the_call(
     monkeypatch.setattr("mcp_client.approval.editor._END_SECONDS", 60.0)  # on a busy machine too
     there = editor(
         "import signal\n"
-        "def end(*_):\n"
-        "    pathlib.Path(sys.argv[0]).with_name('tidied').touch()\n"
-        "    sys.exit()\n"
-        "signal.signal(signal.SIGTERM, end)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"  # until it is waited for
         "print('EDITING', os.getpid(), path, file=sys.stderr, flush=True)\n"
-        "sys.stdin.read()\n"
+        "signal.sigwait([signal.SIGTERM])\n"
+        "pathlib.Path(sys.argv[0]).with_name('tidied').touch()\n"
     )
     async with anyio.create_task_group() as group:
         group.start_soon(desk.ask, call_of())
