@@ -72,6 +72,28 @@ async def test_a_connection_is_used_again_after_an_answer_that_came_as_an_event(
         assert server.connections == before
 
 
+async def test_the_connection_of_a_refusal_that_goes_on_and_on_is_given_up() -> None:
+    gone = anyio.Event()
+
+    class Refusing(Handshake):
+        async def __call__(self, request: Request, reply: Reply) -> None:
+            if request.says != "tools/call":
+                await super().__call__(request, reply)
+                return
+            head = b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nContent-Length: 9999999\r\n\r\n"
+            await reply.raw(head + b"x" * 100_000)
+            try:
+                await reply.hold()
+            finally:
+                gone.set()
+
+    async with serving(Refusing()) as server, _connect(server.url) as session:
+        with pytest.raises(ServerError, match="500"):
+            await session.call_tool("echo")
+        with anyio.fail_after(60):
+            await gone.wait()
+
+
 async def test_a_revision_without_the_version_header_gets_none() -> None:
     app = Handshake()
     app.revision = "2025-03-26"
