@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
 from mcp_client.cli.exits import UsageError
-from mcp_client.cli.target import Configured, target_of
+from mcp_client.cli.target import Configured, configs_of, target_of
 from mcp_client.errors import NotFound
 from mcp_client.transports.http import HttpServer
 from mcp_client.transports.stdio import StdioServer
@@ -83,3 +84,18 @@ def test_a_name_that_no_config_file_has_is_not_run_as_a_program(
     with pytest.raises(NotFound, match=r"a config file \(none was found\)") as caught:
         target_of("sh", None, [], [])
     assert re.search(r"by its path \(\S+/sh\)\Z", str(caught.value))
+
+
+def test_a_file_that_was_found_and_cannot_be_read_is_left_out_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    file = tmp_path / "home" / ".cursor" / "mcp.json"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    os.truncate(file, 64 * 1024 * 1024)
+    monkeypatch.chdir(tmp_path)
+    assert configs_of(None, quiet=True) == []
+    assert capsys.readouterr().err == ""
+    assert configs_of(None) == []
+    assert "mcp.json" in capsys.readouterr().err

@@ -100,6 +100,7 @@ DEAR: dict[str, tuple[Any, Any]] = {
     "a long reference": ({"$ref": "#/" + "a/" * 500}, 1),
     "a pattern that runs away": ({"pattern": "^(a+)+$"}, "a"),
     "a pattern over a long text": ({"pattern": "a+b+c+d"}, "a" * 2_000),
+    "many patterns to compile": ({"anyOf": [{"pattern": f"{n:x}" * 6} for n in range(60)]}, ""),
     "patterns of names": ({"patternProperties": {"^a": {}}}, {"a": 1}),
     "an address elsewhere": ({"$ref": "http://example.com/"}, 1),
     "an anchor": ({"$ref": "#a", "$anchor": "a"}, 1),
