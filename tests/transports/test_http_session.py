@@ -567,6 +567,35 @@ async def test_an_error_of_the_tools_own_does_not_end_the_session(code: int, mes
     assert len(app.calls) == 1
 
 
+async def test_a_call_on_a_session_that_was_replaced_ends_with_the_session_of_the_host() -> None:
+    app, begun, gone = Handshake(), anyio.Event(), anyio.Event()
+
+    async def wait(arguments: Any, request: Request, reply: Reply) -> None:
+        begun.set()
+        try:
+            await reply.hold()
+        finally:
+            gone.set()
+
+    app.tools["wait"] = wait
+    async with serving(app) as server, _connect(server.url) as session:
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost):
+                await session.call_tool("wait")
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await begun.wait()
+                app.ended.add("session-1")
+                await session.call_tool("echo")
+                assert app.session == 2
+                assert not gone.is_set()
+                await session.aclose()
+            await gone.wait()
+
+
 async def test_an_ended_session_does_not_carry_an_approval_over() -> None:
     app = Handshake()
 
