@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import KW_ONLY, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..catalog.call_context import CallOrigin, context_from_json, is_storable
+from ..catalog.call_context import CallOrigin, context_from_json, context_to_json, is_storable
 from ..errors import ConfigError
 from ..protocol.canonical_json import plain
 from ..runtime.frozen import frozen_dataclass
@@ -98,8 +98,10 @@ class Decision:
         """All of it as plain JSON; a context that cannot be stored is its type's name."""
         members = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         where = None if self.where is None else plain(self.where)
-        if not is_storable(self.context):
-            members["context"] = f"<{type(self.context).__name__}>"
+        known = is_storable(self.context)
+        members["context"] = (
+            context_to_json(self.context) if known else f"<{type(self.context).__name__}>"
+        )
         return {**members, "where": where, "findings": [list(each) for each in self.findings]}
 
     @classmethod

@@ -14,7 +14,13 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from ..catalog.call_context import CallOrigin, context_from_json, context_text, is_storable
+from ..catalog.call_context import (
+    CallOrigin,
+    context_from_json,
+    context_text,
+    context_to_json,
+    is_storable,
+)
 from ..catalog.finding import Finding
 from ..catalog.tool_traits import WORST, Hints
 from ..errors import CallDenied, ConfigError, McpError
@@ -243,7 +249,7 @@ class ApprovalRequest:
             "fingerprint": self.fingerprint,
             "key": self.key,
             "findings": [finding.to_json() for finding in self.findings],
-            "context": self.context,
+            "context": context_to_json(self.context),
             "origin": self.origin,
             "identity": self._server_is(),
             **self._own_members(),

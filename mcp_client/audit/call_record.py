@@ -188,6 +188,27 @@ class CallRecord:
             **self._shown_findings(call.findings),
         }
 
+    def edited(self, call: ToolCall) -> None:
+        """Record the approver's arguments and what was found about them, whatever is decided.
+
+        An approver who is asked about an edit again sees its findings; those of every edit stay.
+        """
+        before = None if self._first is None else self._first["arguments_digest"]
+        after = self._shown_arguments(call.arguments_json, None)
+        earlier = [] if self._edited is None else self._edited["findings"]
+        found = self._shown_findings(call.findings)
+        found["findings"] = [
+            *(one for one in earlier if one not in found["findings"]),
+            *found["findings"],
+        ]
+        self._edited = {
+            "from": before,
+            "to": after.pop("arguments_digest"),
+            "paths": self._paths(None if before is None else before.text, call.arguments_json),
+            **after,
+            **found,
+        }
+
     def asking(self) -> None:
         self._marks["asking"] = self._audit.clock()
 
@@ -203,14 +224,7 @@ class CallRecord:
         self._allowed(source, reason, by, expires_at)
         if call.edited:
             self._call = call
-            before = None if self._first is None else self._first["arguments_digest"]
-            after = self._shown_arguments(call.arguments_json, None)
-            self._edited = {
-                "from": before,
-                "to": after.pop("arguments_digest"),
-                "paths": self._paths(None if before is None else before.text, call.arguments_json),
-                **after,
-            }
+            self.edited(call)
 
     def sending(self) -> None:
         self._marks["running"] = self._audit.clock()

@@ -43,7 +43,9 @@ of what that one knew. A task whose end was not asked for stays open.
 
 ``closed`` has ``changed`` where the definition of the tool changed while approval was asked for:
 its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the approver changed the
-arguments: the digests ``from`` and ``to``, the ``paths`` that differ, and the new ``arguments``.
+arguments: the digests ``from`` and ``to``, the ``paths`` that differ, the new ``arguments``, and
+``findings``, those that an approver who was asked about the edit was shown. It is there too if the
+edited call was then refused.
 ``outcome`` is "ok", "tool_error" (the tool says that it failed) or the class of the error, whose
 text is in ``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
 "unknown" (it may have run). ``decision`` is null where there was no answer, and has ``by`` where

@@ -15,6 +15,7 @@ __all__ = [
     "ModelArguments",
     "NotAnObject",
     "context_from_json",
+    "context_to_json",
     "context_key",
     "context_text",
     "is_storable",
@@ -94,6 +95,11 @@ def _tagged(context: Any) -> Any:
     if type(context) is float and context.is_integer():
         return int(context)  # 1.0 and 1 are equal
     return context
+
+
+def context_to_json(context: Hashable) -> Any:
+    """Return a storable context as plain JSON, with lists in place of tuples."""
+    return [context_to_json(member) for member in context] if type(context) is tuple else context
 
 
 def context_from_json(value: Any) -> Hashable:

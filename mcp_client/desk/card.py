@@ -8,7 +8,6 @@ bounded, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -52,8 +51,6 @@ _ASSUMED = {
     "idempotent": "not repeatable",
     "open_world": "reaching out",
 }
-_LABELS = {"title": "The server calls it", "description": "The server says"}
-"""In place of those that have less room."""
 _TEXTS = ("title", "description", "system_prompt", "message")
 _FIRST, _LAST = ("finding", "changes"), ("title", "description")
 """So no description can put off what matters."""
@@ -165,7 +162,6 @@ def _groups(request: ApprovalRequest) -> list[_Group]:
     """The facts, in the order in which they stand on the page."""
     groups: list[_Group] = []
     ranked = sorted(request.facts(), key=lambda fact: (fact.kind not in _FIRST, fact.kind in _LAST))
-    ranked = [replace(one, label=_LABELS.get(one.kind, one.label)) for one in ranked]
     for kind, some in groupby(ranked, lambda fact: fact.kind):
         facts = list(some)
         each = [[fact] for fact in facts] if kind == "message" else [facts]

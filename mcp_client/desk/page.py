@@ -239,7 +239,7 @@ class ApprovalPage:
         return seen
 
     def _token(self, person: str) -> str:
-        return self._signer.sign(person)
+        return self._signer.sign("form", person)
 
     def _proofs(self, person: str, pending: PendingApproval) -> dict[str, str]:
         """What the form of a request sends along."""
@@ -343,7 +343,7 @@ class ApprovalPage:
     async def _decide(self, request: Request, person: str) -> Response:
         form = await form_of(request)
         token = form.get("token", [""])[-1]
-        if not self._signer.is_one_of([token], person):
+        if not self._signer.is_one_of([token], "form", person):
             self._warn_of_other_token(token)
             raise Refused(403, "This page is out of date. Load it again, and decide then.")
         ids = list(dict.fromkeys(form.get("ids", [])))

@@ -28,17 +28,23 @@ _MAX_LINES = 20
 
 
 class Signer:
-    """Makes texts that only a holder of the secret can make."""
+    """A signer of texts that only a holder of the secret can make.
+
+    The first part of what is signed is a label that names its use, so that a text signed for one
+    use never serves another, whatever a person's name is.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def sign(self, *parts: str) -> str:
-        text = json.dumps(parts) if len(parts) > 1 else parts[0]
+    def sign(self, label: str, *parts: str) -> str:
+        """Return the signature of ``parts`` for the use ``label``."""
+        text = json.dumps((label, *parts))
         return hmac.new(self._secret, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
-    def is_one_of(self, given: Sequence[str], *parts: str) -> bool:
-        wanted = self.sign(*parts).encode()
+    def is_one_of(self, given: Sequence[str], label: str, *parts: str) -> bool:
+        """Whether one of the texts in ``given`` is the signature of ``parts`` for ``label``."""
+        wanted = self.sign(label, *parts).encode()
         return any(hmac.compare_digest(one.encode("utf-8", "replace"), wanted) for one in given)
 
 

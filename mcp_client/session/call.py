@@ -301,12 +301,15 @@ class Caller:
             if self._binding is not None:
                 edited = self._binding.kept(call, edited)
             arguments = json.loads(edited.arguments_json)
-            valid = call.plan.input.is_known_valid(arguments)
-            return edited if valid else await self._with_problem(call, edited, arguments)
+            if not call.plan.input.is_known_valid(arguments):
+                edited = await self._with_problem(call, edited, arguments)
         except InvalidArguments:
             if call.entry is not None:
                 call.entry.decided(edited, answer.source, answer.reason, answer.by)
             raise
+        if call.entry is not None:
+            call.entry.edited(edited)
+        return edited
 
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
         plan = call.plan

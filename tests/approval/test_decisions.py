@@ -264,6 +264,8 @@ def test_a_decision_is_json_and_back(kind: str) -> None:
     made = keep(Decisions(), REQUESTS[kind])
     as_json = made.to_json()
     assert Decision.from_json(json.loads(json.dumps(as_json))) == made
+    in_team = replace(made, context=("team", ("ana", 1))).to_json()
+    assert json.loads(json.dumps(in_team)) == in_team
     for name in as_json:
         with pytest.raises(ValueError, match=r"decision|context"):
             Decision.from_json({**as_json, name: object()})

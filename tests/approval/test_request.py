@@ -124,6 +124,19 @@ def test_a_request_comes_back_from_its_json(request_: ApprovalRequest) -> None:
     assert again.choices() == request_.choices()
 
 
+TEAM = ("team", ("ana", 1))
+
+
+@pytest.mark.parametrize(
+    "made", [call(context=TEAM), skill(context=TEAM), sampling(call=call(context=TEAM))]
+)
+def test_the_json_of_a_request_is_plain_whatever_its_context_is(made: ApprovalRequest) -> None:
+    as_json = made.to_json()
+    assert as_json["context"] == ["team", ["ana", 1]]
+    assert json.loads(json.dumps(as_json)) == as_json
+    assert ApprovalRequest.from_json(as_json) == made
+
+
 @each
 @pytest.mark.parametrize(
     "change",

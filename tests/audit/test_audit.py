@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -576,6 +576,29 @@ async def test_edited_arguments_are_recorded_beside_the_callers() -> None:
     assert closed["edited"]["from"] == opened["arguments_digest"] != closed["edited"]["to"]
     assert closed["edited"]["arguments"] == {"n": 2, "password": "[redacted]"}
     assert server.sent[0]["arguments"] == {"n": 2, "password": SECRET}
+
+
+@pytest.mark.parametrize("last", [Allow(), Deny("no"), Allow({"n": "2"})])
+async def test_what_an_approver_was_shown_about_an_edit_is_recorded_whatever_follows(
+    last: Allow | Deny,
+) -> None:
+    book, asked = Book(), list[ToolCall]()
+
+    def approve(call: ToolCall) -> Allow | Deny:
+        asked.append(call)
+        return [Allow({"n": "1"}), last, Allow()][len(asked) - 1]
+
+    async with Server().connect(book, approve, argument_validation="warn") as session:
+        with nullcontext() if isinstance(last, Allow) else pytest.raises(CallDenied):
+            await session.call_tool("echo", {"n": 1})
+    opened, closed = book.pair
+    assert opened["findings"] == []
+    assert [one.kind for one in asked[1].findings] == ["broken_arguments"]
+    assert [one["kind"] for one in closed["edited"]["findings"]] == ["broken_arguments"]
+    assert closed["edited"]["arguments"] == (
+        last.arguments if type(last) is Allow and last.arguments else {"n": "1"}
+    )
+    assert closed["decision"]["answer"] == ("deny" if type(last) is Deny else "allow")
 
 
 async def test_findings_are_recorded_with_the_place_and_not_with_the_value() -> None:

@@ -16,7 +16,7 @@ from mcp_client.desk.card import card
 from mcp_client.desk.inbox import MAX_ROWS
 from mcp_client.desk.several import MANY
 from mcp_client.desk.subject import gist, is_destructive
-from tests.desk_page.site import Person, Seen, Site, a_site, sampling_of, start_of
+from tests.desk_page.site import PEOPLE, Person, Seen, Site, a_site, sampling_of, start_of
 from tests.server.skills import request_of
 
 SCHEMA = {
@@ -240,8 +240,8 @@ def test_what_is_assumed_is_one_sentence_and_what_is_known_stands_out() -> None:
 def test_what_the_server_claims_is_said_to_be_the_servers() -> None:
     call = ToolCall.example({"name": "t", "title": "Nice tool", "description": "It is safe."})
     text = shown_of(call)
-    assert "The server calls itNice tool" in text
-    assert "The server saysIt is safe." in text
+    assert "Its titleNice tool" in text
+    assert "It saysIt is safe." in text
 
 
 def test_prose_from_right_to_left_runs_so_and_is_noted_once() -> None:
@@ -294,6 +294,16 @@ async def test_what_needs_a_look_is_allowed_with_others_only_after_it_was_opened
         assert len(site.queue.pending) == 2
         assert (await ana.decide(ordinary, other, opened=await proof(ana, other))).is_success
     assert all(isinstance(answer, Allow) for answer in site.answers.values())
+
+
+async def test_the_token_of_a_crafted_name_is_no_proof_of_opening(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_site() as site, site.person() as ana, site.person("odd-session") as odd:
+        ordinary, other = await site.ask(weather(1), DELETE)
+        monkeypatch.setitem(PEOPLE, "odd-session", json.dumps(["opened", "Ana", other]))
+        refused = await ana.decide(ordinary, other, opened=await odd.token())
+        assert (refused.status_code, refused.json()["unopened"]) == (422, [other])
 
 
 async def test_the_form_for_several_takes_not_even_one_along_that_was_not_opened() -> None:
