@@ -1,7 +1,8 @@
-"""The host side of MCP (Model Context Protocol): find a server's tools, call them, and let nothing
-run that was not approved.
+"""The host side of MCP (Model Context Protocol): find a server's tools and call them.
 
-One folder a subject; imports go down this list only::
+No call runs until the host's code or a person has approved it.
+
+One directory per subject; imports go down this list only::
 
     cli/         the command mcp-client: the same from a shell
     desk/        the web page on which people decide the requests of an ApprovalQueue
@@ -13,9 +14,9 @@ One folder a subject; imports go down this list only::
     session/     connect, Session, and the life of one tool call, top to bottom
     extensions/  what goes beyond the core: each declared, each in files of its own
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
-    approval/    the gate every call passes: rules, remembered answers, the approval hook
     state/       where decisions, pins, tokens and the audit are kept: memory, folder, database
     audit/       the record of every call, opened before it is decided, and how to verify it
+    approval/    the gate every call passes: rules, remembered decisions, the approval hook
     catalog/     what a server offers: tools, resources, prompts, their changes, trust, pins
     connection/  the live connection: establish it, one request and its response, deadlines
     auth/        OAuth for the HTTP transports: flows as plain generators inside httpx.Auth

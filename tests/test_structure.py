@@ -36,6 +36,8 @@ LAYERS = [
     {"__init__", "__main__"},
 ]
 """A room imports from the layers above its own in this list, never from below or beside."""
+ROOMS = re.findall(r"^    (\w+)(?:\.py|/) ", mcp_client.__doc__ or "", re.MULTILINE)
+"""The rooms in the order of the map: imports go down it."""
 
 
 def room(path: Path) -> str:
@@ -134,63 +136,60 @@ def test_each_outside_package_is_imported_only_where_the_design_says() -> None:
     assert not wrong, wrong
 
 
-PURE = [
-    path
-    for path in FILES
-    if room(path) in {"errors", "protocol"}
-    or path.relative_to(ROOT).as_posix()
-    in {
-        "adapters/definitions.py",
-        "adapters/answers.py",
-        "adapters/model_calls.py",
-        "adapters/naming.py",
-        "adapters/parts.py",
-        "adapters/schema_inlining.py",
-        "adapters/schema_merging.py",
-        "adapters/schema_subset.py",
-        "adapters/tool_search.py",
-        "approval/constraints.py",
-        "approval/decision.py",
-        "approval/request.py",
-        "approval/rules.py",
-        "approval/sampling_request.py",
-        "approval/skill_request.py",
-        "approval/start_request.py",
-        "approval/tool_call.py",
-        "audit/encodings.py",
-        "audit/hash_chain.py",
-        "audit/redaction.py",
-        "audit/schema_marks.py",
-        "audit/secret_names.py",
-        "audit/secret_text.py",
-        "catalog/drift.py",
-        "catalog/fingerprint.py",
-        "catalog/inspection.py",
-        "catalog/listed.py",
-        "catalog/result.py",
-        "catalog/skill_file.py",
-        "catalog/tool.py",
-        "catalog/tokenize.py",
-        "catalog/tool_traits.py",
-        "catalog/trust.py",
-        "connection/deadlines.py",
-        "extensions/front_matter.py",
-        "extensions/skill_entry.py",
-        "handlers/handlers.py",
-        "handlers/wire_format.py",
-        "host/naming.py",
-        "host/config_text.py",
-        "host/start_request.py",
-        "runtime/backoff.py",
-        "runtime/safe_text.py",
-        "validation/schema_shape.py",
-    }
-]
+PURE = {
+    "adapters/answers.py",
+    "adapters/definitions.py",
+    "adapters/model_calls.py",
+    "adapters/naming.py",
+    "adapters/parts.py",
+    "adapters/schema_inlining.py",
+    "adapters/schema_merging.py",
+    "adapters/schema_subset.py",
+    "adapters/tool_search.py",
+    "approval/constraints.py",
+    "approval/decision.py",
+    "approval/request.py",
+    "approval/rules.py",
+    "approval/sampling_request.py",
+    "approval/skill_request.py",
+    "approval/start_request.py",
+    "approval/tool_call.py",
+    "audit/hash_chain.py",
+    "audit/redaction.py",
+    "audit/schema_marks.py",
+    "audit/secret_text.py",
+    "catalog/drift.py",
+    "catalog/inspection.py",
+    "catalog/listed.py",
+    "catalog/result.py",
+    "catalog/skill_file.py",
+    "catalog/tool.py",
+    "catalog/tool_traits.py",
+    "catalog/trust.py",
+    "connection/deadlines.py",
+    "extensions/front_matter.py",
+    "extensions/skill_entry.py",
+    "handlers/handlers.py",
+    "handlers/wire_format.py",
+    "host/config_text.py",
+    "host/naming.py",
+    "host/start_request.py",
+    "runtime/backoff.py",
+    "runtime/safe_text.py",
+    "runtime/secret_names.py",
+    "validation/schema_shape.py",
+}
+"""Modules that only compute, beside the errors and `protocol/`."""
+
+
+def test_each_module_that_is_listed_as_pure_exists() -> None:
+    assert {path for path in PURE if not (ROOT / path).is_file()} == set()
 
 
 def test_a_pure_module_waits_for_nothing() -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
-    for path in PURE:
+    pure = [path for path in FILES if room(path) in {"errors", "protocol"}]
+    for path in [*pure, *(ROOT / name for name in sorted(PURE))]:
         found = [node.lineno for node in nodes(path) if isinstance(node, waiting)]
         assert not found, f"{ids(path)} waits in lines {found}"
         for name, _ in imports(path):
@@ -351,6 +350,19 @@ def test_no_constructor_takes_more_than_eight_parameters_or_four_positional_ones
                     positional = len(node.args.posonlyargs) + len(node.args.args) - 1
                     if positional > 4 or positional + len(node.args.kwonlyargs) > 8:
                         wrong.append(f"{ids(path)}: {kind.name}")
+    assert not wrong, wrong
+
+
+def test_imports_go_down_the_map_as_it_is_printed() -> None:
+    assert len(ROOMS) == len({*ROOMS}) > 20
+    lower = {name: ROOMS[number + 1 :] for number, name in enumerate(ROOMS)}
+    wrong = [
+        f"{ids(path)} imports {name}, which is not below it on the map"
+        for path in FILES
+        if (own := room(path)) in lower
+        for name, ours in imports(path)
+        if ours and (parts := name.split("."))[1:] and parts[1] not in (own, *lower[own])
+    ]
     assert not wrong, wrong
 
 

@@ -15,9 +15,9 @@ __all__ = [
     "ModelArguments",
     "NotAnObject",
     "context_from_json",
-    "context_to_json",
     "context_key",
     "context_text",
+    "context_to_json",
     "is_storable",
     "same_context",
 ]

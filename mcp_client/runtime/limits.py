@@ -1,73 +1,31 @@
 """The time limits of a call, the size limits on what a server may send, and what both defend.
 
-Every wait and every size is limited, finite by default, by one field each. **What is defended**, by
-the field that is the limit, its default, and a test under ``tests/`` that shows it::
+Every wait and every size is limited by one field of ``Timeouts`` or ``Limits``, finite by default.
+These limits have no field, because no host should need another value::
 
-    Timeouts.connect                30 s        hostile/test_negotiation.py::test_a_server_that_answers_nothing_ends_with_the_connect_clock
-    Timeouts.idle                   60 s        hostile/test_http.py::test_comments_without_end_are_stopped_by_the_clock
-    Timeouts.total                  600 s       connection/test_deadlines.py::test_silence_ends_a_request_and_progress_extends_it_for_a_bounded_time
-    Timeouts.approval               3,600 s     hostile/test_questions.py::test_a_hanging_handler_is_given_up_after_the_approval_timeout
-    Timeouts.close                  2 s         hostile/test_process.py::test_a_server_that_ignores_sigterm_is_killed_within_the_bound
-    Timeouts.validation             1 s         session/test_validated_calls.py::test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept
-    Timeouts.ping                   None        connection/test_keep_alive.py::test_a_missed_one_is_logged_ends_the_calls_and_connects_again
-    Timeouts.script                 300 s       code/test_bounds.py::test_a_script_that_computes_or_waits_for_too_long_ends_there
-    Limits.message_bytes            32 MiB      hostile/test_frames.py::test_an_answer_that_is_too_long_fails_its_call_and_no_other
-    Limits.depth                    128         hostile/test_http.py::test_a_deep_answer_is_refused_before_it_is_parsed
-    Limits.pages                    1,000       catalog/test_tools.py::test_an_incomplete_list_is_an_error_and_never_a_short_list
-    Limits.tools                    20,000      hostile/test_lists.py::test_more_tools_than_the_cap_is_an_error
-    Limits.entries                  20,000      catalog/test_resources.py::test_caps_on_how_many_there_may_be_have_a_knob
-    Limits.watched                  256         catalog/test_watch.py::test_there_is_a_cap_on_how_many_are_watched
-    Limits.list_bytes               64 MiB      hostile/test_resources.py::test_a_list_that_is_too_large_is_an_error
-    Limits.notices                  256         hostile/test_questions.py::test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered
-    Limits.rounds                   8           hostile/test_frames.py::test_a_server_that_asks_back_for_ever_is_stopped
-    Limits.questions                16          hostile/test_questions.py::test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused
-    Limits.questions_per_minute     60          handlers/test_question_checks.py::test_the_questions_of_all_calls_within_a_minute_are_bounded
-    Limits.questions_per_call       32          handlers/test_question_checks.py::test_too_many_questions_in_the_rounds_of_one_call_end_it
-    Limits.log_lines                1,000       handlers/test_server_log.py::test_a_flood_of_log_lines_is_cut_each_second_and_counted
-    Limits.stderr_bytes             64 KiB      hostile/test_process.py::test_a_flood_on_standard_error_blocks_nothing_and_is_bounded
-    Limits.restarts                 3           hostile/test_process.py::test_a_server_that_keeps_dying_is_given_up
-    Limits.schema_bytes             1 MiB       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.schema_depth             64          validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.subschemas               5,000       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.references               1,000       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.pattern_chars            2,000       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.enum_values              10,000      validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.view_bytes               16 MiB      extensions/test_ui_resource.py::test_the_limit_is_that_of_the_session
-    Limits.view_requests_per_minute 600         extensions/test_apps.py::test_requests_of_a_view_are_limited_within_a_minute
-    Limits.model_calls              128         adapters/test_run.py::test_a_response_with_too_many_calls_has_some_made_and_an_answer_for_each
-    Limits.pending                  1,000       approval/test_queue.py::test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not
-    Limits.skill_files              512         extensions/test_skills.py::test_the_limits_are_the_hosts_to_set
-    Limits.skill_bytes              16 MiB      extensions/test_skills.py::test_what_is_read_of_a_dynamic_skill_is_bounded_in_all
-    Limits.script_calls             100         code/test_bounds.py::test_a_script_cannot_catch_that_it_made_too_many_calls
-    Limits.script_memory            64 MiB      code/test_bounds.py::test_a_script_that_takes_too_much_memory_ends_there
-    Limits.script_output            100,000     code/test_bounds.py::test_a_script_that_prints_without_end_ends_there
+    a compressed body                   unpacked up to message_bytes
+    headers without end                 100 KiB
+    redirects                           within the origin, a few
+    requests to agree                   4
+    memory of a schema check            1 GiB, in its own process
+    answers a server never reads        1 MiB
+    an entry of a tool search           40,000 characters
+    text on a terminal                  spelled out behind marks
+    what a batch file is given          no word cmd.exe would obey
+    polls of a task                     50 ms apart, or more
+    the id of a task                    in no log, error or record
+    all of it at once                   a soak of faults by a seed
 
-Without a field, because no host should want another value::
-
-    a compressed body            unpacked up to message_bytes   hostile/test_http.py::test_a_compressed_bomb_stops_at_the_cap_and_not_in_memory
-    headers without end          100 KiB                        hostile/test_http.py::test_headers_without_end_are_refused
-    redirects                    within the origin, a few       transports/test_http.py::test_a_redirect_without_end_ends
-    requests to agree            4                              fuzz/test_fuzz.py::test_no_bytes_break_a_promise
-    memory of a schema check     1 GiB, in its own process      hostile/test_schemas.py::test_a_worker_that_wants_too_much_memory_gives_up_and_not_the_host
-    answers a server never reads 1 MiB                          hostile/test_process.py::test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap
-    an entry of a tool search    40,000 characters              adapters/test_search.py::test_a_tool_that_is_too_large_for_an_answer_is_named_without_its_schema
-    text on a terminal           spelled out behind marks       hostile/test_terminal.py::test_whatever_they_write_stays_behind_the_marks
-    what a batch file is given   no word cmd.exe would obey     runtime/test_windows.py::test_a_word_that_cmd_might_take_for_a_command_is_refused
-    polls of a task              50 ms apart, or more           extensions/test_waiting_for_tasks.py::test_a_strange_interval_makes_no_busy_loop
-    the id of a task             in no log, error or record     extensions/test_waiting_for_tasks.py::test_the_id_of_a_task_is_nowhere
-    all of it at once            a soak of faults by a seed     soak/test_soak.py::test_faults_of_every_kind_at_once_break_no_promise
-
-**What is not defended.** A stdio server runs with the rights of its user: it is not in a sandbox,
-may read files, use the network, and leave the process group on purpose (``setsid``; on Windows it
-cannot leave its job). What a tool's result says may mislead a model: texts are bounded and marked,
-not judged. A server that is trusted has its annotations believed. Those who can write the files of
-this user can change what is remembered, pinned and recorded, unless the audit log has a key that is
-kept elsewhere. The limits are of one session: a host of a thousand servers may hold a thousand
-times as much. Secrets are recognized by the names of arguments, by ``writeOnly`` and by their look,
-which finds many and not all. CPU that a server costs is bounded for one message, one schema and one
-list, not over time. What holds on Windows was tried under Wine only: see ``windows_job``.
+**What is not defended.** A stdio server without ``sandbox=`` runs with the rights of its user: it
+may read files, use the network, and leave its process group on purpose (``setsid``; on Windows it
+cannot leave its job). The text of a tool's result may mislead a model: texts are bounded and
+marked, not judged. The annotations of a trusted server are believed. A program that can write the
+files of this user can change remembered decisions, pins and records, unless the audit log has a key
+that is stored elsewhere. The limits are those of one session: a host of a thousand servers may hold
+a thousand times as much. Secrets are recognized by the names of arguments, by ``writeOnly`` and by
+their form, which finds many and not all. CPU that a server costs is bounded for one message, one
+schema and one list, not over time. Windows was tried under Wine only: see ``windows_job``.
 """
-# ruff: noqa: E501 - the names of tests are long
 
 from __future__ import annotations
 
@@ -192,8 +150,8 @@ class Limits:
       are refused.
     - ``view_bytes``: The document of one view, in UTF-8.
     - ``view_requests_per_minute``: Requests of one view within a minute; more are refused.
-    - ``model_calls``: Calls of one response of a model that ``Toolset.run`` makes; the model is told
-      that the others were not made.
+    - ``model_calls``: Calls of one response of a model that ``Toolset.run`` makes; the model
+      reads that the others were not made.
     - ``pending``: Calls that wait in one ``ApprovalQueue(limits=...)``; more are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
     - ``stderr_bytes``: How much of a server's standard error is kept, of its end above all.
