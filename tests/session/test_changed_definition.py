@@ -10,6 +10,7 @@ import pytest
 
 from mcp_client import (
     Allow,
+    AuthError,
     CallDenied,
     CallTimeout,
     ConnectError,
@@ -26,6 +27,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.transports.base import PersonAsked
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 
@@ -434,3 +436,33 @@ async def test_a_call_that_nothing_happened_to_fetches_no_list() -> None:
         for _ in range(3):
             await session.call_tool("run")
     assert server.lists == 1
+
+
+class AsksToLogIn(MemoryTransport):
+    """Asks a person to log in before each call could be sent, so that none is sent."""
+
+    logins = 0
+
+    async def exchange(self, id: Any, text: str, *rest: Any) -> Any:
+        if '"tools/call"' in text:
+            self.logins += 1
+            raise PersonAsked("a person logged in; nothing was sent", retryable=True)
+        return await super().exchange(id, text, *rest)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up(changes: bool) -> None:
+    server, asked = Server("2025-11-25"), list[ToolCall]()
+
+    def handle(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        if changes and message.get("method") == "tools/list" and server.tool is not None:
+            server.tool["description"] = f"Version {server.lists}."
+        return server(message, send)
+
+    transport = AsksToLogIn(handle)
+    async with connect(transport, approval=lambda call: asked.append(call) or Allow()) as session:
+        with anyio.fail_after(60), pytest.raises(AuthError):
+            await session.call_tool("run")
+    assert server.sent == []
+    assert 2 <= transport.logins <= 6
+    assert len(asked) <= transport.logins
