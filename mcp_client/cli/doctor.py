@@ -270,6 +270,9 @@ def _check_stats(report: Report, session: Session) -> None:
     probed = _starts_to_negotiate(report) - 1
     if probed > 0 and stats.restarts >= probed:
         report.notes.append("it ended when it was asked for a newer revision, and was restarted")
+    for deviation, count in stats.deviations.items():
+        times = f" ({count} times)" if count > 1 else ""
+        report.notes.append(f"accepted: {safe_text(deviation, 200)}{times}")
     if stats.junk_lines:
         report.found(
             "breaks promises",

@@ -8,6 +8,10 @@ long usually has its id at the beginning or the end of the line.
 
 JSON has no rule for a key that appears twice; as in Python's own reader, the last one counts.
 
+What leaves no doubt about the meaning is accepted and reported: a byte order mark, a member that is
+null where it should be missing, a whole number that is spelled ``3.0``. Only frames that are not as
+most messages are take that path.
+
 2026-07-28 ``basic/index`` (messages); 2025-03-26 ``basic/index`` (batches, which only that
 revision has, and which are accepted in every revision).
 """
@@ -37,6 +41,7 @@ __all__ = [
     "encode_notification",
     "encode_request",
     "encode_response",
+    "number_of",
     "owner_of_fragment",
     "parse",
 ]
@@ -116,15 +121,25 @@ _quote = json.encoder.encode_basestring
 
 # Searched for by the functions of ``re``, which compile a pattern when a frame first needs it: few
 # sessions get such a frame.
+_BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
+_MAX_EXACT = 2**53
+"""Whole numbers below it are exact as a float."""
 _ID_FIRST = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,(?!\s*"method")'
 _METHOD_FIRST = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"'
 _ID_LAST = rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
 
 
-def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
-    """The messages of one frame: one, or those of a batch, where a bad one is an ``InvalidFrame``.
+def _unreported(deviation: str) -> None:
+    """Report nothing: for a caller that has no place for it."""
 
-    Raises ``InvalidFrame`` where the frame as a whole cannot be read.
+
+def parse(
+    frame: bytes, depth: int, accept: Callable[[str], None] = _unreported
+) -> list[Message | InvalidFrame]:
+    """Return the messages of one frame: one, or those of a batch.
+
+    A bad message of a batch is an ``InvalidFrame``. Calls ``accept`` with a sentence for each
+    deviation that is accepted. Raises ``InvalidFrame`` if the frame as a whole cannot be parsed.
     """
     if is_deeper(frame, depth):
         raise InvalidFrame(f"nested deeper than {depth} levels", owner_of_fragment(frame))
@@ -134,6 +149,10 @@ def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
         if end != len(text):
             raise ValueError("more than one value in a frame")
     except StopIteration:
+        bare = frame.lstrip(_BEFORE_JSON)
+        if bare and len(bare) < len(frame):
+            accept("a message begins with a byte order mark or blanks")
+            return parse(bare, depth, accept)
         raise InvalidFrame("it is not JSON", owner_of_fragment(frame)) from None
     except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is not JSON"
@@ -142,33 +161,35 @@ def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
         id = value.get("id")
         if type(id) is int and "result" in value and len(value) == 3 and "jsonrpc" in value:
             return [Response(id, value["result"], len(frame))]  # as most messages are
-        return [_message(value, len(frame))]
+        return [_message(value, len(frame), accept)]
     if type(value) is list and value:
-        return [_batched(item, len(frame)) for item in value]
+        return [_batched(item, len(frame), accept) for item in value]
     raise InvalidFrame("it is JSON but not a JSON-RPC message", raw=value)
 
 
-def _message(value: Any, size: int) -> Message:
+def _message(value: Any, size: int, accept: Callable[[str], None]) -> Message:
     if type(value) is not dict:
         raise InvalidFrame("it is JSON but not a JSON-RPC message", raw=value)
-    owner = value.get("id")
+    for member in ("method", "result", "error"):
+        if member in value and value[member] is None and _is_void(member, value):
+            accept(f"a message has the member {member!r} with the value null")
+            value = {name: item for name, item in value.items() if name != member}
+    owner = _whole(value.get("id"))
     if "method" in value:
-        return _request(value, owner)
+        return _request(value, owner, accept)
     if (
         type(owner) is not int
         and type(owner) is not str
         and not (owner is None and "error" in value)
     ):
-        # 7.0 is not an id in MCP, but it still shows which request the response is for.
-        whose = int(owner) if type(owner) is float and owner.is_integer() else None
-        raise InvalidFrame(f"its id is {_short(owner)}, not a string or an integer", whose, value)
+        raise InvalidFrame(f"its id is {_short(owner)}, not a string or an integer", None, value)
     if "error" in value:
         error = value["error"]
         if "result" in value or type(error) is not dict:
             raise InvalidFrame(
                 "it has both result and error, or an error that is not an object", owner, value
             )
-        code, text = error.get("code"), error.get("message")
+        code, text = _whole(error.get("code")), error.get("message")
         if type(code) is not int:
             raise InvalidFrame(f"its error code is {_short(code)}, not an integer", owner, value)
         text = text if type(text) is str else ""
@@ -178,14 +199,38 @@ def _message(value: Any, size: int) -> Message:
     return Response(owner, value["result"], size)
 
 
-def _batched(item: Any, size: int) -> Message | InvalidFrame:
+def _is_void(member: str, value: dict[str, Any]) -> bool:
+    """Whether ``member``, which is null, is a spelling of its absence: another says what it is."""
+    others = {"method", "result", "error"} - {member}
+    return any(value.get(other) is not None for other in others) or (
+        member != "result" and "result" in value
+    )
+
+
+def _whole(value: Any) -> Any:
+    """A whole number as an int: ``3.0`` is the same JSON number as ``3``."""
+    if type(value) is float and value.is_integer() and abs(value) < _MAX_EXACT:
+        return int(value)
+    return value
+
+
+def number_of(text: str) -> int | None:
+    """Return the number that ``text`` is the ordinary spelling of; None for any other text.
+
+    All of our ids and progress tokens are numbers, so a server that sends ``"3"`` means 3.
+    """
+    plain = text.isascii() and text.isdecimal() and len(text) < 16
+    return int(text) if plain and (text == "0" or text[0] != "0") else None
+
+
+def _batched(item: Any, size: int, accept: Callable[[str], None]) -> Message | InvalidFrame:
     try:
-        return _message(item, size)
+        return _message(item, size, accept)
     except InvalidFrame as error:
         return error
 
 
-def _request(value: dict[str, Any], owner: Any) -> Message:
+def _request(value: dict[str, Any], owner: Any, accept: Callable[[str], None]) -> Message:
     method, params = value["method"], value.get("params")
     if params is None:
         params = {}
@@ -196,7 +241,9 @@ def _request(value: dict[str, Any], owner: Any) -> Message:
         raise InvalidFrame(
             "its method is not a string or its params are not an object", whose, value
         )
-    if "id" not in value:
+    if owner is None:
+        if "id" in value:
+            accept("a notification has an id of null")
         return Notification(method, params)
     if type(owner) is not int and type(owner) is not str:
         raise InvalidFrame(f"its id is {_short(owner)}, not a string or an integer", raw=value)

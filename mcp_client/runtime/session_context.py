@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownSecrets", "SessionContext", "StartPolicy", "Stats"]
 
+_log = logging.getLogger("mcp_client")
 _MAX_SECRETS = 512
+_MAX_DEVIATIONS = 50
 
 
 @dataclass(slots=True)
@@ -41,6 +44,21 @@ class Stats:
     """Times the server was started again."""
     last_junk: str = ""
     """The beginning of the last frame that was not a message, made safe to show."""
+    deviations: dict[str, int] = field(default_factory=dict)
+    """How often the server deviated from the specification in a way that was accepted, by a
+    sentence about the deviation. ``mcp-client doctor`` prints them."""
+
+    def accept(self, server: str, deviation: str) -> None:
+        """Count a deviation of ``server`` that is accepted; the first one of a kind is logged.
+
+        ``deviation`` is a sentence without values of the server, so that each kind is listed once.
+        """
+        count = self.deviations.get(deviation, 0)
+        if not count and len(self.deviations) >= _MAX_DEVIATIONS:
+            return
+        self.deviations[deviation] = count + 1
+        if not count:
+            _log.info("%s: accepted a deviation from the specification: %s", server, deviation)
 
 
 class KnownSecrets:

@@ -90,6 +90,10 @@ class TransportContext(NamedTuple):
     policy: StartPolicy | None = None
     """Asked by ``permit`` before anything is started or sent."""
 
+    def accept(self, deviation: str) -> None:
+        """Report a deviation of the server that is accepted: see ``Stats.accept``."""
+        self.stats.accept(self.server, deviation)
+
 
 class AnnouncedSilence(NamedTuple):
     """The server asked not to be contacted about a request before ``until``.

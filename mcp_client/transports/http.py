@@ -30,6 +30,7 @@ from .http_errors import NOT_KNOWN, http_error
 from .http_options import HttpServer
 from .http_response import HttpResponse
 from .http_session import HttpSession
+from .multiplexer import TEXT_ID
 from .sse import SseTransport
 
 __all__ = ["HttpServer", "HttpTransport"]
@@ -246,7 +247,8 @@ class HttpExchange:
 
     async def _take(self, response: HttpResponse, frame: bytes) -> None:
         try:
-            messages = parse(frame.strip(), self._transport.context.limits.depth)
+            context = self._transport.context
+            messages = parse(frame.strip(), context.limits.depth, context.accept)
         except InvalidFrame as error:
             if not response.streaming and "json" not in response.kind:
                 raise InvalidFrame(f"it is {response.unlike(frame)}") from None
@@ -275,7 +277,10 @@ class HttpExchange:
             return True
         if id is None and type(message) is ErrorResponse:
             return True  # the server could not read our id, and this response is to our request
-        if not response.streaming or (type(id) is str and id == str(self._id)):
+        if type(id) is str and id == str(self._id):
+            self._transport.context.accept(TEXT_ID)
+            return True
+        if not response.streaming:
             raise InvalidFrame(f"its id is {str(id)[:40]!r}, not that of the request ({self._id})")
         self._transport.context.stats.stray_answers += 1
         return False

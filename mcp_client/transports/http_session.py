@@ -285,7 +285,7 @@ class HttpSession:
         while (frame := await response.frame()) is not None:
             frame = frame.strip()
             try:
-                messages = parse(frame, self._context.limits.depth)
+                messages = parse(frame, self._context.limits.depth, self._context.accept)
             except InvalidFrame as error:
                 if inner is not None and not response.streaming:
                     raise (

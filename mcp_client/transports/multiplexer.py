@@ -36,6 +36,7 @@ from ..protocol.jsonrpc import (
     InvalidFrame,
     Notification,
     Response,
+    number_of,
     owner_of_fragment,
     parse,
 )
@@ -48,9 +49,10 @@ from .base import AnnouncedSilence, Owner, Received, TransportContext
 if TYPE_CHECKING:
     from ..runtime.process import Pending
 
-__all__ = ["LineExchange", "Multiplexer"]
+__all__ = ["TEXT_ID", "LineExchange", "Multiplexer"]
 
 _log = logging.getLogger("mcp_client")
+TEXT_ID = "a response has its id as text, where the request had a number"
 _TIMER_SECONDS = 0.01
 _KEPT_EDGE_BYTES = 1024
 _NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions need it
@@ -243,7 +245,7 @@ class Multiplexer:
         if not line:
             return
         try:
-            messages = parse(line, self.limits.depth)
+            messages = parse(line, self.limits.depth, self._context.accept)
         except InvalidFrame as error:
             self.junk(line, error)
             return
@@ -281,9 +283,10 @@ class Multiplexer:
             next(iter(self.exchanges.values())).deliver(message)
         elif type(id) is int and 0 < id <= self._newest:
             self.stats.late_answers += 1
-        elif type(id) is str and id.isascii() and id.isdecimal() and int(id[:18]) in self.exchanges:
-            reason = f"its id is the string {id[:18]!r} where the request had the integer"
-            self.junk(line, InvalidFrame(reason, int(id[:18]), getattr(message, "result", None)))
+        elif type(id) is str and (number := number_of(id)) is not None:
+            if number in self.exchanges:
+                self._context.accept(TEXT_ID)
+            self.sort(line, message._replace(id=number))
         else:
             self.stats.stray_answers += 1
             _log.debug("%s: an answer that belongs to no request was dropped", self._context.server)

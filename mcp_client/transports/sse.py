@@ -123,7 +123,7 @@ class SseTransport(HttpBasedTransport):
 
     def _take(self, frame: bytes, response: HttpResponse) -> None:
         try:
-            messages = parse(frame, self.context.limits.depth)
+            messages = parse(frame, self.context.limits.depth, self.context.accept)
         except InvalidFrame as error:
             self._multiplexer.junk(frame, error)
             return

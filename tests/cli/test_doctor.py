@@ -24,6 +24,7 @@ from mcp_client.errors import (
     ServerError,
 )
 from mcp_client.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcp_client.runtime.session_context import Stats
 from tests.cli.shell import Done, example, offering, refusing, run, server
 
 
@@ -59,6 +60,16 @@ def test_a_server_that_ends_at_the_probe_for_a_newer_revision_is_old_and_no_wors
     done = run("doctor", server("scripted", "--die-on-probe", "--version", "2024-11-05"))
     assert (done.code, done.out.startswith("scripted: old")) == (0, True), done.out
     assert "it ended when it was asked for a newer revision, and was restarted" in done.out
+
+
+def test_each_deviation_that_was_accepted_is_listed_and_is_no_fault() -> None:
+    stats = Stats()
+    for _ in range(3):
+        stats.accept("s", "an id is text")
+    report = Report("s", revision="2026-07-28")
+    doctor_module._check_stats(report, SimpleNamespace(stats=stats))  # type: ignore[arg-type]
+    assert report.notes == ["accepted: an id is text (3 times)"]
+    assert report.verdict == "healthy"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +222,9 @@ def test_only_a_revision_behind_the_newest_of_its_kind_is_old() -> None:
 def stats_of(**counts: Any) -> Any:
     names = ("junk_lines", "stray_answers", "late_answers", "refused_questions", "restarts")
     return SimpleNamespace(
-        stats=SimpleNamespace(**dict.fromkeys(names, 0) | {"last_junk": "x"} | counts)
+        stats=SimpleNamespace(
+            **dict.fromkeys(names, 0) | {"last_junk": "x", "deviations": {}} | counts
+        )
     )
 
 
