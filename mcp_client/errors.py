@@ -99,8 +99,8 @@ class Advice(NamedTuple):
     """In the words of a program that uses this package."""
     kind: str = ""
     """What the shell has words of its own for: "login", "header", "connect_timeout", "revision",
-    "env", "terminal", "result"; "program" where only a program can do it, and empty where the text
-    suits all."""
+    "env", "terminal", "issuer", "result"; "program" where only a program can do it, and empty where
+    the text suits all."""
     about: str = ""
     """What those words are about, such as the URL to log in at."""
 

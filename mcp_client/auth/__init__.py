@@ -13,6 +13,7 @@ the request to the network::
     device.py          a login on another device, with a code that is typed there
     token_endpoint.py  requests to the token endpoint; refreshing and revoking
     discovery.py       from the server's URL to its authorization server
+    one_issuer.py      which endpoints may share a secret
     registration.py    our client at the authorization server
     signing.py         private keys, and proof of possession of the one a token is bound to
     store.py           where tokens are kept: memory, a file, the system's keyring, any state

@@ -381,10 +381,14 @@ def _invitation(step: Consent, *, opened: bool) -> str:
 
 def _code_to_type(login: DeviceLogin) -> str:
     minutes = max(1, round((login.expires_at - time.time()) / 60))
+    asking = f"  asked by     {safe_text(login.issuer, 120)}\n" if login.issuer else ""
+    warning = f"  Careful: {safe_text(login.warning, 400)}.\n" if login.warning else ""
     return (
         f"\n  Log in for   {safe_text(login.server, 80)}\n"
+        f"{asking}"
         f"  at           {shown_host(login.url)}\n"
         f"  by opening   {login.url}\n"
         f"  with code    {login.code}\n"
+        f"{warning}"
         f"  in any browser, within {minutes} min. Ctrl-C gives up.\n"
     )

@@ -53,6 +53,8 @@ class LoginOptions:
     """Further parameters of the authorization request."""
     send_resource: bool = True
     require_iss: bool = False
+    issuer: str | None = None
+    """The authorization server that the host itself named, whose metadata are trusted."""
     allow_missing_pkce: bool = False
     http_hosts: frozenset[str] = frozenset()
     device: bool | Literal["auto"] = False

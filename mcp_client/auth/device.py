@@ -6,11 +6,15 @@ often than it says.
 
 *What a person is shown* comes from a server that may be hostile: the address is https, or http to
 this machine, and neither it nor the code has a character that draws on a terminal. The person
-should see where they log in, so that an address with the code in it is not shown alone.
+should see where they log in, so that an address with the code in it is not shown alone. The
+issuer is named beside it, with a warning if the address is on another site: a hostile server can
+show the code of a login that it began itself at an honest one, and no check finds that.
+``one_issuer`` has checked that the device code goes to no other server than the one that issued it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -20,6 +24,7 @@ from typing import Any
 from ..errors import AuthError
 from ..transports.http_client import origin_of, shown
 from .discovery import ServerMetadata
+from .one_issuer import within
 from .registration import DEVICE_CODE, scope_field
 from .safe_fetch import refused_url
 from .signing import Prover
@@ -29,6 +34,7 @@ from .tokens import SENDABLE
 
 __all__ = ["DeviceRequest", "device_token"]
 
+_log = logging.getLogger("mcp_client")
 _WHAT = "the device authorization endpoint"
 _INTERVAL_SECONDS = 5.0
 _SLOWER_SECONDS = 5.0
@@ -77,6 +83,7 @@ def device_token(request: DeviceRequest) -> Flow[tuple[dict[str, Any], ClientAut
     yield ShowCode(login)
     code = {"grant_type": DEVICE_CODE, "device_code": device_code, **request.resource}
     interval = _seconds(payload.get("interval"), _INTERVAL_SECONDS)
+    interval = interval if interval > 0 else _INTERVAL_SECONDS
     token = yield from _polled(
         request, login, code, replace(authentication, other_method=None), interval
     )
@@ -132,19 +139,32 @@ def _read(
     reason = refused_url(url, request.http_hosts)
     if reason is not None:
         raise AuthError(f"{place} gave a verification_uri that is not shown: {reason}")
+    seconds = min(_seconds(payload.get("expires_in"), _EXPIRES_SECONDS), _LONGEST_SECONDS)
+    if seconds <= 0:
+        raise AuthError(
+            f"{place} gave a code that has already expired", oauth_error="expired_token"
+        )
     complete: Any = payload.get("verification_uri_complete")
     if refused_url(complete, request.http_hosts) or origin_of(complete) != origin_of(url):
         complete = None
-    seconds = _seconds(payload.get("expires_in"), _EXPIRES_SECONDS)
-    expires_at = request.now() + min(seconds, _LONGEST_SECONDS)
-    return DeviceLogin(request.server, url, code, complete, expires_at), device_code
+    issuer, expires_at = shown(request.issuer.issuer), request.now() + seconds
+    warning = None
+    if not within(url, request.issuer.issuer):
+        warning = (
+            f"this page is on another site than the authorization server {issuer}: log in only if "
+            "you know that both belong together"
+        )
+        _log.warning("%s: the login at %s: %s", request.server, shown(url), warning)
+    login = DeviceLogin(request.server, url, code, complete, expires_at, issuer, warning)
+    return login, device_code
 
 
 def _seconds(value: Any, default: float) -> float:
+    """The number; ``default`` for anything else. Some servers send it as text."""
     try:
         seconds = default if type(value) is bool else float(value)
     except (TypeError, ValueError):
         return default
     except OverflowError:
         return math.inf
-    return seconds if seconds > 0 else default
+    return default if math.isnan(seconds) else seconds

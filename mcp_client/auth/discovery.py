@@ -15,7 +15,7 @@ normalization.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -88,6 +88,8 @@ class ServerMetadata:
     """The issuer as the MCP server names it; it may differ by the slash after the host."""
     requires_pushed: bool = False
     """``require_pushed_authorization_requests``."""
+    at_root: bool = False
+    """Whether its own origin published the metadata, in a well-known document at its root."""
     unusable: Mapping[str, str] = field(default_factory=dict)
     """Endpoints in its metadata that must not be used, with the reason."""
 
@@ -160,7 +162,7 @@ def _resource_document(
     for candidate in candidates:
         found = yield from _document(candidate, _WHAT_RESOURCE, headers)
         if found is not None:
-            return found
+            return found[0]
     return None
 
 
@@ -236,13 +238,16 @@ def server_metadata(
     failed: AuthError | None = None
     for candidate in _server_urls(issuer):
         try:
-            document = yield from _document(candidate, _WHAT_SERVER, headers)
+            found = yield from _document(candidate, _WHAT_SERVER, headers)
         except AuthError as error:
             # A server may answer with an error at a well-known URL that it does not serve.
             failed = failed or error
             continue
-        if document is not None:
-            return _validated(document, issuer, http_hosts)
+        if found is not None:
+            document, place = found
+            here = origin_of(place) == origin_of(issuer)
+            at_root = here and urlsplit(candidate).path.startswith((_OAUTH, _OPENID))
+            return replace(_validated(document, issuer, http_hosts), at_root=at_root)
     if failed is not None:
         raise failed
     return None
@@ -336,14 +341,18 @@ def _validated(
 # ------------------------------------------------------------------- documents
 
 
-def _document(url: str, what: str, headers: Mapping[str, str]) -> Flow[dict[str, Any] | None]:
-    """The JSON object at ``url``, or None. ``AuthError`` if that is unknown."""
+def _document(
+    url: str, what: str, headers: Mapping[str, str]
+) -> Flow[tuple[dict[str, Any], str] | None]:
+    """The JSON object at ``url`` and the URL it came from, or None. ``AuthError`` if it is unknown
+    whether there is one."""
     response: Fetched | Unreachable = yield Fetch("GET", url, what, headers)
     if isinstance(response, Unreachable):
         raise AuthError(safe_text(response.reason, 400), retryable=True)
     if response.status == 200:
         # Many servers answer unknown paths with a page for people.
-        return response.json
+        document = response.json
+        return None if document is None else (document, response.url or url)
     if 400 <= response.status < 500 and response.status not in (408, 429):
         return None
     raise AuthError(

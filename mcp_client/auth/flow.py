@@ -15,12 +15,12 @@ on without it, once, and later logins leave it out. Nothing else is tried again.
 *What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has
 compared it before the redirect gets here. ``iss`` ties it to the server we asked (RFC 9207): it is
 compared byte for byte, before anything else is read, error texts included. PKCE with S256 ties the
-code to us. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
+code to us. Before a person is asked, ``one_issuer`` has checked that login page and token endpoint
+belong together. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -28,10 +28,11 @@ from typing import Any, TypeAlias
 
 from ..errors import Advice, AuthError
 from ..protocol.response_headers import Challenge
-from ..transports.http_client import origin_of, shown
+from ..transports.http_client import shown
 from .code_request import AuthorizationRequest, LoginOptions, is_forgotten
 from .device import DeviceRequest, device_token
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
+from .one_issuer import check_browser, check_device
 from .registration import (
     RegisteredClient,
     identify,
@@ -55,7 +56,6 @@ __all__ = [
     "scopes_wanted",
 ]
 
-_log = logging.getLogger("mcp_client")
 _REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
 _NO_DEVICE = UNKNOWN_CLIENT | {"unsupported_grant_type"}
 """The client may not use the device flow: in a browser it may log in all the same."""
@@ -140,8 +140,10 @@ def authorize(
         http_hosts=options.http_hosts,
     )
     device = _by_device(discovered.server, options)
-    if not device:
-        _check_server(request, discovered.server, options)
+    if device:
+        check_device(discovered.server, options.issuer)
+    else:
+        _check_server(discovered.server, options)
     prover = request.new_prover(discovered)
     scopes = scopes_wanted(request, discovered, options.scopes)
     yield TakeTurn(discovered.server.issuer)
@@ -171,7 +173,7 @@ def authorize(
             elif attempt.added and error.oauth_error == "invalid_scope":
                 attempt = attempt.without_added()
             elif attempt.device and options.device == "auto" and error.oauth_error in _NO_DEVICE:
-                _check_server(request, discovered.server, options)
+                _check_server(discovered.server, options)
                 attempt = replace(attempt, device=False)
             else:
                 raise
@@ -199,7 +201,8 @@ def _chosen(issuers: tuple[str, ...], client: RegisteredClient, request: LoginRe
     return issuers[0]
 
 
-def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginOptions) -> None:
+def _check_server(server: ServerMetadata, options: LoginOptions) -> None:
+    """Raise ``AuthError`` if no person may log in there with a browser."""
     name = shown(server.issuer)
     if server.authorization_endpoint is None:
         raise AuthError(
@@ -217,18 +220,7 @@ def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginO
                 "if you know that it does, give OAuth(insecure_allow_missing_pkce=True)", "program"
             ),
         )
-    elsewhere = origin_of(server.token_endpoint) != origin_of(server.issuer)
-    if elsewhere and not server.promises_iss and not options.require_iss:
-        # The mix-up attack: a hostile server names another's login page and its own token
-        # endpoint, to which the code would then be sent.
-        _log.warning(
-            "%s: the login at %s sends its code to another origin, %s, and the redirect need not "
-            "say which server it comes from; log in only if you trust both, or set "
-            "OAuth(require_iss=True)",
-            request.server,
-            name,
-            shown(server.token_endpoint),
-        )
+    check_browser(server, options.issuer, iss=server.promises_iss or options.require_iss)
 
 
 def scopes_asked_for(

@@ -19,6 +19,7 @@ from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer, ServerMetadata, same_issuer
+from .one_issuer import check_registration
 from .safe_fetch import refused_url
 from .steps import Fetch, Fetched, Flow, InStore, Listen, Unreachable
 from .tokens import Registration, Source
@@ -189,6 +190,8 @@ def _register(
             raise
         document = yield from _post_registration(server, client, redirect_uri, frozenset())
     registration = _read(document, server, redirect_uri, scopes)
+    if registration.client_secret is not None:
+        check_registration(server, client.issuer)
     yield InStore(lambda store: store.save_registration(registration))
     return registration
 

@@ -132,6 +132,11 @@ class DeviceLogin:
     """``url`` with the code in it, for a QR code; None where the server gives none."""
     expires_at: float
     """When the code is no longer good: seconds since the beginning of 1970, UTC."""
+    issuer: str = field(default="", compare=False)
+    """The authorization server that asks for the login, as the MCP server names it."""
+    warning: str | None = field(default=None, compare=False)
+    """What a person should know before the login, such as that ``url`` is on another site than
+    ``issuer``; None if there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import ServerMetadata, server_metadata
+from .one_issuer import may_revoke
 from .registration import RegisteredClient
 from .signing import Prover
 from .steps import Fetch, Fetched, Flow, InStore, Unreachable
@@ -333,6 +334,11 @@ def revoke(
     server = yield from server_metadata(source.key.issuer, {}, http_hosts)
     if server is None or server.revocation_endpoint is None:
         return False
+    if not may_revoke(server, source.token_endpoint):
+        raise AuthError(
+            f"the revocation endpoint {shown(server.revocation_endpoint)} is on another origin "
+            f"than {shown(source.token_endpoint)}, which issued the token: nothing was sent there"
+        )
     authentication = yield from authenticate(source, server, now)
     confirmed = True
     # The refresh token first: revoking it ends the grant, and access tokens with it.

@@ -126,6 +126,7 @@ _ADVICE = {
     "revision": "leave out --revision",
     "env": "{about}: give it with --env NAME, or in the config file",
     "terminal": "log in at a terminal",
+    "issuer": "if you know that both belong to this server, log in with --issuer and its address",
     "result": "the whole result is printed with --json",
     "program": "",
 }

@@ -42,7 +42,9 @@ async def with_login(server: HttpServer) -> HttpServer:
 async def login(options: argparse.Namespace) -> int:
     """Log in at a server: the browser opens, or its address is shown to be opened elsewhere."""
     store = FileTokens()
-    auth = OAuth(client_name="mcp-client", store=store, headless=options.headless)
+    auth = OAuth(
+        client_name="mcp-client", store=store, headless=options.headless, issuer=options.issuer
+    )
     server = HttpServer(_url(options), auth=auth)
     timeouts = Timeouts() if options.timeout is None else Timeouts(connect=options.timeout)
     policy = ManagedPolicy.system()

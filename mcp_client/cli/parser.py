@@ -228,6 +228,9 @@ def _add_file_commands(commands: Any) -> None:
         login.add_argument("url", metavar="URL", help="the server's URL")
         login.add_argument("--headless", action="store_true", help="show the address, open nothing")
         login.add_argument("--timeout", type=_seconds, metavar="S", help="seconds to connect")
+        if name == "login":
+            about = "an authorization server that you trust although it uses several sites"
+            login.add_argument("--issuer", metavar="URL", help=about)
     script = add("completion", "print a script that completes commands", module="completion")
     script.add_argument("shell", choices=("bash", "zsh", "fish"), help="source what is printed")
     about = "serve a page that decides the calls of other programs"

@@ -27,7 +27,7 @@ def login_list(logins: Sequence[DeviceLogin]) -> Html:
 
 def mark_of(logins: Sequence[DeviceLogin]) -> str:
     """Another text for other logins."""
-    parts = [repr((one.server, one.url, one.code, one.expires_at)) for one in logins]
+    parts = [repr((one.server, one.url, one.code, one.expires_at, one.issuer)) for one in logins]
     return hashlib.sha256("".join(parts).encode("utf-8", "replace")).hexdigest() if parts else ""
 
 
@@ -35,6 +35,7 @@ def _login(login: DeviceLogin) -> Html:
     where: Html | str = login.url
     if login.url.startswith("https://"):
         where = element("a", login.url, href=login.url, rel="noreferrer noopener", target="_blank")
+    asked_by = (", asked by ", element("bdi", login.issuer)) if login.issuer else ()
     told = element(
         "p",
         "Log in at ",
@@ -43,11 +44,12 @@ def _login(login: DeviceLogin) -> Html:
         element("code", login.code),
         " for server ",
         element("bdi", login.server),
+        *asked_by,
         ", until ",
         time_of(login.expires_at),
         ".",
     )
-    warnings = (
-        element("p", one, class_="cut") for one in host_warnings(urlsplit(login.url).hostname or "")
-    )
+    about = [*host_warnings(urlsplit(login.url).hostname or "")]
+    about += [] if login.warning is None else [login.warning]
+    warnings = (element("p", one, class_="cut") for one in about)
     return element("article", told, *warnings, element("p", _WHOSE, class_="hint"), class_="login")

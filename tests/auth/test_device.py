@@ -71,6 +71,7 @@ def test_a_person_is_shown_where_to_type_which_code_and_the_token_is_asked_for()
             1_600.0,
         )
     ]
+    assert (world.shown[0].issuer, world.shown[0].warning) == (ISSUER, None)
     assert world.consents == []
     assert asked(world) == [REGISTER, DEVICE, TOKEN, TOKEN, TOKEN]
     assert world.form(DEVICE) == {"client_id": "registered", "scope": "read", "resource": SERVER}
@@ -422,6 +423,11 @@ async def test_the_code_is_shown_at_the_terminal(monkeypatch: pytest.MonkeyPatch
         assert f"with code    {LOGIN.code}\n" in text
         assert f"within {minutes} min" in text
         assert "\x1b" not in text
+        assert "asked by" not in text
+    await browser.Browser().show_code(replace(soon, issuer="https://as\x1b", warning="other\x1b"))
+    for part in ("asked by     https://as", "Careful: other"):
+        assert part in told[-1]
+    assert "\x1b" not in told[-1]
 
 
 async def test_all_waits_together_are_as_long_as_a_login_may_take() -> None:

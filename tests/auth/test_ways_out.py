@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import replace
 from typing import Any
 
@@ -158,36 +157,6 @@ def test_a_login_that_is_refused_without_the_scope_as_well_is_not_tried_a_third_
     with pytest.raises(AuthError, match="invalid_scope"):
         logged_in(world, RegisteredClient(client_id="by-hand"), challenge=READ)
     assert len(world.consents) == 2
-
-
-# ------------------------------------------------------------------- mix-up
-
-ELSEWHERE = "https://tokens.example/token"
-
-
-def test_a_token_endpoint_of_another_origin_without_iss_is_warned_of(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    granted = {"access_token": "at", "token_type": "Bearer"}
-    world = World({METADATA: metadata(token_endpoint=ELSEWHERE), ELSEWHERE: granted})
-    with caplog.at_level(logging.WARNING):
-        logged_in(world)
-    (record,) = caplog.records
-    for part in (ISSUER, "https://tokens.example", "require_iss=True"):
-        assert part in record.getMessage()
-    caplog.clear()
-    promised = metadata(
-        token_endpoint=ELSEWHERE, authorization_response_iss_parameter_supported=True
-    )
-    logged_in(World({METADATA: promised, ELSEWHERE: granted}, iss=ISSUER))
-    logged_in(World())
-    assert not caplog.records
-
-
-def test_iss_can_be_required() -> None:
-    with pytest.raises(AuthError, match="no iss"):
-        logged_in(World(), require_iss=True)
-    assert logged_in(World(iss=ISSUER), require_iss=True).token.access_token == "at"
 
 
 # ------------------------------------------------------------------- pushed requests

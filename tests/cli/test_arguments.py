@@ -331,7 +331,11 @@ def test_a_command_with_a_server_has_these_options(
             {"config": "f", "server": None, "yes": [], "audit": None, "state": None}
             | {"sandbox": False, "read": [], "write": [], "network": None},
         ),
-        ("login u --timeout 3", "login", {"url": "u", "headless": False, "timeout": 3.0}),
+        (
+            "login u --timeout 3 --issuer https://a.example",
+            "login",
+            {"url": "u", "headless": False, "timeout": 3.0, "issuer": "https://a.example"},
+        ),
         ("logout u --headless", "login", {"url": "u", "headless": True, "timeout": None}),
         ("completion zsh", "completion", {"shell": "zsh"}),
         ("desk --state s", "desk_command", {"state": "s"}),

@@ -86,3 +86,7 @@ def test_only_https_is_a_link_and_no_text_becomes_markup() -> None:
     look_alike = page_text(login_of(url="https://xn--pple-43d.com/activate"))
     assert {"class": "cut"} in look_alike.tags("p")
     assert {"class": "cut"} not in local.tags("p")
+    elsewhere = page_text(login_of(issuer="https://evil.example", warning="another <b>site"))
+    assert "for server docs, asked by https://evil.example, until" in elsewhere.text
+    assert "another <b>site" in elsewhere.text
+    assert {"class": "cut"} in elsewhere.tags("p")

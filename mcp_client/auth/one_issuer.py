@@ -1,0 +1,115 @@
+"""Which endpoints of one authorization server may share a secret: the defence against mix-up.
+
+An MCP server names its authorization server, so a hostile one can name a server of its own. That
+one publishes the login page of an honest server and a token endpoint of its own (RFC 9700 section
+4.4). A person who logs in at the honest page would then send code and PKCE verifier to the hostile
+endpoint, which uses them at the honest server.
+
+*The rule.* A secret may go from the endpoint that issues it to another endpoint if
+
+- both have the same origin, or the first one is on a subdomain of the second one's host; or
+- the first one has that relation to the issuer, and the issuer's origin published the metadata in
+  a well-known document at its root. The owner of the login page then named the other endpoint
+  itself: Google's login page is on the issuer's origin, and its token endpoint is on another; or
+- the host named the issuer: ``OAuth(issuer=...)``.
+
+The rule applies to the code (login page, token endpoint), to the device code, to the secret of a
+client that is registered dynamically, and to tokens that are revoked. For the code alone ``iss``
+is as good: if the server promises it, or the host requires it, the honest server's redirect is
+refused before the code is sent (RFC 9207).
+
+*Why a subdomain, and not the same site.* The owner of ``example.com`` decides who has
+``login.example.com``, but not the other way round: many platforms give ``name.platform.example``
+to anybody. Two names with a common parent prove nothing without a list of public suffixes.
+
+*Why the root.* Whoever may put a file below a path of an honest origin, such as a repository's raw
+files, could publish ``<path>/.well-known/openid-configuration`` there. A document to which a
+well-known URL redirects at another origin is not the issuer's word either.
+
+*What only* ``iss`` *finds*: a hostile login page that redirects the browser to an honest one.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any
+
+from ..errors import Advice, AuthError
+from ..transports.http_client import origin_of, shown
+from .discovery import ServerMetadata, same_issuer
+
+__all__ = ["check_browser", "check_device", "check_registration", "may_revoke", "within"]
+
+
+def within(url: str, owner: str) -> bool:
+    """Whether the owner of the host in ``owner`` also decides about the host in ``url``.
+
+    True for the same origin, and for a subdomain with the same scheme and port.
+    """
+    inner, outer = origin_of(url), origin_of(owner)
+    if inner == outer:
+        return True
+    (_, host, _), (_, parent, _) = inner, outer
+    same = (inner[0], inner[2]) == (outer[0], outer[2])
+    return same and "." in parent and not _is_address(parent) and host.endswith(f".{parent}")
+
+
+def check_browser(server: ServerMetadata, named: str | None, *, iss: bool) -> None:
+    """Raise ``AuthError`` if the code of a browser login could go to another server.
+
+    ``named`` is the issuer that the host gave. ``iss``: a redirect without it is refused.
+    """
+    page, pushed = server.authorization_endpoint or "", server.pushed_endpoint
+    if server.requires_pushed and pushed and not _may_share(server, page, pushed, named):
+        # Whoever is sent the request may change where its redirect goes, and what is added there.
+        raise _mixed(server, "login page", page, "the request for it", pushed)
+    if not iss and not _may_share(server, page, server.token_endpoint, named):
+        raise _mixed(server, "login page", page, "the code of a login", server.token_endpoint)
+
+
+def check_device(server: ServerMetadata, named: str | None) -> None:
+    """Raise ``AuthError`` if the device code could go to another server: no ``iss`` tells."""
+    device = server.device_endpoint or ""
+    if not _may_share(server, device, server.token_endpoint, named):
+        raise _mixed(
+            server, "device authorization", device, "its device code", server.token_endpoint
+        )
+
+
+def check_registration(server: ServerMetadata, named: str | None) -> None:
+    """Raise ``AuthError`` if the secret of a new client could go to another server."""
+    place = server.registration_endpoint or ""
+    if not _may_share(server, place, server.token_endpoint, named):
+        what = "the secret of a client"
+        raise _mixed(server, "client registration", place, what, server.token_endpoint)
+
+
+def may_revoke(server: ServerMetadata, token_endpoint: str) -> bool:
+    """Whether tokens that came from ``token_endpoint`` may be sent to the revocation endpoint."""
+    return _may_share(server, token_endpoint, server.revocation_endpoint or "", None)
+
+
+def _may_share(server: ServerMetadata, source: str, target: str, named: str | None) -> bool:
+    if within(source, target) or (server.at_root and within(source, server.issuer)):
+        return True
+    return named is not None and same_issuer(named, server.issuer)
+
+
+def _mixed(server: ServerMetadata, what: str, source: str, secret: str, target: str) -> AuthError:
+    name = shown(server.issuer)
+    return AuthError(
+        f"the authorization server {name} cannot be used: its {what} is at {shown(source)}, and "
+        f"{secret} would go to another origin, {shown(target)}. A hostile server could get "
+        "somebody else's login in this way, so nothing was sent there",
+        advice=Advice(
+            f"if you know that both belong to this server, give OAuth(issuer={name!r})", "issuer"
+        ),
+    )
+
+
+def _is_address(host: Any) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
