@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from ..errors import Advice, ConnectError, ConnectionLost, McpError, ServerError
+from ..errors import Advice, AuthError, ConnectError, ConnectionLost, McpError, ServerError
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.era import Era
 from ..protocol.jsonrpc import (
@@ -202,6 +202,10 @@ class ConnectionAttempt:
         except (ConnectError, TimeoutError) as error:
             await other.aclose()
             self._transport = before
+            if isinstance(error, AuthError) and error.http_status != 403:
+                if isinstance(refused, Failed):
+                    error.args = (f"{error.args[0]} (before that, {refused.error.args[0]})",)
+                raise error
             if isinstance(refused, Failed):
                 why = str(error) or "it does not answer"
                 said = f"{refused.error.message} (nor is it HTTP+SSE: {why})"

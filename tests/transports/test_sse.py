@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
-from mcp_client import CallTimeout, ConnectError, ConnectionLost, Timeouts, allow_all, connect
+from mcp_client import (
+    AuthError,
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    HttpServer,
+    Timeouts,
+    allow_all,
+    connect,
+)
+from mcp_client.cli.exits import LOGIN_NEEDED, exit_code
 from tests.server.http_apps import Legacy, answer, text
 from tests.server.http_server import Reply, Request, serving
 
@@ -88,6 +99,70 @@ async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:
         with pytest.raises(ConnectError, match=r"HTTP 404.*nor is it HTTP\+SSE") as caught:
             await _connect(server.url)
     assert caught.value.http_status == 404
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+@pytest.mark.parametrize("wants", [True, False])
+async def test_a_login_that_the_first_revision_requires_is_what_the_error_is_about(
+    status: int, wants: bool
+) -> None:
+    challenge = {"WWW-Authenticate": 'Bearer scope="read"'} if wants else {}
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.send(401, b"Unauthorized", challenge)
+        else:
+            await reply.send(status, b"use GET")
+
+    async with serving(handler, "/sse") as server:
+        with pytest.raises(AuthError) as caught:
+            await _connect(server.url)
+    error = caught.value
+    assert str(error).index("HTTP 401") < str(error).index(f"HTTP {status}")
+    assert "OAuth()" in str(error)
+    assert (error.http_status, error.challenge) == (401, challenge.get("WWW-Authenticate"))
+    assert exit_code(error) == LOGIN_NEEDED
+
+
+async def test_a_login_is_begun_where_the_first_revision_requires_it() -> None:
+    app, asked = Legacy(), 0
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "POST" and request.path == "/sse":
+            await reply.send(405)
+        elif "authorization" not in request.headers:
+            await reply.send(401)
+        else:
+            await app(request, reply)
+
+    class Login(httpx.Auth):
+        async def async_auth_flow(self, request: httpx.Request) -> Any:
+            nonlocal asked
+            if (yield request).status_code == 401:
+                asked += 1
+                request.headers["Authorization"] = "Bearer t"
+                yield request
+
+    async with (
+        serving(handler, "/sse") as server,
+        _connect(HttpServer(server.url, auth=Login())) as session,
+    ):
+        assert (await session.call_tool("echo", {"a": 1})).text == "{'a': 1}"
+    assert asked
+
+
+async def test_a_message_that_needs_a_login_says_so_too() -> None:
+    app = Legacy()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "POST":
+            await reply.send(405 if request.path == "/sse" else 401)
+        else:
+            await app(request, reply)
+
+    async with serving(handler, "/sse") as server:
+        with pytest.raises(AuthError, match="HTTP 401"):
+            await _connect(server.url)
 
 
 async def test_the_end_of_the_stream_fails_what_waits_and_the_next_use_connects_again() -> None:
