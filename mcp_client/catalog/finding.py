@@ -35,6 +35,7 @@ FindingKind: TypeAlias = Literal[
     "left_out",
     "bind",
     "stale_list",
+    "deviation",
     "missing_server",
     "skill",
     "dynamic_content",
@@ -96,6 +97,7 @@ class Finding:
     Of a list:
 
     - ``stale_list``: it could not be fetched again
+    - ``deviation``: it deviates from the specification, and its meaning is clear all the same
     - ``missing_server``: a server's entries are not in it
 
     Of what is asked about where that is no tool call, so that no hook that allows what has no

@@ -70,7 +70,8 @@ class ResourceResult:
     @classmethod
     def from_wire(cls, result: dict[str, Any], server: str, uri: str) -> ResourceResult:
         """Raises ``ValueError`` where the result is not what the specification says."""
-        found = result.get("contents")
+        found = result.get("contents", ())
+        found = [] if found is None else found
         if type(found) is not list:
             raise ValueError("contents is not an array")
         contents, rejected = [], []
@@ -213,7 +214,8 @@ class Library:
         if arguments is not None:
             fields["arguments"] = _texts(arguments)
         result = await self._reader(options, traffic)("prompts/get", fields)
-        messages, server = result.get("messages"), self._server
+        messages, server = result.get("messages", ()), self._server
+        messages = [] if messages is None else messages
         try:
             if type(messages) is not list:
                 raise ValueError("messages is not an array")

@@ -1,8 +1,12 @@
 """One list of a server: every page, cached, and refreshed when it may have changed.
 
 2026-07-28 ``server/utilities/pagination`` and ``server/utilities/caching``. Fetching
-returns the complete list or raises: an empty string is a cursor, and a cursor that comes twice or a
-cap that is exceeded raises. An invalid entry is left out and named in ``rejected``.
+returns the complete list or raises if a cap is exceeded. An invalid entry is left out and named in
+``rejected``.
+
+An empty string is a cursor. If a server returns a page again, or a cursor that it returned before,
+the list ends there, with a finding: what was listed before is kept. A page whose entries are null
+is empty.
 
 The list is fetched when it is first needed, once for all tasks that wait for it, and again after
 the server said that it changed, or once its ``ttlMs`` is over. A list without ``ttlMs`` is fresh
@@ -34,6 +38,7 @@ from ..runtime.safe_text import safe_text
 from .finding import Finding
 from .inspection import text_findings
 from .listed import Listed, Rejected
+from .pages import NAMES, Ends, identity, without_repeats
 from .reading import Page, ReadRequests
 from .subscription import ListSubscription
 
@@ -244,6 +249,8 @@ class PagedCache(ABC, Generic[L]):
                     came = self._came_as(fetched)
                     known = None if came is None or came != self._came else self._list
                     entries = await self._sorted_out(fetched.entries) if known is None else known
+                    for finding in fetched.findings if known is None else ():
+                        entries = entries.with_finding(finding)
         except TimeoutError:
             raise CallTimeout(
                 f"the list of {self.kind.noun} was not complete within {seconds:g} s (total clock)",
@@ -271,23 +278,24 @@ class PagedCache(ABC, Generic[L]):
         """Equal for the same pages, to be read in the same way."""
         if not all(fetched.digests):
             return None
-        return self._requests.connection.generation, *fetched.digests
+        return self._requests.connection.generation, *fetched.findings, *fetched.digests
 
     async def _every_page(self) -> _Fetched:
         if not self.subscription.is_offered:
-            return _Fetched([], [b""], math.inf, math.inf, has_ttl=True, private=False)
+            return _Fetched([], [b""], math.inf, math.inf, has_ttl=True, private=False, findings=())
         try:
             return await self._walk()
         except _CursorGone:
             return await self._walk(last=True)
 
     async def _walk(self, *, last: bool = False) -> _Fetched:
+        """Fetch page after page. ``last``: a cursor was refused before, and will not be again."""
         limits, kind = self._limits, self.kind
         most: int = getattr(limits, kind.cap)
         found: list[Any] = []
         digests: list[bytes] = []
         is_compared = self._list is not None and not self._depends_on_host
-        cursors: set[str] = set()
+        ends = Ends(kind.noun)
         fields: dict[str, Any] = {}
         fresh_until = holds_until = math.inf
         has_ttl, private, size = True, False, 0
@@ -295,12 +303,18 @@ class PagedCache(ABC, Generic[L]):
             try:
                 page, bytes = await self._page(fields)
             except ServerError as error:
+                if error.code is not None and fields.get("cursor") == "":
+                    ends.note("its last page has an empty cursor, which the server refuses")
+                    break
                 if error.code == _INVALID_PARAMS and fields and not last:
                     raise _CursorGone from None
                 raise
-            found += page[kind.member]
-            digests.append(_digest_of(page[kind.member]) if is_compared else b"")
+            entries = self._entries(page, ends)
+            digests.append(_digest_of(entries) if is_compared else b"")
             size += bytes
+            cursor = self._cursor(page, ends, as_text=last)
+            is_over = cursor is None or ends.after(entries, cursor, found)
+            found += entries
             if len(found) > most:
                 raise self._broken(f"more than {most} {kind.noun} (Limits.{kind.cap})", page)
             if size > limits.list_bytes:
@@ -313,22 +327,36 @@ class PagedCache(ABC, Generic[L]):
                 if ttl > 0:
                     holds_until = min(holds_until, self._now() + ttl)
             private = private or page.get("cacheScope") != "public"
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                return _Fetched(found, digests, fresh_until, holds_until, has_ttl, private)
-            if type(cursor) is not str:
-                raise self._broken("a nextCursor that is not a string", page)
-            if cursor in cursors:
-                raise self._broken("a cursor that came before: the list has no end", page)
-            cursors.add(cursor)
+            if is_over:
+                break
             fields = {"cursor": cursor}
-        raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
+        else:
+            raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
+        return _Fetched(found, digests, fresh_until, holds_until, has_ttl, private, ends.findings)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
-        page = await self._requests.page(self.kind.method, fields)
-        if type(page.result.get(self.kind.member)) is not list:
-            raise self._broken(f"a page without an array of {self.kind.noun}", page.result)
-        return page
+        return await self._requests.page(self.kind.method, fields)
+
+    def _entries(self, page: dict[str, Any], ends: Ends) -> list[Any]:
+        entries = page.get(self.kind.member)
+        if entries is None and self.kind.member in page:
+            ends.note("a page has null in place of its entries: it counts as empty")
+            return []
+        if type(entries) is not list:
+            raise self._broken(f"a page without an array of {self.kind.noun}", page)
+        return entries
+
+    def _cursor(self, page: dict[str, Any], ends: Ends, *, as_text: bool) -> str | float | None:
+        cursor = page.get("nextCursor")
+        if cursor is None or type(cursor) is str:
+            return cursor
+        if cursor is False:
+            ends.note("its last page has a cursor of false, which counts as none")
+            return None
+        if type(cursor) is int or type(cursor) is float:
+            ends.note("a cursor is a number, which is sent back as it came")
+            return str(cursor) if as_text else cursor
+        raise self._broken("a nextCursor that is not a string", page)
 
     def _broken(self, what: str, page: Any) -> ProtocolViolation:
         return ProtocolViolation(
@@ -367,6 +395,8 @@ class _Fetched(NamedTuple):
     """Whether every page has one."""
     private: bool
     """Whether it is for one authorization alone (``cacheScope``)."""
+    findings: tuple[Finding, ...]
+    """How the pages deviate from the specification."""
 
 
 class _CursorGone(Exception):
@@ -399,7 +429,10 @@ class PagedEntries(PagedCache[Listed[T]]):
     async def _sorted_out(self, found: list[Any]) -> Listed[T]:
         entries: dict[str, T] = {}
         rejected: list[Rejected] = []
+        names = [" ".join(identity(entry)) for entry in found]
         findings: list[Finding] = []
+        if len(set(names)) < len(names):
+            found, findings = without_repeats(found, names, "entry")
         for number, entry in enumerate(found):
             if number % _SLICE_ENTRIES == _SLICE_ENTRIES - 1:
                 await checkpoint()  # a long list takes its time: let others run, and stop
@@ -421,7 +454,7 @@ class PagedEntries(PagedCache[Listed[T]]):
         return [text for text in map(entry.get, _TEXTS) if type(text) is str]
 
     def _rejected(self, entry: Any, error: ValueError) -> Rejected:
-        names = map(entry.get, _NAMES) if type(entry) is dict else ()
+        names = map(entry.get, NAMES) if type(entry) is dict else ()
         name = safe_text(next((name for name in names if type(name) is str), ""), 128)
         reason = safe_text(error, _MAX_REASON_CHARS)
         text = "%s: %s: %r is left out: %s"
@@ -432,4 +465,3 @@ class PagedEntries(PagedCache[Listed[T]]):
 SAID_BY_THE_LIST = {"is_listed": True}
 """Marks the log record of what ``rejected`` has as well."""
 _TEXTS = ("name", "title", "description")
-_NAMES = ("uri", "uriTemplate", "name")

@@ -50,10 +50,14 @@ class ToolResult:
         """Raises ``ValueError`` where the result is not what the specification says."""
         content = result.get("content", [])
         if type(content) is not list:
-            raise ValueError("content is not an array")
+            if content is not None:
+                raise ValueError("content is not an array")
+            content = []
         is_error = result.get("isError", False)
         if type(is_error) is not bool:
-            raise ValueError("isError is neither true nor false")
+            if is_error is not None:
+                raise ValueError("isError is neither true nor false")
+            is_error = False
         return _result(
             tuple([content_block(block, server, origin) for block in content]),
             result.get("structuredContent"),

@@ -121,7 +121,7 @@ def hint_findings(annotations: Any, trusted: bool) -> list[Finding]:
     found = [
         Finding("invalid_hints", f"its {hint} is neither true nor false and does not count", hint)
         for hint in HINTS
-        if hint in annotations and type(annotations[hint]) is not bool
+        if annotations.get(hint) is not None and type(annotations[hint]) is not bool
     ]
     if _contradicts(_said(annotations)):
         text = (
@@ -188,8 +188,8 @@ def trait_findings(definition: Mapping[str, Any]) -> list[Finding]:
         found += _ui_findings(meta)
     execution = definition.get("execution")
     if execution is not None:
-        support = execution.get("taskSupport", "forbidden") if type(execution) is dict else None
-        if support not in _SUPPORT:
+        support = execution.get("taskSupport") if type(execution) is dict else ""
+        if support is not None and support not in _SUPPORT:
             text = "its execution.taskSupport is unknown: it is not called as a task"
             found.append(Finding("invalid_metadata", text, "execution.taskSupport"))
     return found

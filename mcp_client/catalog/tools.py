@@ -30,6 +30,7 @@ from .finding import Finding
 from .inspection import LookAlikes, ordinary_name
 from .listed import Rejected, RejectedKind
 from .paged_list import SAID_BY_THE_LIST, Kind, PagedCache
+from .pages import without_repeats
 from .reading import ReadRequests
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, new_tool, not_a_name
@@ -139,6 +140,10 @@ class Catalog(PagedCache[ToolList]):
 
     async def _sorted_out(self, found: list[Any]) -> ToolList:
         names = [_name(definition) for definition in found]
+        repeats: list[Finding] = []
+        if len(set(names)) < len(names):
+            found, repeats = without_repeats(found, names, "tool")
+            names = [_name(definition) for definition in found]
         turn, look_alikes = _Turn(), LookAlikes()
         for start in range(0, len(names), _SLICE_TOOLS):
             if start and turn.is_over:
@@ -156,7 +161,7 @@ class Catalog(PagedCache[ToolList]):
             else:
                 rejected.append(Rejected(safe_text(name, 128), *fault))
         self._log_rejected(rejected)
-        differences: list[Finding] = []
+        differences = repeats
         if self._pins is not None:
             compare = self._pins._compare
             differences = await anyio.to_thread.run_sync(

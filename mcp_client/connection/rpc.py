@@ -238,7 +238,7 @@ class RpcConnection:
                 if type(message) is AnnouncedSilence:
                     self._expect_silence(message.until, deadline, timeouts)
                 elif type(message) is Notification:
-                    progress = progress or self._progress(options)
+                    progress = progress or self._progress(options, message)
                     if progress.has_increased(message):
                         deadline.sign(self.clock.time())
                         await progress.tell(message, options.cancel)
@@ -314,7 +314,11 @@ class RpcConnection:
             self._give_up(id, options)
             raise
 
-    def _progress(self, options: RequestOptions) -> _Progress:
+    def _progress(self, options: RequestOptions, first: Notification) -> _Progress:
+        if type(first.params.get("progressToken")) is str:
+            self._stats.accept(
+                self.server, "a progress token is text, where the request had a number"
+            )
         limit, on_progress = self._context.limits.notices, options.on_progress
         return _Progress(
             on_progress and ProgressNotifier(on_progress, self.server, limit, self._stats),

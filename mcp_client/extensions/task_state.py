@@ -107,7 +107,7 @@ def is_call_result(found: Mapping[str, Any]) -> bool:
     """Whether a server can have meant it as the result of a call: another kind of answer, and one
     that says nothing, would be an empty success."""
     says = any(member in found for member in ("content", "structuredContent", "isError"))
-    return says and found.get("resultType", "complete") == "complete"
+    return says and found.get("resultType") in (None, "complete")
 
 
 def read_status(

@@ -40,7 +40,7 @@ from ..errors import (
 )
 from ..protocol.capabilities import declared_in
 from ..protocol.era import Era, InputRequired
-from ..protocol.jsonrpc import Id, Request, encode_error_response, encode_response
+from ..protocol.jsonrpc import Id, Request, encode_error_response, encode_response, whole
 from ..protocol.metadata import RELATED_TASK, related_task
 from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.callbacks import invoke_callback
@@ -212,11 +212,11 @@ class Dispatcher:
 
     def on_cancelled(self, transport: Transport, params: Mapping[str, Any]) -> None:
         """The server withdrew a request. 2025-11-25 ``basic/utilities/cancellation``."""
-        id = params.get("requestId")
+        id = whole(params.get("requestId"))
         if type(id) is int or type(id) is str:
             task = self._open.get((transport, id))
             if task is not None:
-                reason = safe_text(params.get("reason", ""), 200)
+                reason = safe_text(params.get("reason") or "", 200)
                 _log.debug("%s: the server withdrew its question: %s", self._server, reason)
                 task.cancel()
 
@@ -307,7 +307,9 @@ class Dispatcher:
         if not isinstance(question, dict):
             raise self._violation("one of the server's questions is not an object", round)
         try:
-            return self._parse(question.get("method"), question.get("params", {}), era, call)
+            params = question.get("params")
+            params = {} if params is None else params
+            return self._parse(question.get("method"), params, era, call)
         except RequestRefused as refused:
             self._stats.refused_questions += 1
             method = safe_text(question.get("method"), 80)

@@ -147,9 +147,12 @@ class ServerFacts:
     @classmethod
     def from_wire(cls, result: Mapping[str, Any], info: object) -> ServerFacts:
         capabilities, instructions = result.get("capabilities"), result.get("instructions")
+        found = capabilities if isinstance(capabilities, dict) else {}
+        # A feature that is null is not declared. Tools are asked for all the same.
+        declared = {k: v for k, v in found.items() if v is not None or k == "tools"}
         return cls(
             Implementation.from_wire(info),
-            MappingProxyType(capabilities if isinstance(capabilities, dict) else {}),
+            MappingProxyType(declared),
             instructions if isinstance(instructions, str) else None,
         )
 

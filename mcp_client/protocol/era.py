@@ -20,7 +20,15 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from .capabilities import ClientDeclaration, ServerFacts, makes_tasks
 from .headers import NAMED_BY, PROTOCOL_VERSION, HeaderParam, mirrored, name_header, request_headers
-from .jsonrpc import Id, Json, Notification, dump, encode_fields, encode_members
+from .jsonrpc import (
+    Id,
+    Json,
+    Notification,
+    dump,
+    encode_fields,
+    encode_members,
+    own_id,
+)
 from .notifications import CANCELLED
 from .versions import CORE_TASKS, FULL_FORMS, VERSION_HEADER
 
@@ -130,13 +138,9 @@ class Era(ABC):
         Progress carries the token we gave, and the token we give is the request's id.
         """
         if notice.method == "notifications/progress":
-            token = _id(notice.params.get("progressToken"))
+            token = own_id(notice.params.get("progressToken"))
             return None if token in self.lasting_tokens else token
         return None
-
-
-def _id(value: object) -> Id | None:
-    return value if type(value) is int or type(value) is str else None
 
 
 _PROGRESS = "progressToken"
@@ -247,7 +251,7 @@ class StatelessEra(Era):
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")
         kind = result.get("resultType", "complete")
-        if kind == "complete":
+        if kind == "complete" or kind is None:
             return Complete(result)
         if kind != "input_required":
             kind, added = str(kind), self._additions.results
@@ -269,9 +273,9 @@ class StatelessEra(Era):
     def owner(self, notice: Notification) -> Id | None:
         meta = notice.params.get("_meta")
         if isinstance(meta, dict) and _PREFIX + "subscriptionId" in meta:
-            return _id(meta[_PREFIX + "subscriptionId"])
+            return own_id(meta[_PREFIX + "subscriptionId"])
         if notice.method == CANCELLED:  # the server asks nothing itself: it can only be of ours
-            return _id(notice.params.get("requestId"))
+            return own_id(notice.params.get("requestId"))
         return super().owner(notice)
 
 

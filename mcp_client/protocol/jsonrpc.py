@@ -42,8 +42,10 @@ __all__ = [
     "encode_request",
     "encode_response",
     "number_of",
+    "own_id",
     "owner_of_fragment",
     "parse",
+    "whole",
 ]
 
 Id: TypeAlias = int | str
@@ -174,7 +176,7 @@ def _message(value: Any, size: int, accept: Callable[[str], None]) -> Message:
         if member in value and value[member] is None and _is_void(member, value):
             accept(f"a message has the member {member!r} with the value null")
             value = {name: item for name, item in value.items() if name != member}
-    owner = _whole(value.get("id"))
+    owner = whole(value.get("id"))
     if "method" in value:
         return _request(value, owner, accept)
     if (
@@ -189,7 +191,7 @@ def _message(value: Any, size: int, accept: Callable[[str], None]) -> Message:
             raise InvalidFrame(
                 "it has both result and error, or an error that is not an object", owner, value
             )
-        code, text = _whole(error.get("code")), error.get("message")
+        code, text = whole(error.get("code")), error.get("message")
         if type(code) is not int:
             raise InvalidFrame(f"its error code is {_short(code)}, not an integer", owner, value)
         text = text if type(text) is str else ""
@@ -207,8 +209,11 @@ def _is_void(member: str, value: dict[str, Any]) -> bool:
     )
 
 
-def _whole(value: Any) -> Any:
-    """A whole number as an int: ``3.0`` is the same JSON number as ``3``."""
+def whole(value: Any) -> Any:
+    """Return a whole number as an int, and any other value as it is.
+
+    ``3.0`` is the same JSON number as ``3``.
+    """
     if type(value) is float and value.is_integer() and abs(value) < _MAX_EXACT:
         return int(value)
     return value
@@ -221,6 +226,17 @@ def number_of(text: str) -> int | None:
     """
     plain = text.isascii() and text.isdecimal() and len(text) < 16
     return int(text) if plain and (text == "0" or text[0] != "0") else None
+
+
+def own_id(value: object) -> Id | None:
+    """Return an id or token of ours as we sent it, however the server spells it."""
+    if type(value) is int:
+        return value
+    if type(value) is str:
+        number = number_of(value)
+        return value if number is None else number
+    value = whole(value)
+    return value if type(value) is int else None
 
 
 def _batched(item: Any, size: int, accept: Callable[[str], None]) -> Message | InvalidFrame:

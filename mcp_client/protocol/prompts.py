@@ -103,7 +103,8 @@ class Completion:
     def from_wire(cls, result: Mapping[str, Any]) -> Completion:
         """Raises ``ValueError`` where ``result`` is invalid."""
         found = result.get("completion")
-        values = found.get("values") if type(found) is dict else None
+        values = found.get("values", ()) if type(found) is dict else ()
+        values = [] if values is None else values
         if type(found) is not dict or type(values) is not list:
             raise ValueError("it has no array of values")
         total = found.get("total")

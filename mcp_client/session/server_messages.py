@@ -10,7 +10,7 @@ from ..connection.rpc import RpcConnection
 from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.server_log import ServerLog
-from ..protocol.jsonrpc import Notification, Request, encode_response
+from ..protocol.jsonrpc import Notification, Request, encode_response, own_id
 from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, PROGRESS
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
@@ -76,8 +76,8 @@ class ServerMessages:
         elif method == COMPLETED:
             self._dispatcher.on_elicitation_complete(notice.params)
         elif method == PROGRESS:
-            token = notice.params.get("progressToken")
-            if type(token) is int and token in self._dispatcher.task_progress:
+            token = own_id(notice.params.get("progressToken"))
+            if token in self._dispatcher.task_progress:
                 self._dispatcher.task_progress[token](notice.params)
         elif self._subscriptions is not None:
             self._subscriptions.on_notification(notice)

@@ -354,7 +354,7 @@ async def test_a_schema_of_a_dialect_we_do_not_know_leaves_the_tool_usable_with_
     assert "dialect" in str(found.findings[0])
 
 
-@pytest.mark.parametrize("hint", ["true", 1, None, {}, "no"])
+@pytest.mark.parametrize("hint", ["true", 1, {}, "no"])
 async def test_a_hint_that_is_no_boolean_is_dropped_and_the_tool_stays(hint: Any) -> None:
     definition = tool("x", annotations={"readOnlyHint": hint, "destructiveHint": False})
     found = await Server({"tools": [definition]}, trusted=True).catalog.find("x")

@@ -110,7 +110,7 @@ async def test_a_list_is_cached_for_its_ttl_and_refreshed_on_request() -> None:
 
 async def test_invalid_entries_are_left_out_with_their_reasons() -> None:
     server = SkillServer()
-    server.skills += [{"uri": "skill://x/SKILL.md"}, 5, server.skills[0]]
+    server.skills += [{"uri": "skill://x/SKILL.md"}, 5, {**server.skills[0], "title": "other"}]
     async with connect(server.transport, approval=allow_all) as session:
         listed = await session.list_skills()
     assert [entry.uri for entry in listed] == [PDF]

@@ -46,10 +46,6 @@ def endless(cursor: str | None) -> Any:
     return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
 
 
-def circle(cursor: str | None) -> Any:
-    return {"tools": [], "nextCursor": "b" if cursor == "a" else "a"}
-
-
 def flood(cursor: str | None) -> Any:
     number = int(cursor or 0)
     return {"tools": [tool(f"t{number}-{n}") for n in range(50)], "nextCursor": str(number + 1)}
@@ -64,7 +60,6 @@ def heavy(cursor: str | None) -> Any:
     ("page", "limits", "said"),
     [
         (endless, Limits(pages=20), "Limits.pages"),
-        (circle, Limits(), "came before"),
         (flood, Limits(tools=200), "Limits.tools"),
         (heavy, Limits(list_bytes=100_000), "Limits.list_bytes"),
     ],
@@ -95,7 +90,7 @@ async def test_a_list_whose_every_page_is_just_in_time_is_still_bounded() -> Non
 async def test_a_thousand_bad_tools_spoil_no_good_one() -> None:
     bad = [
         *({"name": f"bad{n}"} for n in range(300)),
-        *(tool("twin") for _ in range(300)),
+        *(tool("twin", title=str(n)) for n in range(300)),
         *(tool(f"in\u200bvisible{n}") for n in range(300)),
         *(tool(f"odd{n}", inputSchema={"type": n}) for n in range(100)),
     ]

@@ -18,9 +18,7 @@ async def test_an_empty_cursor_is_a_cursor() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("repeated-cursor", "came before"),
         ("endless", r"more than 5 pages \(Limits.pages\)"),
-        ("number-cursor", "not a string"),
         ("no-array", "without an array"),
     ],
 )

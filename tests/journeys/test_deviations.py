@@ -72,6 +72,32 @@ async def test_an_error_in_another_spelling_is_the_servers_error(
                 await session.call_tool("echo", {})
 
 
+@pytest.mark.parametrize("spelled", [str, float])
+async def test_progress_whose_token_is_spelled_otherwise_keeps_its_call_alive(
+    wire: str, era: str, spelled: Callable[[int], Any]
+) -> None:
+    def spell(request: Any, response: Any) -> list[bytes]:
+        token = request.get("params", {}).get("_meta", {}).get("progressToken")
+        notices = [
+            {"method": "notifications/progress", "params": {"progressToken": spelled(token), **one}}
+            for one in ({"progress": 1, "total": None}, {"progress": 2, "message": None})
+            if request["method"] == "tools/call"
+        ]
+        return [json.dumps({"jsonrpc": "2.0", **one}).encode() for one in (*notices, response)]
+
+    heard: list[Any] = []
+    with anyio.fail_after(60):
+        async with (
+            answering(wire, era, {}, spell) as server,
+            connect(server, approval=allow_all) as session,
+        ):
+            on_progress = lambda *told: heard.append(told)  # noqa: E731
+            await session.call_tool("echo", {}, on_progress=on_progress)
+            assert heard == [(1, None, None), (2, None, None)]
+            reported = [one for one in session.stats.deviations if "progress token" in one]
+            assert bool(reported) is (spelled is str)
+
+
 @pytest.mark.parametrize(
     "members",
     [{"id": "03"}, {"id": 3.5}, {"id": True}, {"id": "x"}, {"error": {"code": 1, "message": "?"}}],
