@@ -32,6 +32,7 @@ from trio.testing import MockClock
 from mcp_client.connection import establish
 from tests.clock import Clock, clock_of_the_loop
 from tests.ledger import Ledger
+from tests.programs import IN_CI, closing_lines, need, unlisted
 from tests.properties import EXAMPLES
 from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
 from tests.selection import begin_with_long_ones, is_twice_the_same, leave_products_to_ci
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 BOUND = 300.0
 """Seconds an async test may take, on a busy machine too; a test that waits longer has hung."""
 
-IN_CI = "CI" in os.environ
 COMPILED = "MCP_CLIENT_TESTS_COMPILED"
+SKIPS_ARE_LISTED = "MCP_CLIENT_TESTS_SKIPS_ARE_LISTED"
+"""If this variable is set, the run fails if a test is skipped for a reason of its own."""
 LEFT_OUT = pytest.StashKey[int]()
 
 gc.disable()  # until all tests are collected: a third of that time is looking for garbage
@@ -123,6 +125,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["left out"] = session.config.stash.get(LEFT_OUT, 0)
+    elif SKIPS_ARE_LISTED in os.environ and unlisted(_skipped(session.config)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _skipped(config: pytest.Config) -> list[Any]:
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    reports: list[Any] = terminal.stats.get("skipped", [])
+    return reports
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -132,6 +142,12 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    skipped = _skipped(config)
+    for line in closing_lines(skipped):
+        terminalreporter.write_line(line)
+    if SKIPS_ARE_LISTED in os.environ:
+        for line in unlisted(skipped):
+            terminalreporter.write_line(f"FAILED {line} (tests/programs.py does not list it)")
     if left_out := config.stash.get(LEFT_OUT, 0):
         terminalreporter.write_line(
             f"{left_out} tests marked slow were left out; run them too with --slow, as CI does"
@@ -159,6 +175,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         and not test.get_closest_marker("both_backends")
     ):
         test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for name in marker.args:
+            need(name)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -76,6 +76,7 @@ class Desk:
         self._reader.start()
         self._files = [os.fdopen(self.slave, mode, closefd=False) for mode in ("r", "w")]
         self._patch = patch
+        patch.setenv("TERM", "xterm")
         self.settings = termios.tcgetattr(self.slave)
 
     async def screen(self) -> list[str]:

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import urllib.request
@@ -314,12 +315,9 @@ def test_what_is_not_http_to_this_machine_is_not_listened_at(uri: str) -> None:
     assert not listens_at(uri)
 
 
+@pytest.mark.needs("IPv6")
 async def test_no_other_program_may_listen_at_the_redirect_port() -> None:
-    try:
-        other = await anyio.create_tcp_listener(local_host="::1")
-    except OSError:
-        pytest.skip("this machine has no ::1")
-    async with other:
+    async with await anyio.create_tcp_listener(local_host="::1") as other:
         uri = f"http://localhost:{other.extra(SocketAttribute.local_port)}/callback"
         with pytest.raises(OSError, match="in use"):
             await RedirectPage.listen(uri)
@@ -761,7 +759,11 @@ def test_the_browser_is_given_the_url_as_it_is_and_no_shell_sees_it(
     url = url.replace("{", "(").replace("}", ")")
     done = subprocess.run(
         [sys.executable, str(script), json.dumps([{}, url, "asyncio"])],
-        env={**os.environ, "BROWSER": f"{sys.executable} {stub} %s", "no_proxy": "127.0.0.1"},
+        env={
+            **os.environ,
+            "BROWSER": f"{shlex.join([sys.executable, str(stub)])} %s",
+            "no_proxy": "127.0.0.1",
+        },
         capture_output=True,
         text=True,
         timeout=120,

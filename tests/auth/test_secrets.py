@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import traceback
@@ -385,7 +386,8 @@ async def test_the_browser_and_the_output_of_a_program_get_no_secret(
 
     seen, browser = tmp_path / "seen.txt", tmp_path / "browser.py"
     browser.write_text(BROWSER)
-    env = {**os.environ, "BROWSER": f"{sys.executable} {browser} {seen} %s", "no_proxy": "*"}
+    opens = shlex.join([sys.executable, str(browser), str(seen)])
+    env = {**os.environ, "BROWSER": f"{opens} %s", "no_proxy": "*"}
     env["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     changes: dict[str, Any] = {"server_metadata": methods}
     if scheme == "DPoP":

@@ -31,6 +31,7 @@ __all__ = [
     "heed_signals",
     "loaded_once",
     "offering",
+    "python",
     "refusing",
     "run",
     "sending",
@@ -59,7 +60,12 @@ class Done(NamedTuple):
 
 def example(name: str) -> str:
     """A server of ``examples/servers`` as TARGET."""
-    return shlex.join([sys.executable, str(ROOT / "examples" / "servers" / f"{name}.py")])
+    return python(ROOT / "examples" / "servers" / f"{name}.py")
+
+
+def python(program: Path) -> str:
+    """Return the TARGET that runs ``program``, wherever it and this Python are."""
+    return shlex.join([sys.executable, str(program)])
 
 
 def server(name: str, *options: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mcp_client import errors
 from mcp_client.cli import exits
 from mcp_client.cli.exits import error_document, exit_code, in_shell
 from mcp_client.errors import Advice, McpError
-from tests.cli.shell import Done, example, refusing, run, server
+from tests.cli.shell import Done, example, python, refusing, run, server
 
 WEATHER = example("weather")
 
@@ -179,8 +178,8 @@ def test_errors_say_what_to_do_in_the_words_of_the_shell(tmp_path: Path) -> None
                 no_env,
                 "leave out --revision",
             ),
-            (["tools", f"{sys.executable} {dead}"], {"API_KEY_OF_US": "x"}, "--env NAME"),
-            (["doctor", f"{sys.executable} {dead}"], {"API_KEY_OF_US": "x"}, "--env NAME"),
+            (["tools", python(dead)], {"API_KEY_OF_US": "x"}, "--env NAME"),
+            (["doctor", python(dead)], {"API_KEY_OF_US": "x"}, "--env NAME"),
             (["tools", WEATHER, "--revision=2025-11-24"], no_env, "2025-11-25"),
         ):
             done = run(*words, **env)

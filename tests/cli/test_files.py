@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from mcp_client import AuditLog, FileState, PostgresState, Remember
-from tests.cli.shell import ROOT, at_terminal, environment, example, run
+from tests.cli.shell import ROOT, at_terminal, environment, example, python, run
 from tests.desk import call_of
 
 WEATHER = example("weather")
@@ -157,7 +157,7 @@ def test_pins_show_what_changed_and_accept_it(tmp_path: Path) -> None:
     lock, program = tmp_path / "mcp.lock", tmp_path / "weather.py"
     text = (ROOT / "examples" / "servers" / "weather.py").read_text()
     program.write_text(text)
-    words = ["pins", f"{sys.executable} {program}", "--pins", str(lock)]
+    words = ["pins", python(program), "--pins", str(lock)]
     assert "2 tools were written down" in run(*words).out
     assert run(*words).out == "2 tools are as written down\n"
     program.write_text(text.replace("Sound the siren", "Delete everything"))

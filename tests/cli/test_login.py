@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.shell import ROOT, run
+from tests.cli.shell import ROOT, python, run
 
 
 @pytest.fixture
@@ -32,12 +31,11 @@ def browser(tmp_path: Path) -> dict[str, str]:
     """The environment in which a browser opens pages without a person."""
     program = tmp_path / "browser"
     program.write_text(
-        f"#!{sys.executable} -I\nimport sys, urllib.request as u\n"
+        "import sys, urllib.request as u\n"
         "u.build_opener(u.ProxyHandler({})).open(sys.argv[1], timeout=30).read()\n"
     )
-    program.chmod(0o755)
     data = tmp_path / "data"
-    return {"BROWSER": f"{program} %s", "XDG_DATA_HOME": str(data), "DISPLAY": ":0"}
+    return {"BROWSER": f"{python(program)} %s", "XDG_DATA_HOME": str(data), "DISPLAY": ":0"}
 
 
 def test_a_login_is_kept_for_later_commands_until_the_logout(

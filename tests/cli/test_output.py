@@ -20,6 +20,7 @@ from tests.cli.shell import (
     environment,
     example,
     offering,
+    python,
     run,
     sending,
     server,
@@ -192,7 +193,7 @@ sys.exit(2)
 def test_a_dead_server_shows_the_first_lines_beside_the_last(count: int, tmp_path: Path) -> None:
     program = tmp_path / "dead.py"
     program.write_text(DEAD.format(count=count))
-    target = f"{sys.executable} {program}"
+    target = python(program)
     done = run("tools", target)
     assert done.code == 5
     lines = done.err.splitlines()

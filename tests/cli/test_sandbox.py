@@ -9,23 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import ConnectError, Sandbox, allow_all, sync
-from mcp_client.sandbox.engine import chosen_engine
+from mcp_client import Sandbox, allow_all, sync
 from tests.cli.shell import ROOT, Done, example, run
 
 WEATHER = ROOT / "examples" / "servers" / "weather.py"
-
-
-def has_engine() -> bool:
-    if sys.platform != "linux":
-        return False
-    try:
-        return bool(chosen_engine(Sandbox()))
-    except ConnectError:
-        return False
-
-
-needs_engine = pytest.mark.skipif(not has_engine(), reason="no engine of this machine can hold it")
 
 
 def config_of(folder: Path, **own: object) -> str:
@@ -86,7 +73,7 @@ def opened_as_it_says(config: Path) -> None:
         assert host.session("peek").sandbox == held  # its own beats the host's
 
 
-@needs_engine
+@pytest.mark.needs("bubblewrap")
 def test_doctor_says_what_a_confined_server_can_do(tmp_path: Path) -> None:
     grants = ["--read", str(tmp_path), "--network", "all"]
     done = run("doctor", example("weather"), "--sandbox", *grants)
@@ -95,7 +82,7 @@ def test_doctor_says_what_a_confined_server_can_do(tmp_path: Path) -> None:
         assert sentence in done.out, done.out
 
 
-@needs_engine
+@pytest.mark.needs("bubblewrap")
 def test_a_call_runs_in_the_sandbox_and_a_file_that_asks_for_one_gets_it(tmp_path: Path) -> None:
     script = tmp_path / "server" / "peek.py"
     script.parent.mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -267,14 +266,6 @@ async def test_a_redirect_leads_to_nothing_that_is_denied(pattern: str) -> None:
     assert {request.path for request in server.requests} == {"/mcp"}
 
 
-def may_mount() -> bool:
-    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None:
-        return False
-    return (
-        subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
-    )
-
-
 IN_OWN_ETC = """
 set -e
 cp -a /etc/. "$1"; chmod 755 "$1"; mount --bind "$1" /etc; shift
@@ -290,11 +281,12 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 
 @pytest.mark.slow
 @pytest.mark.one_backend
-@pytest.mark.skipif(not may_mount(), reason="only root can give a process another /etc")
+@pytest.mark.needs("mounts of its own")
 def test_the_real_file_of_root_holds_whatever_the_environment_says(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     env = {**os.environ, "HOME": "/nowhere", "XDG_CONFIG_DIRS": "/nowhere", "ProgramData": "/x"}
-    command = [sys.executable, "-m", "mcp_client", "tools", f"{sys.executable} {WEATHER}"]
+    weather = shlex.join([sys.executable, str(WEATHER)])
+    command = [sys.executable, "-m", "mcp_client", "tools", weather]
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", IN_OWN_ETC, "sh", str(tmp_path / "etc"), *command],
         capture_output=True,

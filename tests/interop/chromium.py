@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -226,7 +227,7 @@ def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:
 def as_program(chromium: Path, driver: Path, env: dict[str, str]) -> dict[str, str]:
     """The environment in which the standard library's ``webbrowser`` opens this."""
     found = json.dumps([str(chromium), str(driver), env])
-    return {"BROWSER": f"{sys.executable} {__file__} %s", _ENV: found}
+    return {"BROWSER": f"{shlex.join([sys.executable, __file__])} %s", _ENV: found}
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
-"""Where the real peers are. One that is missing skips its test; in CI it fails it."""
+"""Where the real peers are. One that is missing skips its test; in CI it fails it: see
+``tests.programs``."""
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
+import subprocess
 from pathlib import Path
-from typing import NoReturn
-
-import pytest
 
 from mcp_client import StdioServer
 from tests.interop.install import (
     AXE,
-    COMMAND,
     EVERYTHING,
     EXT_APPS,
     FILESYSTEM,
@@ -35,6 +32,7 @@ from tests.interop.install import (
     shells,
     shells_env,
 )
+from tests.programs import missing, need
 
 __all__ = [
     "apps",
@@ -64,6 +62,7 @@ __all__ = [
     "postgresql",
     "providers",
     "pyright",
+    "repository",
     "restate_server",
     "skills",
     "skills_fastmcp",
@@ -153,7 +152,7 @@ def authlib(port: int, grant: str) -> list[str]:
 
 def chromium() -> tuple[Path, Path, dict[str, str]]:
     """Chromium, its driver, and what they need in their environment."""
-    found = browser() or _missing("Chromium with its driver")
+    found = browser() or missing("Chromium")
     return *found, browser_env()
 
 
@@ -165,13 +164,13 @@ def axe() -> str:
 
 def shell(name: str) -> tuple[Path, dict[str, str]]:
     """Zsh or fish, and what it needs in its environment."""
-    zsh, fish = shells() or _missing("zsh and fish")
+    zsh, fish = shells() or missing("zsh and fish")
     return {"zsh": zsh, "fish": fish}[name], shells_env()
 
 
 def gnome_keyring() -> tuple[Path, Path, dict[str, str]]:
     """The daemons of D-Bus and GNOME Keyring, and what they need in their environment."""
-    found = keyring() or _missing("GNOME Keyring with D-Bus")
+    found = keyring() or missing("GNOME Keyring")
     return *found, keyring_env()
 
 
@@ -226,6 +225,7 @@ def native(kubeconfig: Path) -> StdioServer:
 
 def npx() -> StdioServer:
     """The reference server for notes, run by npx from its cache."""
+    need("Node")
     cache = _found(PEERS / "npx-cache" / "cache", "the cache of npx")
     (run,) = (cache / "_npx").iterdir()
     words = ["--yes", *json.loads((run / "package.json").read_text())["_npx"]["packages"]]
@@ -250,6 +250,13 @@ def git(repository: Path) -> StdioServer:
     return _reference("mcp_server_git", "--repository", str(repository))
 
 
+def repository(folder: Path) -> Path:
+    """Make ``folder`` a git repository without a commit, for the server ``git``."""
+    need("git")
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    return folder
+
+
 def providers() -> Path:
     """The Python that has the packages of LLM providers."""
     return _found(PEERS / "providers" / "bin" / "python", "the packages of LLM providers")
@@ -257,7 +264,7 @@ def providers() -> Path:
 
 def postgresql() -> Path:
     """The folder with the programs of PostgreSQL's server, which root cannot run."""
-    return postgres() or _missing("PostgreSQL")
+    return postgres() or missing("PostgreSQL")
 
 
 def durable() -> Path:
@@ -301,14 +308,7 @@ def _new_identity() -> dict[str, str]:
 
 
 def _found(path: Path, what: str) -> Path:
-    return path if path.exists() else _missing(what)
-
-
-def _missing(what: str) -> NoReturn:
-    sentence = f"{what} is not installed; install it with: {COMMAND}"
-    if os.environ.get("CI"):
-        pytest.fail(sentence, pytrace=False)
-    pytest.skip(sentence)
+    return path if path.exists() else missing("the real servers and suites", what)
 
 
 def yaml_reader() -> list[str]:

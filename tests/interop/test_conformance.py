@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,7 @@ SCENARIOS += [
 
 @pytest.mark.parametrize(("scenario", "revision"), SCENARIOS)
 def test_the_official_suite_finds_no_fault(scenario: str, revision: str) -> None:
-    command = f"{sys.executable} tests/interop/conformance_client.py"
+    command = shlex.join([sys.executable, "tests/interop/conformance_client.py"])
     words = ["client", "--scenario", scenario, "--spec-version", revision, "--force"]
     done = subprocess.run(
         [*peers.conformance(), *words, "--command", command],

@@ -7,10 +7,8 @@ would have it judged, by ``jsonschema`` in this process, and in the worker.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +17,8 @@ from mcp_client.errors import InvalidSchema
 from mcp_client.runtime.limits import Limits
 from mcp_client.validation.checker import Checker, checker_for
 from mcp_client.validation.worker_pool import WorkerPool
+from tests.interop.fetch_suite import SUITE
 
-SUITE = Path(__file__).resolve().parents[2] / ".interop" / "json-schema-suite"
 DRAFTS = {
     "draft7": "http://json-schema.org/draft-07/schema#",
     "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
@@ -28,15 +26,6 @@ DRAFTS = {
 }
 LEAST = {"draft7": 850, "draft2019-09": 1_100, "draft2020-12": 1_150}
 """Tests that must have been judged, lest an empty suite pass."""
-
-
-def need_suite() -> None:
-    if SUITE.is_dir():
-        return
-    missing = "the official JSON-Schema-Test-Suite: run python tests/interop/fetch_suite.py"
-    if os.environ.get("CI"):
-        pytest.fail(f"missing: {missing}")
-    pytest.skip(f"not judged by {missing}")
 
 
 def groups(draft: str) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
@@ -75,9 +64,9 @@ async def in_worker(schema: Any, value: Any, id: int, workers: WorkerPool) -> bo
 
 
 @pytest.mark.interop
+@pytest.mark.needs("the JSON-Schema-Test-Suite")
 @pytest.mark.parametrize("draft", DRAFTS)
 async def test_every_schema_of_the_suite_gets_the_verdict_of_jsonschema_alone(draft: str) -> None:
-    need_suite()
     workers = WorkerPool()
     judged, wrong, refused = 0, [], set()
     for number, (name, schema, tests) in enumerate(groups(draft)):
@@ -101,8 +90,8 @@ async def test_every_schema_of_the_suite_gets_the_verdict_of_jsonschema_alone(dr
 
 
 @pytest.mark.interop
+@pytest.mark.needs("the JSON-Schema-Test-Suite")
 def test_the_verdicts_of_jsonschema_are_those_that_the_suite_expects() -> None:
-    need_suite()
     fetched = json.loads((SUITE / "source.json").read_text())["version"]
     installed = metadata.version("jsonschema")
     if installed != fetched:
@@ -116,15 +105,3 @@ def test_the_verdicts_of_jsonschema_are_those_that_the_suite_expects() -> None:
         if alone(schema, test["data"]) is not test["valid"]
     ]
     assert not wrong, "\n".join(wrong)
-
-
-def test_without_the_suite_a_machine_skips_and_ci_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(globals(), "SUITE", tmp_path / "none")
-    monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="fetch_suite"):
-        need_suite()
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="fetch_suite"):
-        need_suite()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -45,18 +44,12 @@ def with_its_pid(server: StdioServer, path: Path) -> StdioServer:
     return StdioServer("sh", ["-c", script], env=server.env)
 
 
-def repository(path: Path) -> Path:
-    path.mkdir()
-    subprocess.run(["git", "init", "--quiet", str(path)], check=True)
-    return path
-
-
 async def test_ten_real_servers_answer_throughout_whatever_becomes_of_others(
     tmp_path: Path,
 ) -> None:
     notes, pid = tmp_path / "notes.txt", tmp_path / "pid"
     notes.write_text("milk")
-    repo = repository(tmp_path / "repo")
+    repo = peers.repository(tmp_path / "repo")
     async with AsyncExitStack() as stack:
         newest = await stack.enter_async_context(http_peers.official("2.3.0", "streamable-http"))
         sse = await stack.enter_async_context(http_peers.official("1.12.4", "sse"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,12 @@ ROOT = Path(__file__).parents[2]
 
 def reference_servers(folder: Path) -> dict[str, StdioServer]:
     """Servers that people use, of the project itself."""
-    git = shutil.which("git")
-    assert git is not None
-    subprocess.run([git, "init", "-q", folder], check=True)
     return {
         "everything": peers.everything(),
         "filesystem": peers.filesystem(folder),
         "memory": peers.memory(folder / "notes.json"),
         "time": peers.time(),
-        "git": peers.git(folder),
+        "git": peers.git(peers.repository(folder)),
     }
 
 

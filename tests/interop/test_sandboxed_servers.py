@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +85,7 @@ CASES = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    subprocess.run(["git", "init", "--quiet", str(tmp_path / "repository")], check=True)
+    peers.repository(tmp_path / "repository")
     return tmp_path
 
 

@@ -22,7 +22,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import StdioServer
-from tests.cli.shell import ROOT, at_terminal, environment, run
+from tests.cli.shell import ROOT, at_terminal, environment, python, run
 from tests.interop import http_peers, peers
 
 # Processes wait, on one event loop each.
@@ -253,10 +253,9 @@ with chromium.browsing(*peers.chromium()) as page:
 async def test_a_login_with_a_browser_lasts_until_the_logout(tmp_path: Path) -> None:
     peers.chromium()
     browser = tmp_path / "browser"
-    browser.write_text(f"#!{sys.executable}\n" + BROWSER.replace("ROOT", repr(str(ROOT))))
-    browser.chmod(0o755)
-    env: dict[str, Any] = {"BROWSER": f"{browser} %s", "DISPLAY": ":0", "PYTHONWARNINGS": "default"}
-    env |= {"XDG_DATA_HOME": str(tmp_path / "data")}
+    browser.write_text(BROWSER.replace("ROOT", repr(str(ROOT))))
+    env: dict[str, Any] = {"BROWSER": f"{python(browser)} %s", "PYTHONWARNINGS": "default"}
+    env |= {"XDG_DATA_HOME": str(tmp_path / "data"), "DISPLAY": ":0"}
 
     def story(url: str) -> None:
         call = ["call", url, "get_weather", "location=New York", "--allow", "get_weather"]
@@ -275,9 +274,7 @@ async def test_a_login_with_a_browser_lasts_until_the_logout(tmp_path: Path) -> 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "repo"
-    subprocess.run(["git", "init", "--quiet", str(path)], check=True)
-    return path
+    return peers.repository(tmp_path / "repo")
 
 
 STUBS: dict[str, tuple[Callable[[Path], StdioServer], str]] = {

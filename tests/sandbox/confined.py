@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from mcp_client import Sandbox
-from mcp_client.sandbox import bubblewrap
 from mcp_client.sandbox.confined_group import ConfinedGroup
 from mcp_client.sandbox.engine import confine
 
 __all__ = ["needs_bubblewrap", "run", "shell"]
 
-LACK = bubblewrap.ENGINE.lacking(Sandbox()) if os.name == "posix" else "not on this system"
-needs_bubblewrap = pytest.mark.skipif(
-    LACK is not None and "CI" not in os.environ, reason=f"bubblewrap cannot be had: {LACK}"
-)
-"""In CI, where it has to be there, the tests run and fail."""
+needs_bubblewrap = pytest.mark.needs("bubblewrap")
 
 ENV = {"PATH": "/usr/bin:/bin"}
 

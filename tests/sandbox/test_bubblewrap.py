@@ -300,7 +300,7 @@ def test_a_program_on_the_path_of_the_server_is_not_taken_for_it(
     assert run(HELD, ["/bin/sh", "-c", "echo held"], env=path)[1] == "held\n"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.needs("root")
 def test_an_ordinary_user_gets_the_same(place: Path) -> None:
     for folder in (place, *place.parents):
         if folder.owner() == "root" and folder != Path("/"):

@@ -22,6 +22,7 @@ import pytest
 from mcp_client import ConnectError, Sandbox
 from mcp_client.sandbox.confined_group import ConfinedGroup
 from mcp_client.sandbox.engine import Confined, confine
+from tests.programs import missing, need
 from tests.sandbox.confined import run
 
 if sys.platform != "linux":
@@ -57,19 +58,14 @@ OTHER_CALLS = """
 
 @pytest.fixture(scope="module", autouse=True)
 def there_is_landlock() -> None:
-    lack = landlock.ENGINE.lacking(Sandbox())
-    if lack is not None:
-        if "CI" in os.environ:
-            pytest.fail(f"Landlock has to be there in CI: {lack}")
-        pytest.skip(f"no sandbox by Landlock here: {lack}")
+    need("Landlock")
 
 
 @pytest.fixture(params=["root", "ordinary"])
 def user(request: pytest.FixtureRequest) -> int:
     if request.param == "ordinary":
         return os.getuid() or ORDINARY
-    if os.getuid():
-        pytest.skip("only root can be root")
+    need("root")
     return 0
 
 
@@ -102,7 +98,7 @@ class Host:
                     return python
             except OSError:
                 continue
-        pytest.skip("this user can run no Python of ours, or not read this project")
+        return missing("a Python that every user can run", "or this user may not read this project")
 
     def _run(self, *argv: str, given: str = "") -> subprocess.CompletedProcess[str]:
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
@@ -299,9 +295,8 @@ tried("datagrams", lambda: socket.socketpair(type=socket.SOCK_DGRAM))
 @pytest.mark.slow
 @pytest.mark.parametrize("network", ["none", "loopback", "all"])
 def test_reaches_the_sockets_that_network_says(host: Host, network: str) -> None:
-    lack = landlock.ENGINE.lacking(Sandbox(network=network))  # type: ignore[arg-type]
-    if lack is not None:
-        pytest.skip(lack)
+    if lack := landlock.ENGINE.lacking(Sandbox(network=network)):  # type: ignore[arg-type]
+        missing("Landlock", lack)
     abstract = os.urandom(8).hex()
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,

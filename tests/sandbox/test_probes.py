@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tests.programs import IN_CI, missing
 from tests.sandbox import probes
 from tests.sandbox.client import SETTINGS, Report
 from tests.sandbox.engines import ENGINES, needs_engine
@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the probes are for Linux"),
     pytest.mark.one_backend,
 ]
-IN_CI = "CI" in os.environ
 UP_TO_THE_MACHINE = {
     *("read_disk", "make_device", "kernel_log", "kernel_log_by_call", "watch_by_perf", "bpf"),
     *("vsock", "io_uring", "userfaultfd", "socket_by_32_bit_call", "unix_socket_by_32_bit_call"),
@@ -40,7 +39,7 @@ def attempts(
 ) -> tuple[Mapping[str, About], list[Report]]:
     trials = probes.trials_of(user, engines, settings, [language])
     if not trials:
-        pytest.skip(f"no {language} here that this user can run")
+        missing("Node" if language == "node" else "a Python that every user can run")
     return probes.catalogue(language, trials[0].command[0]), probes.run(user, trials)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_client.sandbox import seccomp
+from tests.programs import missing
 
 pytestmark = pytest.mark.one_backend
 
@@ -144,7 +145,7 @@ def test_in_namespaces_files_and_unix_sockets_are_left_to_these(architecture: st
 @pytest.mark.parametrize("architecture", BOTH)
 def test_the_numbers_are_those_of_the_kernels_headers(architecture: str) -> None:
     if not HEADERS[architecture].exists():
-        pytest.skip(f"{HEADERS[architecture]} is not installed")
+        missing("the kernel's headers", str(HEADERS[architecture]))
     pattern = r"^#define __NR(?:3264)?_(\w+) (\d+)"
     there: dict[str, int] = {}
     for name, value in re.findall(pattern, HEADERS[architecture].read_text(), re.MULTILINE):

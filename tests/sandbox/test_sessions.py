@@ -15,10 +15,10 @@ import pytest
 
 import mcp_client.sync
 from mcp_client import ConnectError, ConnectionLost, Sandbox, Session, Timeouts, allow_all, connect
-from mcp_client.sandbox import bubblewrap, landlock
 from tests.server.start import scripted
 
 from .confined import run
+from .engines import needs_engine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the engines are those of Linux")
 
@@ -28,9 +28,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def engine(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    lack = {"bubblewrap": bubblewrap, "landlock": landlock}[name].ENGINE.lacking(Sandbox())
-    if lack is not None and "CI" not in os.environ:
-        pytest.skip(f"{name} cannot be had: {lack}")
+    needs_engine(name)
     return name
 
 

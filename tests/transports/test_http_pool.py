@@ -456,7 +456,7 @@ async def test_a_closed_port_an_unknown_name_and_no_answer_are_told_apart() -> N
             await _ask(pool)
 
 
-@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+@pytest.mark.needs("IPv6")
 async def test_an_ipv6_literal_is_connected_to() -> None:
     async with listening(_answer_all, host="::1") as server, _pool(server.port, host="::1") as pool:
         assert await _ask(pool) == (200, b"ok")

@@ -241,7 +241,7 @@ async def test_an_international_name_travels_in_ascii(
 
 
 @both
-@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+@pytest.mark.needs("IPv6")
 async def test_an_ipv6_literal_is_a_url_like_any_other() -> None:
     seen: list[bytes] = []
 
