@@ -167,6 +167,11 @@ class Gate:
         for question in list(self._questions):
             question.close()
 
+    @property
+    def asks_this_task(self) -> bool:
+        """Whether the current task is a hook of this gate, while it decides."""
+        return _is_of(self, current_question.get())
+
     # ------------------------------------------------------------------- asking
 
     def _at_once(self, request: Any, once: OneCallApproval | None) -> tuple[Any, str]:
@@ -435,13 +440,17 @@ class Question:
     @property
     def is_nested(self) -> bool:
         """Whether the call was made by the hook of the same gate while it decides another call."""
-        outer = self.outer
-        while outer is not None:
-            # A task the hook left behind outlives its question and may make calls of its own.
-            if outer.gate is self.gate and outer.is_open:
-                return True
-            outer = outer.outer
-        return False
+        return _is_of(self.gate, self.outer)
+
+
+def _is_of(gate: Gate, question: Question | None) -> bool:
+    """Whether ``question``, or one around it, is an open one of ``gate``."""
+    while question is not None:
+        # A task the hook left behind outlives its question and may make calls of its own.
+        if question.gate is gate and question.is_open:
+            return True
+        question = question.outer
+    return False
 
 
 current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval", default=None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -33,14 +33,12 @@ from ..errors import (
 )
 from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.safe_text import safe_text
-from ..runtime.session_context import KnownSecrets
 from .edit_paths import differing_paths
 from .hash_chain import now, timestamp
-from .redaction import Redaction
 from .shown_arguments import MAX_ARGUMENTS_CHARS, shown_arguments
-from .sinks import Digested, Identity, Record, Sink, Within, failure_reason
+from .sinks import Digested, Record, Recorder, Sink, Within, failure_reason
 
-__all__ = ["MAX_FACT_CHARS", "CallRecord", "Recorder"]
+__all__ = ["MAX_FACT_CHARS", "CallRecord"]
 
 _log = logging.getLogger("mcp_client")
 MAX_FACT_CHARS = 10_000
@@ -59,26 +57,6 @@ _WITHOUT_TEXT = InvalidSchema, CallDenied, StartDenied
 """The reason is in the decision, or may quote what is secret."""
 _MAX_FINDINGS = 32
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
-
-
-class Recorder(Protocol):
-    """What an entry needs of the session's ``Audit``."""
-
-    server: str
-    refuses: bool
-
-    @property
-    def clock(self) -> Callable[[], float]: ...
-    @property
-    def sinks(self) -> Sequence[Sink]: ...
-    @property
-    def redaction(self) -> Redaction: ...
-    @property
-    def identity(self) -> Identity | None: ...
-    @property
-    def secrets(self) -> KnownSecrets: ...
-    def shown_name(self, name: str) -> str: ...
-    def shown_context(self, context: Hashable) -> Any: ...
 
 
 class CallRecord:
@@ -151,6 +129,14 @@ class CallRecord:
 
     # ------------------------------------------------------ on the way of the call
 
+    def begin(self) -> None:
+        """Note that the call has begun, so that its session closes after this entry."""
+        self._audit.began(self)
+
+    def hand_over(self) -> None:
+        """Leave the end of the call, of which the server made a task, to what sees it."""
+        self._audit.ended(self)
+
     def found(self, tool: Tool, revision: str) -> None:
         """The definition in force, and the revision it will be called under."""
         self._tool, self._revision = tool, revision
@@ -165,6 +151,7 @@ class CallRecord:
         await self._open()
 
     async def _open(self) -> None:
+        self._audit.began(self)
         self._first = self._opening()
         for sink in self._audit.sinks:
             failure = await sink.write(self._first)
@@ -429,6 +416,14 @@ class CallRecord:
         self, outcome: str, delivery: str, text: str | None, within: Within | None = None
     ) -> str | None:
         """Write the second record, and the first where it is missing: what failed, or None."""
+        try:
+            return await self._written(outcome, delivery, text, within)
+        finally:
+            self._audit.ended(self)
+
+    async def _written(
+        self, outcome: str, delivery: str, text: str | None, within: Within | None
+    ) -> str | None:
         if self.is_first is not None and not await self.is_first():
             return None
         first = self._first if self._first is not None else self._opening()

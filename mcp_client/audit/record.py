@@ -87,6 +87,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import anyio
+
 from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
@@ -111,6 +113,7 @@ _Place: TypeAlias = "str | os.PathLike[str] | AuditLog | AuditSink"
 AuditTo: TypeAlias = "_Place | Sequence[_Place]"
 OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
 
+_CLOSING_SECONDS = 10.0
 _MAX_NAME_CHARS = 256
 _MAX_NAMES = 1_024
 
@@ -139,6 +142,8 @@ class Audit:
         self._find_identity: Callable[[], str | None] | None = identity
         self._identity: Identity | None = None
         self._tool_names: dict[str, str] = {}
+        self._under_way: set[CallRecord] = set()
+        self._none_left: anyio.Event | None = None
 
     @classmethod
     def of(
@@ -242,6 +247,22 @@ class Audit:
 
     def _shown_person(self, name: str | None) -> str | None:
         return None if name is None else Redaction.text(self.redaction, safe_text(name, 200), 220)
+
+    def began(self, entry: CallRecord) -> None:
+        self._under_way.add(entry)
+
+    def ended(self, entry: CallRecord) -> None:
+        self._under_way.discard(entry)
+        if self._none_left is not None and not self._under_way:
+            self._none_left.set()
+
+    async def closed(self) -> None:
+        """Wait until the entries of calls that the session ended are closed, at most 10 seconds."""
+        if not self._under_way:
+            return
+        self._none_left = anyio.Event()
+        with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
+            await self._none_left.wait()
 
     async def flush(self) -> None:
         """The session ends: try to write what is pending, which are records that could not be

@@ -33,8 +33,8 @@ from ..approval.gate import Gate, Verdict
 from ..approval.request import ApprovalRequest, RequestKind
 from ..catalog.finding import Finding
 from ..errors import McpError
-from .call_record import MAX_FACT_CHARS, CallRecord, Recorder
-from .sinks import Digested, Record
+from .call_record import MAX_FACT_CHARS, CallRecord
+from .sinks import Digested, Record, Recorder
 
 __all__ = ["ReadRecord", "RequestRecord"]
 

@@ -18,8 +18,8 @@ from collections.abc import Hashable
 
 from ..approval.script import Script
 from ..catalog.finding import Finding
-from .call_record import CallRecord, Recorder
-from .sinks import Digested, Record
+from .call_record import CallRecord
+from .sinks import Digested, Record, Recorder
 
 __all__ = ["RunRecord"]
 

@@ -9,9 +9,9 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -21,12 +21,18 @@ from ..protocol.canonical_json import sha256
 from ..runtime.event_loop import being_cancelled
 from ..runtime.keyed_digest import keyed
 from .log_file import AuditLog
+from .redaction import Redaction
+
+if TYPE_CHECKING:
+    from ..runtime.session_context import KnownSecrets
+    from .call_record import CallRecord
 
 __all__ = [
     "AuditSink",
     "Digested",
     "Identity",
     "Record",
+    "Recorder",
     "Sink",
     "failure_reason",
     "in_own_thread",
@@ -75,6 +81,31 @@ class Identity(NamedTuple):
         """The digest as an HMAC under the log's key, or without one a key of this process: a short
         secret among the words of a command could be found by trying otherwise."""
         return keyed(self.text, key or _process_key, "hmac-sha256:")
+
+
+class Recorder(Protocol):
+    """What an entry needs of the session's ``Audit``."""
+
+    server: str
+    refuses: bool
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+    @property
+    def sinks(self) -> Sequence[Sink]: ...
+    @property
+    def redaction(self) -> Redaction: ...
+    @property
+    def identity(self) -> Identity | None: ...
+    @property
+    def secrets(self) -> KnownSecrets: ...
+    def shown_name(self, name: str) -> str: ...
+    def shown_context(self, context: Hashable) -> Any: ...
+    def began(self, entry: CallRecord) -> None:
+        """Note that ``entry`` has to be closed before the session is."""
+
+    def ended(self, entry: CallRecord) -> None:
+        """Note that ``entry`` is closed, or that its end belongs to another session."""
 
 
 class Sink(ABC):

@@ -104,7 +104,7 @@ class HostedServer:
     @property
     def closes_within(self) -> float:
         """Seconds that closing it takes at most."""
-        return 8 * self._timeouts.close + 5
+        return 8 * self._timeouts.close + 15
 
     @property
     def is_connected(self) -> bool:

@@ -179,10 +179,11 @@ class Caller:
             call.traffic = call.entry.traffic if call.entry else call.traffic and Traffic()
 
     async def _attempt(self, call: CallState) -> ToolResult | None:
-        """The steps of a call, in order. Where one raises, the next ones do not happen.
-
-        None where a task is handed over: the last steps follow its end."""
+        """The steps of a call, in order. If one raises, the next ones do not happen.
+        None if a task is handed over: the last steps follow its end."""
         now: InForce | None = None
+        if call.entry is not None:
+            call.entry.begin()
         try:
             now = await self._resolve(call.name)
             if call.cancel_requests is None:
@@ -205,6 +206,8 @@ class Caller:
                 now, approved = await self._approve_changed(call, now, approved)
             if raw is None:  # a task is handed over
                 call.ending = self._ending(call, approved, now)
+                if call.entry is not None:
+                    call.entry.hand_over()
                 return None
             result = await self._checked(call, approved, raw)
         except BaseException as error:

@@ -446,7 +446,10 @@ class Session(LibraryOfSession):
         await rpc.request(rpc.sign_of_life, {}, self._timeouts.for_call(timeout), REPEATABLE)
 
     async def aclose(self) -> None:
-        """End the connection and the server's process. From any task, any number of times."""
+        """End the connection and the server's process. From any task, any number of times.
+
+        The calls under way end, and their audit records are written before this returns.
+        """
         if not self._connection.closed:
             self._connection.check_loop()
         self._connection.closed = True
@@ -459,6 +462,8 @@ class Session(LibraryOfSession):
         async with AsyncExitStack() as last:
             if self._setup.audit is not None:
                 last.push_async_callback(self._setup.audit.flush)
+                if not self._setup.gate.asks_this_task:  # a hook would wait for itself
+                    last.push_async_callback(self._setup.audit.closed)
             last.push_async_callback(self._workers.aclose)
             last.push_async_callback(self._logs.aclose, self._timeouts.close)
             last.push_async_callback(self._connection.aclose)

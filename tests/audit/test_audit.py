@@ -32,6 +32,7 @@ from mcp_client import (
     Decisions,
     Deny,
     Finding,
+    Host,
     HttpServer,
     InvalidArguments,
     JsonRpcError,
@@ -599,6 +600,59 @@ async def test_what_an_approver_was_shown_about_an_edit_is_recorded_whatever_fol
         last.arguments if type(last) is Allow and last.arguments else {"n": "1"}
     )
     assert closed["decision"]["answer"] == ("deny" if type(last) is Deny else "allow")
+
+
+@pytest.mark.both_backends
+@pytest.mark.parametrize("where", ["asked", "sent", "a host"])
+async def test_the_calls_that_closing_ends_are_closed_in_the_record_when_it_returns(
+    where: str,
+) -> None:
+    server, book, asked = Server(), Book(), anyio.Event()
+
+    async def approve(call: ToolCall) -> Allow:
+        try:
+            if where != "sent":
+                asked.set()
+                await anyio.sleep_forever()
+            return Allow()
+        finally:  # as a queue withdraws what it stored
+            with anyio.CancelScope(shield=True):
+                for _ in range(50):
+                    await checkpoint()
+
+    async def call(session: Session | Host) -> None:
+        with pytest.raises((CallDenied, ConnectionLost)):
+            await session.call_tool("s__never" if where == "a host" else "never")
+
+    async with anyio.create_task_group() as tasks:
+        if where == "a host":
+            opening: Any = Host({"s": MemoryServer(server.handle)}, approval=approve, audit=book)
+        else:
+            opening = server.connect(book, approve)
+        async with opening as session:
+            tasks.start_soon(call, session)
+            await (server.arrived if where == "sent" else asked).wait()
+        of_calls = [record["event"] for record in book if record.get("tool") == "never"]
+        assert of_calls == ["opened", "closed"]
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.both_backends
+async def test_a_hook_that_closes_its_own_session_does_not_wait_for_itself() -> None:
+    book, took = Book(), list[float]()
+
+    async def approve(call: ToolCall) -> Allow:
+        began = anyio.current_time()
+        with anyio.CancelScope(shield=True):
+            await session.aclose()
+        took.append(anyio.current_time() - began)
+        return Allow()
+
+    session = await Server().connect(book, approve)
+    with pytest.raises(CallDenied):
+        await session.call_tool("echo")
+    assert took[0] < 8
+    assert book.pair[1]["delivery"] == "not_sent"
 
 
 async def test_findings_are_recorded_with_the_place_and_not_with_the_value() -> None:

@@ -459,8 +459,12 @@ async def test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up(change
             server.tool["description"] = f"Version {server.lists}."
         return server(message, send)
 
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
     transport = AsksToLogIn(handle)
-    async with connect(transport, approval=lambda call: asked.append(call) or Allow()) as session:
+    async with connect(transport, approval=approve) as session:
         with anyio.fail_after(60), pytest.raises(AuthError):
             await session.call_tool("run")
     assert server.sent == []
