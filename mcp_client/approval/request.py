@@ -390,6 +390,8 @@ def until(remember: Remember) -> str:
 
 
 def is_known(finding: Finding, asked: Iterable[Finding]) -> bool:
-    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, or
-    says no more than that the connection is another one."""
-    return finding.kind == "reconnected" or finding.known_as in {one.known_as for one in asked}
+    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, is a
+    note, or says no more than that the connection is another one."""
+    if finding.note or finding.kind == "reconnected":
+        return True
+    return finding.known_as in {one.known_as for one in asked}

@@ -33,7 +33,8 @@ matches when everything it says holds:
   rule that allows and names none is for those of the host, as remembered answers are; any other
   rule that names none is for all.
 - ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. A rule that allows matches
-  no request with a finding of another kind, so none with any finding where it names none. A rule
+  no request with a finding of another kind, so none with any finding where it names none. Notes
+  (``finding.note``) do not count there. A rule
   that asks or denies and names kinds matches requests with a finding of one of them. That a request
   is a skill, a start or sampling is not a finding here: ``kind`` says so.
 - ``expires_at`` has not come: a time, or a day, which counts to its end, UTC.
@@ -209,10 +210,10 @@ class Rule:
         return self._meets_constraints(request)
 
     def _fits_findings(self, request: ApprovalRequest) -> bool:
-        found = [one.kind for one in request.findings if one.kind != request.kind]
+        found = [one for one in request.findings if one.kind != request.kind]
         if self.outcome == "allow":
-            return not found or all(kind in self.findings for kind in found)
-        return not self.findings or any(kind in self.findings for kind in found)
+            return all(one.note or one.kind in self.findings for one in found)
+        return not self.findings or any(one.kind in self.findings for one in found)
 
     def _meets_constraints(self, request: Any) -> bool:
         """``request`` is a tool call, where there are any: see ``_check_kind``."""

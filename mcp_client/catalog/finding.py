@@ -67,7 +67,7 @@ class Finding:
     - ``orders_to_model``: text that seems to give the model orders
     - ``look_alike``: a name that can be taken for another one, of the list or of a program
     - ``odd_name``: a name that does not keep to the rules for names
-    - ``long_text``: more text than a person reads, or than was looked through
+    - ``long_text``: more text than was inspected; or, as a ``note``, more than is usual
     - ``same_name``: several skills have one name
     - ``unknown_dialect``: a schema in a dialect that cannot be checked
     - ``invalid_hints``: annotations that are not valid, or contradict each other, and do not count
@@ -129,6 +129,8 @@ class Finding:
     about: str = ""
     """What tells two findings of one kind apart: a JSON pointer, a fingerprint, a name. A yes given
     with one of them does not cover the other. Never the value of an argument."""
+    note: bool = False
+    """Whether it is only for information: an allow rule applies all the same."""
 
     def __post_init__(self) -> None:
         if self.kind not in self.KINDS:
@@ -138,6 +140,8 @@ class Finding:
             )
         if not isinstance(self.text, str) or not isinstance(self.about, str):
             raise ConfigError("the text and about= of a finding are texts")
+        if type(self.note) is not bool:
+            raise ConfigError("the note= of a finding is True or False")
 
     def __str__(self) -> str:
         return self.text
@@ -149,17 +153,18 @@ class Finding:
 
     def at(self, place: str) -> Finding:
         """This finding, said of ``place``: for a list in which there are others."""
-        return Finding(self.kind, f"{place}: {self.text}", self.about)
+        return Finding(self.kind, f"{place}: {self.text}", self.about, self.note)
 
-    def to_json(self) -> dict[str, str]:
-        """``{"kind", "text"}``, and "about" where that is set."""
-        members = {"kind": self.kind, "text": self.text}
-        return {**members, "about": self.about} if self.about else members
+    def to_json(self) -> dict[str, Any]:
+        """Return ``{"kind", "text"}``, with "about" and "note" if they are set."""
+        members = {"kind": self.kind, "text": self.text, "about": self.about, "note": self.note}
+        return {name: value for name, value in members.items() if value or name in ("kind", "text")}
 
     @classmethod
     def from_json(cls, value: Any) -> Finding:
         """Raises ``ValueError`` for what ``to_json`` does not give."""
         try:
-            return cls(value["kind"], value["text"], value.get("about", ""))
+            about, note = value.get("about", ""), value.get("note", False)
+            return cls(value["kind"], value["text"], about, note)
         except (LookupError, TypeError, AttributeError, ConfigError):
             raise ValueError("it is not a finding: it needs a kind and a text") from None

@@ -28,8 +28,10 @@ __all__ = [
     "text_findings",
 ]
 
-MAX_TEXT_CHARS = 4_000
-"""Characters of one description, above which a person will not read it to its end."""
+MAX_TEXT_CHARS = 8_000
+"""Characters of one text, above which a note says that it is long."""
+MAX_TEXTS_CHARS = 40_000
+"""Characters of all texts of one tool, likewise."""
 ordinary_name: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
 """Whether a name keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
 _KINDS = (
@@ -51,62 +53,9 @@ _ESCAPES = re.compile(r"\x1b|\x9b")
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _SEEN = frozenset("\n\t\r\x1b\x9b")
 _MAX_HARMLESS_SELECTORS = 8
-_MAX_READ_CHARS = 10_000
-"""Characters of one tool's texts that are searched for orders: what is longer is a finding."""
-_MAX_SEARCHED_CHARS = 100_000
-"""Characters of one tool's texts that are searched for hidden ones."""
+_MAX_INSPECTED_CHARS = 100_000
+"""Characters of one tool's texts that are inspected. If there are more, that is a finding."""
 _SUSPECT = re.compile(r"[^\n\t\r -~]")
-
-_TRIGGERS = (
-    "ignore",
-    "disregard",
-    "forget",
-    "override",
-    "do not ",
-    "don't ",
-    "never ",
-    "without telling",
-    "without asking",
-    "secretly",
-    "system prompt",
-    "instruction",
-    "<important",
-    "<system",
-    "before using",
-    "before calling",
-    "you must",
-    "as an ai",
-)
-"""One of these is in every text that a pattern below matches; most texts have none of them."""
-
-_ORDERS = (
-    (
-        r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:previous|prior|above"
-        r"|earlier|all|any|other|these|those|your|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?"
-        r"|rules|messages?|tools?|guidelines)"
-    ),
-    r"\bignore (?:all )?(?:the )?(?:previous|prior|above|earlier)\b",
-    (
-        r"\b(?:do not|don't|never) (?:ever )?(?:tell|mention|inform|reveal|show|notify|alert"
-        r"|warn|say|disclose|ask|let)\b[^.\n]{0,40}\b(?:users?|human|person|anyone|anybody"
-        r"|them)\b"
-    ),
-    (
-        r"\bwithout (?:telling|informing|asking|notifying|alerting|the knowledge of) "
-        r"(?:the )?(?:users?|human|person|anyone|anybody)\b"
-    ),
-    r"\b(?:secretly|covertly|silently) (?:send|read|call|copy|include|append|forward|pass)\b",
-    r"\b(?:your|the) (?:system prompt|system message|hidden instructions?)\b",
-    r"\bnew instructions?:",
-    r"<(?:important|system|secret|instructions?)>",
-    (
-        r"\bbefore (?:using|calling) (?:this|any|other)\b[^.\n]{0,60}\b(?:read|call|send"
-        r"|include|access|open)\b"
-    ),
-    r"\byou must (?:always |first |now )?(?:read|call|send|include|pass|append|forward|use)\b",
-    r"\bas an ai\b[^.\n]{0,40}\byou\b",
-)
-"""Searched for by ``re.search``, which compiles and keeps them when the first text needs it."""
 
 
 def definition_findings(
@@ -152,25 +101,23 @@ def text_findings(texts: Sequence[str]) -> list[Finding]:
     """What is suspicious in the texts of one tool: title, descriptions, names of parameters."""
     whole = "\n".join(texts)
     length = len(whole)
-    whole = whole[:_MAX_SEARCHED_CHARS]
+    whole = whole[:_MAX_INSPECTED_CHARS]
     if whole.isascii():
         found = _controls(whole, texts) if not whole.replace("\n", "").isprintable() else []
     else:
         found = _controls(whole, texts) if _SUSPECT.search(whole) else []
-    if length > MAX_TEXT_CHARS:
+    if length > _MAX_INSPECTED_CHARS:
+        text = f"its texts have {length} characters: not all of them were inspected"
+        found.append(Finding("long_text", text, "not inspected"))
+    elif length > MAX_TEXT_CHARS:
         longest = max(map(len, texts))
         if longest > MAX_TEXT_CHARS:
-            text = f"one of its texts has {longest} characters: more than a person reads"
-            found.append(Finding("long_text", text))
-        if length > _MAX_READ_CHARS:
-            text = f"its texts have {length} characters: not all were looked through"
-            found.append(Finding("long_text", text, "not looked through"))
-    lowered = whole.lower()
-    for word in _TRIGGERS:
-        if word in lowered:
-            found += _orders(texts)
-            break
-    return found
+            text = f"one of its texts has {longest} characters"
+            found.append(Finding("long_text", text, note=True))
+        elif length > MAX_TEXTS_CHARS:
+            text = f"its texts have {length} characters in all"
+            found.append(Finding("long_text", text, "in all", note=True))
+    return found + _orders(texts)
 
 
 def _controls(whole: str, texts: Sequence[str]) -> list[Finding]:
@@ -212,20 +159,18 @@ def _kind(char: str) -> str:
 
 
 def _orders(texts: Sequence[str]) -> list[Finding]:
-    left = _MAX_READ_CHARS
-    for whole in texts:
+    from .orders import order_in  # its many patterns are compiled for the first text
+
+    left = _MAX_INSPECTED_CHARS
+    for text in texts:
         if left <= 0:
             break
-        text, left = whole[:left], left - len(whole)
-        # Invisible characters between its letters do not keep a model from reading an order.
-        lowered = "".join(c for c in text.lower() if c in "\n\t" or not is_invisible(c))
-        lowered = re.sub(r"[^\S\n]+", " ", lowered)
-        for order in _ORDERS:
-            match = re.search(order, lowered)
-            if match:
-                said = safe_text(match[0], 100)
-                shown = f"its text seems to give the model orders: '{said}'"
-                return [Finding("orders_to_model", shown, said)]
+        order = order_in(text[:left])
+        left -= len(text)
+        if order is not None:
+            said = safe_text(order, 100)
+            shown = f"its text seems to give the model orders: '{said}'"
+            return [Finding("orders_to_model", shown, said)]
     return []
 
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
+from ..runtime.backoff import NoticePace
 from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import safe_text
 from .finding import Finding
@@ -51,7 +52,6 @@ _log = logging.getLogger("mcp_client")
 _INVALID_PARAMS = -32602
 _MAX_REASON_CHARS = 200
 _SLICE_ENTRIES = 25
-_CALM_SECONDS = 10.0
 
 L = TypeVar("L", bound=Listed[Any])
 T = TypeVar("T")
@@ -103,6 +103,7 @@ class PagedCache(ABC, Generic[L]):
         """What the list was made of; None where it cannot be the same again."""
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
         self._turn = LoopLock()
+        self._pace = NoticePace()
         subscription.add_listener(self._may_have_changed)
 
     @abstractmethod
@@ -122,9 +123,9 @@ class PagedCache(ABC, Generic[L]):
         return self._seen != self._changes
 
     @property
-    def is_calm(self) -> bool:
-        """Whether it has not been fetched for a while."""
-        return self._now() - self._fetched_at > _CALM_SECONDS
+    def due_in(self) -> float:
+        """Seconds after which it may be fetched again because of a notice."""
+        return self._pace.wait(self._now())
 
     @property
     def fresh(self) -> bool:
@@ -183,11 +184,17 @@ class PagedCache(ABC, Generic[L]):
                 raise
             return self._stale_copy(self._list, error)
 
+    def note_fetch(self) -> None:
+        """Note that it is fetched because of a notice: the next one has to wait for ``due_in``."""
+        self._pace.fetched(self._now())
+
     async def latest(self) -> L:
         """The list as of the last notice, however old."""
         await self._drop_if_credentials_changed()
         if self._list is not None and not self.outdated:
             return self._list
+        if self._list is not None:
+            self.note_fetch()
         return await self._current(refresh=False)
 
     async def _current(self, refresh: bool) -> L:

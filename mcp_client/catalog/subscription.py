@@ -171,9 +171,6 @@ class Subscription(ABC):
 
     # ------------------------------------------------------------------ waiting
 
-    async def pause(self, seconds: float) -> None:
-        await self._sleep(seconds)
-
     async def settled(self) -> None:
         """Wait until the stream is open, or the first attempt has failed."""
         until = self._backend.now() + self._seconds

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ..protocol.resources import ResourceUpdate
-from ..runtime.backoff import doubled
 from ..runtime.watch import Notifier, Watch
 from .listed import Listed
 from .paged_list import PagedCache
@@ -28,7 +27,6 @@ __all__ = [
     "tools_compared",
 ]
 
-_MAX_PAUSE_SECONDS = 5.0
 T = TypeVar("T")
 C = TypeVar("C", bound="ListChanges[Any]")
 
@@ -81,7 +79,6 @@ class ListWatch(Watch[C]):
         self._compared = compared
         self._before: Listed[Any] | None = listing.known
         self._is_watching = False
-        self._unchanged = 0
 
     @property
     def _is_over(self) -> bool:
@@ -104,24 +101,15 @@ class ListWatch(Watch[C]):
     async def _take(self) -> C | None:
         if self._subscription.is_lost:
             await self._subscription.replace_lost(self._live)
-            self._unchanged = 0
         before, listing = self._before, self._listing
         assert before is not None
-        if listing.is_calm:
-            self._unchanged = 0
-        was_outdated, now = listing.outdated, await listing.latest()
-        self._before = now
+        # A server may announce changes without end: it is asked less and less often.
+        self._look_again_after = (listing.due_in or None) if listing.outdated else None
+        if self._look_again_after is not None:
+            return None
+        now = self._before = await listing.latest()
         changes = None if now is before else self._compared(before, now)
-        if changes:
-            self._unchanged = 0
-            return changes
-        if was_outdated:
-            # A server that announces changes without end, and changes nothing, is asked less often.
-            self._unchanged += 1
-            if self._unchanged > 2:
-                pause = doubled(0.05, self._unchanged - 1, _MAX_PAUSE_SECONDS)
-                await self._subscription.pause(pause)
-        return None
+        return changes or None
 
 
 def tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:

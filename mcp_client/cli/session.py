@@ -351,7 +351,7 @@ def _advice(rules: list[Rule], request: ApprovalRequest) -> str:
     """What lets the request through: another finding that is put up with, or its name."""
     for rule in rules:
         if rule.outcome == "allow" and replace(rule, findings=Finding.KINDS).matches(request):
-            found = [one for one in request.findings if one.kind not in rule.findings]
+            found = [one for one in request.findings if not (one.note or one.kind in rule.findings)]
             kinds = dict.fromkeys(one.kind for one in found)
             texts = "; ".join(dict.fromkeys(str(one) for one in found))
             words = " ".join(f"--allow-finding {kind}" for kind in kinds)

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from ..catalog.tool import ToolList
 from ..errors import McpError
-from ..runtime.backoff import doubled
 from ..runtime.event_loop import LoopEvent
 from ..session.session import Session
 from .status import ServerStatus, StatusEvents
@@ -16,7 +15,6 @@ from .status import ServerStatus, StatusEvents
 __all__ = ["ListedServer", "ServerListing"]
 
 _log = logging.getLogger("mcp_client")
-_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 5.0
 
 
 class ListedServer(Protocol):
@@ -51,8 +49,6 @@ class ServerListing:
         self._events = events
         self._watched = False
         self._subscribed: Session | None = None
-        self._unchanged = 0
-        self._not_before = 0.0
 
     @property
     def count(self) -> int | None:
@@ -101,20 +97,19 @@ class ServerListing:
     @property
     def due_in(self) -> float | None:
         """Seconds after which they are to be fetched, for the server says that they changed; None
-        where it does not. It waits the longer, the more often nothing had changed."""
+        where it does not. It waits the longer, the more often the server says so."""
         server = self._server
         session = server.session
         if session is None or not server.is_connected or not session._catalog.outdated:
             return None
-        return max(0.0, self._not_before - server.now())
+        return session._catalog.due_in
 
-    def fetched(self, changed: bool) -> None:
-        """They were fetched because the server said that they changed: whether they had."""
-        self._unchanged = 0 if changed else self._unchanged + 1
-        pause = 0.0
-        if self._unchanged > 1:
-            pause = doubled(_PAUSE_SECONDS, self._unchanged, _MAX_PAUSE_SECONDS)
-        self._not_before = self._server.now() + pause
+    def fetch_changed(self) -> None:
+        """``fetch``, because the server said that they changed."""
+        session = self._server.session
+        if session is not None:
+            session._catalog.note_fetch()
+        self.fetch()
 
     def watch(self, wanted: bool) -> None:
         """Whether changes are waited for: then the server is asked to tell of them."""

@@ -125,15 +125,13 @@ class HostTools:
 
     async def follow_changes(self) -> float | None:
         """Fetch the lists that servers say have changed. Returns the seconds after which one may be
-        asked again that announces changes and changes nothing; None without one."""
+        asked again that announces changes without end; None without one."""
         pauses = {server: server.listing.due_in for server in list(self._servers.values())}
         due = [server for server, pause in pauses.items() if pause == 0]
         for server in due:
-            server.listing.fetch()
+            server.listing.fetch_changed()
         if due:
             await self.settled(due)
-        for server in due:
-            server.listing.fetched(await self._take(server))
         await self.take_lists()
         again = [server.listing.due_in for server in self._servers.values()]
         return min((pause for pause in again if pause is not None), default=None)

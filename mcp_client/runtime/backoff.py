@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["STABLE_SECONDS", "Backoff", "doubled", "spread"]
+__all__ = ["STABLE_SECONDS", "Backoff", "NoticePace", "doubled", "spread"]
 
 STABLE_SECONDS = 30.0
 """Of being up, after which earlier failures no longer count."""
 _FIRST_SECONDS = 1.0
 _MAX_SECONDS = 60.0
 _MAX_ASKED_SECONDS = 3600.0
+_FREE_FETCHES, _CALM_SECONDS = 3, 10.0
+_FIRST_NOTICE_SECONDS, _MAX_NOTICE_SECONDS = 0.5, 5.0
 
 
 def doubled(first: float, times: int, most: float = math.inf) -> float:
@@ -31,6 +33,31 @@ def spread(seconds: float) -> float:
     import random  # only now: few programs ever come here
 
     return seconds * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
+
+
+class NoticePace:
+    """How soon a list is fetched again that its server says has changed.
+
+    Three fetches in a row are not delayed. Later ones wait longer each time, until the server was
+    calm for ten seconds: some servers announce a change whenever their list is fetched.
+    """
+
+    def __init__(self) -> None:
+        self._fetches = 0
+        self._last = -math.inf
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the list may be fetched; 0 if it may be now."""
+        later = self._fetches - _FREE_FETCHES
+        if later < 0 or now - self._last > _CALM_SECONDS:
+            return 0.0
+        pause = doubled(_FIRST_NOTICE_SECONDS, later, _MAX_NOTICE_SECONDS)
+        return max(0.0, self._last + pause - now)
+
+    def fetched(self, now: float) -> None:
+        """Note that it was fetched because of a notice."""
+        self._fetches = 1 if now - self._last > _CALM_SECONDS else self._fetches + 1
+        self._last = now
 
 
 class Backoff:

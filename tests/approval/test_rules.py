@@ -201,6 +201,18 @@ def test_a_rule_that_allows_puts_up_with_the_kinds_of_findings_it_names_and_no_o
         ]
 
 
+def test_a_note_keeps_no_rule_that_allows_from_matching_and_is_named_by_the_others() -> None:
+    note, unread = (Finding("long_text", "long", note=each) for each in (True, False))
+    rest, odd = Rule("allow", tool="*"), Finding("odd_name", "odd")
+
+    def of(rules: list[Rule], *findings: Finding) -> str:
+        return outcome(rules, replace(a_call(), findings=findings))
+
+    assert of([rest], note) == "allow"
+    assert of([rest], unread) == of([rest], note, odd) != "allow"
+    assert of([Rule("deny", findings=("long_text",)), rest], note) == "deny"
+
+
 @pytest.mark.parametrize("stop", ["ask", "deny"])
 def test_a_rule_that_asks_or_denies_and_names_findings_is_about_calls_with_one_of_them(
     stop: Any,

@@ -25,6 +25,15 @@ def test_a_finding_is_a_kind_and_a_sentence() -> None:
     assert Finding.from_json({"kind": "skill", "text": "x"}) == Finding("skill", "x")
 
 
+def test_a_note_stays_one_wherever_it_goes() -> None:
+    found = Finding("long_text", "one of its texts has 9000 characters", note=True)
+    assert found.at("tool 'a'").note
+    assert found.to_json() == {"kind": "long_text", "text": found.text, "note": True}
+    assert Finding.from_json(found.to_json()) == found
+    with pytest.raises(ConfigError, match="True or False"):
+        Finding("skill", "x", note="yes")  # type: ignore[arg-type]
+
+
 def test_what_is_known_is_told_by_kind_and_value_and_not_by_the_sentence() -> None:
     one, reworded = Finding("odd_name", "an odd name", "a"), Finding("odd_name", "strange", "a")
     assert one.known_as == reworded.known_as

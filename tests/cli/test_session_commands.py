@@ -59,6 +59,35 @@ async def test_tools_are_a_line_each_with_the_beginning_of_what_they_are_for(
     assert json.loads(capsys.readouterr().out) == document
 
 
+async def test_a_bound_argument_is_in_no_definition_that_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "tenant": {}}, "required": ["a", "tenant"]}
+    definition = {"name": "t", "inputSchema": schema, "x-more": [1]}
+    one = Tool("t", "s", False, definition, bound=("tenant",))
+    left = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+    given = {"json": True, "tool": "t", "query": ["t"], "limit": 5}
+    found: dict[str, Any] = {"list_tools": Listed([one]), "search_tools": [one], "get_tool": one}
+    for command in (session_commands.tools, session_commands.search, session_commands.describe):
+        assert await command(options(given, **found)) == 0
+        document = json.loads(capsys.readouterr().out)
+        (shown,) = document.get("tools", [document])
+        assert shown == {**definition, "inputSchema": left}, command.__name__
+
+
+async def test_a_note_is_not_said_of_a_list_but_of_a_tool_in_full(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = tool("t", description="word " * 1_700)
+    (finding,) = one.findings
+    listed = Listed([one])
+    listed.findings = one.findings  # type: ignore[assignment]
+    assert await session_commands.tools(options(list_tools=listed)) == 0
+    assert "look at this" not in capsys.readouterr().err
+    assert await session_commands.describe(options({"tool": "t"}, get_tool=one)) == 0
+    assert capsys.readouterr().err == f"{finding}\n"
+
+
 async def test_a_tool_is_described_with_what_to_look_at(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
