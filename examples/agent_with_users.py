@@ -1,16 +1,19 @@
 """A FastAPI app with many users, who approve their own calls; a script stands for the model.
 
-    pip install fastapi && uvicorn examples.agent_with_users:app --workers 2
+    pip install fastapi
+    uvicorn examples.agent_with_users:app --workers 2 --timeout-graceful-shutdown 10
     curl -b user=ana -X POST "http://127.0.0.1:8000/chat?question=Wake+Oslo"
 
 The call waits until ana has decided it: http://127.0.0.1:8000/login?user=ana leads to her page.
+SIGTERM denies what still waits, so that each open chat ends and the server stops at once.
 """
 
 import json
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,10 +34,27 @@ queue = ApprovalQueue(decisions=state.decisions)
 host = Host({"weather": WEATHER}, approval=queue, state=state)
 
 
+@contextmanager
+def denied_at_sigterm(queue: ApprovalQueue) -> Iterator[None]:
+    """Deny what waits before the server, which waits for open requests, ends this lifespan."""
+
+    def stop(number: int, frame: Any) -> None:
+        queue.close("the server is stopping")
+        if callable(before):
+            before(number, frame)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    async with host:
-        yield
+    with denied_at_sigterm(queue):
+        async with host:
+            yield
 
 
 app = FastAPI(lifespan=lifespan)

@@ -8,11 +8,10 @@ for pending in queue.pending_for("ana"):              # in another task, thread 
     queue.decide(pending.id, Allow(remember="call"), by="ana")
 ```
 
-The queue is an approval hook. Each call that it is asked about is pending until somebody decides
-it, its caller goes, the session is closed, or ``Timeouts(approval=...)`` runs out; then it is gone.
-A call is decided once: a second decision raises ``NotPending``, a ``LookupError``. The same holds
-for skills, starts of servers (``confirm=queue``) and uses of the host's model
-(``sampling_approval=queue``): ``pending.request`` says which it is.
+The queue is an approval hook. Each call is pending until it is decided, its caller goes, session or
+queue are closed, or ``Timeouts(approval=...)`` runs out. A call is decided once: a second decision
+raises ``NotPending``, a ``LookupError``. The same holds for skills, starts of servers
+(``confirm=queue``) and uses of the host's model (``sampling_approval=queue``).
 
 A yes also holds where the server was restarted while somebody thought: the call goes out on the new
 connection if the definition of the tool and the arguments are the same.
@@ -55,6 +54,7 @@ from weakref import finalize
 import anyio
 
 from ..catalog.call_context import same_context
+from ..connection.cancellation import CancelToken
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.callbacks import in_thread
@@ -79,9 +79,9 @@ _MAX_DECIDED = 100
 _MAX_DECIDED_CHARS = 1_000_000
 """Of the arguments of decided calls, which are kept for people to look at."""
 _POLL_SECONDS = 1.0
+"""Seconds after which a store is looked at again: other processes may change it."""
 _OUTAGE_SECONDS = 30.0
 """How long a database may be away from a call that waits for a decision in it."""
-"""Seconds after which a store is looked at again: other processes may change it."""
 _SLOW_LOOK_SECONDS = 5.0
 """The same where the store tells of changes: a notification may be lost."""
 _KEEP_SECONDS = 7 * 86_400.0
@@ -182,6 +182,7 @@ class ApprovalQueue:
         self._notifier = Notifier()
         self._hears = False
         self._logins = ShownLogins(self._notifier.notify)
+        self._closing = CancelToken()
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
         self._pending: tuple[PendingApproval, ...] | None = ()
@@ -194,8 +195,17 @@ class ApprovalQueue:
 
     async def __call__(self, request: ApprovalRequest) -> Answer:
         """Wait until ``request`` is decided. This is what a gate calls."""
-        if self._store is not None:
-            return await self._ask_store(self._store, request)
+        if not self._closing.cancelled:
+            with anyio.CancelScope() as scope:
+                forget = self._closing._watch(scope, current())
+                try:
+                    store = self._store
+                    return await (self._ask_store(store, request) if store else self._ask(request))
+                finally:
+                    forget()
+        return Deny(self._closing.reason, source="gate")
+
+    async def _ask(self, request: ApprovalRequest) -> Answer:
         asked = _Waiting(request)
         id = asked.pending.id
         with self._lock:
@@ -302,6 +312,17 @@ class ApprovalQueue:
             raise not_pending((wanted,), 1)
         self._notifier.notify()
 
+    def close(self, reason: str = "the approval queue was closed") -> None:
+        """Deny what waits in this process, and every later request, for ``reason``.
+
+        Call it when the program stops, so that no open question keeps it running; a task, a thread
+        or a signal handler may do so. Tickets for which no caller waits stay in the store. Raises
+        ``ConfigError`` if ``reason`` is empty or not a text.
+        """
+        if not isinstance(reason, str) or not reason:
+            raise ConfigError(f"ApprovalQueue.close({reason!r}): give the reason as a text")
+        self._closing.cancel(reason)
+
     def _check_edited(self, wanted: tuple[str, ...]) -> None:
         if len(wanted) > 1:
             raise ConfigError("decide(): an answer with arguments is for one call, not for several")
@@ -312,11 +333,10 @@ class ApprovalQueue:
                 )
 
     def changes(self) -> Watch[tuple[PendingApproval, ...]]:
-        """``pending``, each time it is another than what this iterator gave last.
+        """Iterate over ``pending``, yielding it whenever it changes; first as soon as a call waits.
 
-        The first is what is pending now, as soon as that is something. For ``async for`` in any
-        event loop, and for ``for`` in a thread; ``close`` ends it, from any task or thread. A
-        reader that is slow misses what lies between, never the last state.
+        Use ``async for`` in any event loop, or ``for`` in a thread; ``close`` ends it, from any
+        task or thread. A slow reader misses states in between, never the last one.
         """
         return PendingChanges(lambda: self.pending, self._notifier, self._listen())
 

@@ -703,6 +703,41 @@ async def test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not(
     assert server.ran[-1] == {"n": 3}
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+@pytest.mark.parametrize("way", ["task", "thread", "signal"])
+async def test_a_closed_queue_denies_what_waits_and_what_comes_later(
+    tmp_path: Path, stored: bool, way: str
+) -> None:
+    store = tmp_path / "tickets.json" if stored else None
+    queue, server, said = ApprovalQueue(decisions=store), Server(), dict[int, str]()
+    before = signal.signal(signal.SIGUSR1, lambda *_: queue.close("the server is stopping"))
+    try:
+        async with server.connect(queue) as session:
+            async with anyio.create_task_group() as group:
+                for n in (1, 2):
+                    group.start_soon(outcome, session, n, said)
+                await until_pending(queue, 2)
+                if way == "task":
+                    queue.close("the server is stopping")
+                elif way == "thread":
+                    await anyio.to_thread.run_sync(queue.close, "the server is stopping")
+                else:
+                    signal.raise_signal(signal.SIGUSR1)
+            await outcome(session, 3, said)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert all("the server is stopping" in one for one in said.values()), said
+    assert (len(said), queue.pending, server.ran) == (3, (), [])
+    with pytest.raises(NotPending):
+        queue.decide("x", Allow())
+
+
+def test_a_queue_is_closed_for_a_reason() -> None:
+    for reason in ("", None, 3):
+        with pytest.raises(ConfigError, match="reason"):
+            ApprovalQueue().close(reason)  # type: ignore[arg-type]
+
+
 def test_the_cap_of_a_queue_is_given_as_limits() -> None:
     with pytest.raises(ConfigError, match="Limits\\(pending"):
         ApprovalQueue(limits=5)  # type: ignore[arg-type]

@@ -221,13 +221,15 @@ def two_workers_of_the_app_share_what_its_users_decide() -> None:
         env = {**os.environ, "AGENT_STATE": folder}
         app = subprocess.Popen([*words, *options], env=env, stdout=sys.stderr)
         try:
-            anyio.run(_people, f"http://127.0.0.1:{port}", Path(folder))
+            anyio.run(_people, f"http://127.0.0.1:{port}", app)
         finally:
             app.terminate()
             app.wait(30)
+        verify = import_module("mcp_client").verify_audit
+        assert not verify(Path(folder) / "audit.jsonl").open_calls
 
 
-async def _people(url: str, folder: Path) -> None:
+async def _people(url: str, app: subprocess.Popen[bytes]) -> None:
     httpx = import_module("httpx")
 
     def browser(user: str) -> Any:
@@ -283,6 +285,12 @@ async def _people(url: str, folder: Path) -> None:
             theirs = (await ana.get("/audit")).json()
             decided = [record["decision"]["by"] for record in theirs if record.get("decision")]
             assert decided == ["ana"], theirs
+
+            async with anyio.create_task_group() as group:  # stopped while a question is open
+                group.start_soon(chat, ana, said)
+                await pending(ana, 1)
+                app.terminate()
+            assert "the server is stopping" in said[-1]
 
 
 CHECKS: dict[str, Callable[[], None]] = {
