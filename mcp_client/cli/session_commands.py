@@ -61,7 +61,7 @@ async def tools(options: argparse.Namespace) -> int:
         listed = await session.list_tools()
         keep_names(options, known_of(listed), "tools")
         if options.json:
-            print_json({"tools": [tool.raw for tool in listed]})
+            print_json({"tools": list(map(_shown, listed))})
             return DONE
         for tool in listed:
             print_wrapped(*signature_parts(tool))
@@ -69,8 +69,14 @@ async def tools(options: argparse.Namespace) -> int:
                 print_wrapped(("    ", ""), (line.strip(), "dim"))
         _note_rejected(listed)
         for finding in listed.findings:
-            note(f"look at this: {finding}")
+            if not finding.note:
+                note(f"look at this: {finding}")
     return DONE
+
+
+def _shown(tool: Tool) -> dict[str, Any]:
+    """Return the definition as a call has to give its arguments: without those that are bound."""
+    return {**tool.raw, "inputSchema": tool.input_schema}
 
 
 async def describe(options: argparse.Namespace) -> int:
@@ -78,7 +84,7 @@ async def describe(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
         if options.json:
-            print_json(tool.raw)
+            print_json(_shown(tool))
             return DONE
         _describe(tool, options)
     return DONE
@@ -101,7 +107,7 @@ def _describe(tool: Tool, options: argparse.Namespace) -> None:
         print_text(f"\nExample:\n  {example}", whole=True)
     print_text(f"\nFingerprint: {tool.fingerprint}")
     for finding in tool.findings:
-        note(f"look at this: {finding}")
+        note(str(finding) if finding.note else f"look at this: {finding}")
 
 
 def _words_before(options: argparse.Namespace) -> list[str]:
@@ -168,7 +174,7 @@ async def search(options: argparse.Namespace) -> int:
         keep_names(options, known_of(listed), "tools")
         found = await session.search_tools(" ".join(options.query), limit=options.limit)
         if options.json:
-            print_json({"tools": [tool.raw for tool in found]})
+            print_json({"tools": list(map(_shown, found))})
             return DONE
         for tool in found:
             print_parts(*signature_parts(tool))
