@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,6 +14,7 @@ from mcp_client import JsonRpcError, MemoryServer, Session, Timeouts, allow_all,
 from mcp_client.catalog.watch import ToolChanges
 from mcp_client.transports.multiplexer import LineExchange
 from tests.clock import Clock, quickly
+from tests.server.answering import answering, tool
 
 ID = "io.modelcontextprotocol/subscriptionId"
 CHANGED = "notifications/tools/list_changed"
@@ -211,7 +214,59 @@ async def test_a_storm_of_notices_during_a_fetch_is_one_more_fetch() -> None:
     assert server.count("tools/list") == listed + 2
 
 
-async def test_a_server_that_cries_change_at_every_list_is_not_run_after() -> None:
+@pytest.mark.parametrize("wire", ["memory", "stdio", "sse"])
+@pytest.mark.parametrize("comes_and_goes", [True, False])
+async def test_a_server_that_cries_change_at_every_list_is_asked_less_and_less_often(
+    wire: str, comes_and_goes: bool, clock: Clock
+) -> None:
+    listed: list[int] = []
+    calm = False
+
+    def page(params: Any) -> Any:
+        listed.append(1)
+        odd = [tool("odd")] if comes_and_goes and len(listed) % 2 else []
+        return {"tools": [tool("last")] if calm else [tool("a"), *odd]}
+
+    def cry(request: Any, response: Any) -> list[bytes]:
+        notices = [{"jsonrpc": "2.0", "method": CHANGED}] * (request["method"] == "tools/list")
+        said = [response] if calm else [*notices, response]
+        return [json.dumps(one).encode() for one in said]
+
+    def reached(fetches: int) -> bool:
+        return len(listed) >= fetches
+
+    answers = {"tools/list": page, "capabilities": {"tools": {"listChanged": True}}}
+    seen: list[list[str]] = []
+
+    async def watch(session: Session) -> None:
+        async with session.tool_changes() as changes:
+            async for change in changes:
+                seen.append([tool.name for tool in change.now])
+
+    async with (
+        answering(wire, "handshake", answers, cry) as server,
+        connect(server) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(watch, session)
+        # Four fetches: the first list, and three that are not delayed.
+        for expected, pause in enumerate((0.5, 1.0, 2.0, 4.0, 5.0, 5.0), 4):
+            await until(partial(reached, expected))
+            clock.jump(0.9 * pause)
+            for _ in range(3):
+                await session.ping()
+            assert len(listed) == expected
+            clock.jump(0.2 * pause)
+        await until(partial(reached, 10))
+        calm = True
+        clock.jump(6.0)
+        await until(lambda: seen[-1:] == [["last"]])
+        group.cancel_scope.cancel()
+
+
+async def test_a_watch_that_waits_for_a_storm_to_end_can_be_closed_and_ends_with_its_session() -> (
+    None
+):
     server = Server("a")
     crying = Server.__call__
 
@@ -220,21 +275,19 @@ async def test_a_server_that_cries_change_at_every_list_is_not_run_after() -> No
             server.notify(CHANGED)
         return await crying(server, message, send)
 
-    pauses: list[float] = []
+    for closes_session in (True, False):
+        async with connect(MemoryServer(cry)) as session:
+            before = server.count("tools/list")
+            async with anyio.create_task_group() as group:
+                changes = session.tool_changes()
 
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 8:
-            await anyio.sleep_forever()
+                async def end(changes: Any = changes) -> None:
+                    with pytest.raises(StopAsyncIteration):
+                        await anext(changes)
 
-    async with connect(MemoryServer(cry)) as session:
-        session._subscriptions.tools._sleep = sleep
-        async with anyio.create_task_group() as group, session.tool_changes() as changes:
-            group.start_soon(changes.__anext__)
-            await until(lambda: len(pauses) == 8)
-            group.cancel_scope.cancel()
-    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
-    assert server.count("tools/list") <= 5 * (len(pauses) + 2)
+                group.start_soon(end)
+                await until(lambda: server.count("tools/list") == before + 4)  # noqa: B023
+                await (session.aclose() if closes_session else changes.aclose())
 
 
 async def test_a_change_that_another_use_found_is_told_as_well() -> None:

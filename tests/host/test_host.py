@@ -101,7 +101,8 @@ class TestTools:
 
     async def test_tools_that_their_server_spoils_are_rejected_by_server(self) -> None:
         one = Toolbox()
-        one.offer("twice", "twice", "fine")
+        other = {"name": "twice", "title": "Other", "inputSchema": {"type": "object"}}
+        one.offer("twice", other, "fine")
         async with host_of({"one": one, "two": Toolbox("fine")}) as host:
             tools = await host.list_tools()
             assert names(tools) == ["one__fine", "two__fine"]
