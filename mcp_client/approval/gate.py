@@ -110,7 +110,7 @@ class Gate:
     ) -> None:
         """``fallback`` is the hook where neither ``hook`` nor a policy names one."""
         self.memory: Memory = ApprovalMemory() if memory is None else memory
-        self._policy = hook if isinstance(hook, Policy) else None
+        self.policy = hook if isinstance(hook, Policy) else None
         named = hook.ask if isinstance(hook, Policy) else hook
         self._hook = fallback if named is None else named
         self._in_place = any(self._hook is one for one in IN_PLACE)
@@ -180,8 +180,8 @@ class Gate:
         answer: Any = None
         memory = self.memory
         try:
-            if self._policy is not None:
-                answer = self._policy.decide(request)
+            if self.policy is not None:
+                answer = self.policy.decide(request)
             if answer is None:
                 who = "memory"
                 if once is not None and once.asked is not None:
@@ -298,10 +298,10 @@ class Gate:
 
     def _check_policy(self, edited: ApprovalRequest) -> None:
         """Raises where the policy denies a call that the approver edited."""
-        if self._policy is None:
+        if self.policy is None:
             return
         try:
-            answer: Any = self._policy.decide(edited)
+            answer: Any = self.policy.decide(edited)
         except Exception as error:
             raise self._failed(edited, "the policy", error) from error
         if answer is not None and type(answer) is not Allow:

@@ -35,7 +35,7 @@ import os
 import stat
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -174,6 +174,11 @@ class _Over:
     @property
     def ask(self) -> ApprovalHook | None:
         return self.hook.ask if isinstance(self.hook, Policy) else self.hook
+
+    @property
+    def unmatched(self) -> Callable[[ApprovalRequest], Deny] | None:
+        """The denial that the host's own rules give of what they leave open."""
+        return self.hook.unmatched if isinstance(self.hook, Rules) else None
 
     def decide(self, request: ApprovalRequest, /) -> Answer | None:
         taken = self.rules.explain(request).rule is not None

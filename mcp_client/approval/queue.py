@@ -203,7 +203,7 @@ class ApprovalQueue:
                     return await (self._ask_store(store, request) if store else self._ask(request))
                 finally:
                     forget()
-        return Deny(self._closing.reason, source="gate")
+        return Deny(str(self._closing.reason), source="gate")
 
     async def _ask(self, request: ApprovalRequest) -> Answer:
         asked = _Waiting(request)

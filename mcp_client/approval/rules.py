@@ -354,9 +354,38 @@ class Rules:
         answer = self.decide(call)
         if answer is not None:
             return answer
-        if self.ask is None:
-            return Deny("no rule decides this, and Rules(ask=...) names no hook to ask")
-        return self.ask(call)
+        return self.unmatched(call) if self.ask is None else self.ask(call)
+
+    def unmatched(self, request: ApprovalRequest) -> Deny:
+        """Return the denial of a request that no rule matches and no one can be asked about.
+
+        A model reads the reason alone; what the host can do about it is in ``Deny.rule``.
+        """
+        subject = request._kept_as().subject
+        given = getattr(request, "arguments", None)
+        if request.kind == "call":
+            subject = getattr(request, "tool").qualified_name  # noqa: B009 - of a ToolCall alone
+        names = ", ".join(safe_text(name, 60) for name in given) if given else ""
+        shown = f"{safe_text(subject, 200)}{f' (arguments {names})' if names else ''}"
+        return Deny(
+            f"no rule allows this {request.kind}",
+            source="gate",
+            rule=f"no rule matches {shown}; add a rule, or give Rules(ask=...)",
+        )
+
+    def check_tools(self, server: str, prefix: str) -> None:
+        """Raise ``ConfigError`` for a rule whose ``tool`` is the name that models see.
+
+        ``prefix`` is what the names of the tools of ``server`` begin with for a model. A tool whose
+        own name begins so is meant if the rule has a ``server``, too.
+        """
+        for number, rule in enumerate(self.rules, 1):
+            if rule.tool is not None and rule.server is None and rule.tool.startswith(prefix):
+                own = rule.tool.removeprefix(prefix)
+                raise ConfigError(
+                    f"rule {number}: tool={rule.tool!r} is a name that only models see. Give the "
+                    f"server's own name: Rule({rule.outcome!r}, server={server!r}, tool={own!r})"
+                )
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)

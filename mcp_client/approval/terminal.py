@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread
@@ -15,7 +15,7 @@ from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
 from .decision import CHOICES, Allow, Answer, Deny
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
-from .gate import remembered_meanwhile
+from .gate import current_question, remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
 
 __all__ = ["ask_on_terminal", "everything", "question"]
@@ -66,10 +66,15 @@ async def ask_on_terminal(request: ApprovalRequest) -> Answer:
     """
     reason = why_no_terminal()
     if reason is not None:
+        question = current_question.get()
+        policy: Any = None if question is None else question.gate.policy
+        if policy is not None and policy.ask is None and getattr(policy, "unmatched", None):
+            denial: Deny = policy.unmatched(request)
+            return denial
         option = _OPTIONS.get(request.kind, "approval= to connect()")
         return Deny(
             f"{reason}; pass {option}: a function that decides, or mcp_client.allow_all if "
-            "everything may run; to a policy, Rules(..., ask=function)",
+            "everything may run",
             source="gate",
         )
     async with open_console() as console:

@@ -233,7 +233,9 @@ class SharedOptions:
 
     def connecting(self, name: str, server: Any, config: ServerConfig) -> Connecting:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""
+        from ..approval.rules import Rules
         from ..session.connect import connect, is_started
+        from .naming import server_part
 
         options = {**self._options, **config.options}
         if not is_started(server) and (server is not config.server or config.sandbox is None):
@@ -245,6 +247,8 @@ class SharedOptions:
                 "record", os.path.join(self._folder, f"{quote(name, safe='')}.jsonl")
             )
         try:
+            if isinstance(rules := options.get("approval"), Rules):
+                rules.check_tools(name, f"{server_part(name)}__")
             return connect(server, name=name, **options)
         except ConfigError as error:
             error.server = error.server or name

@@ -20,6 +20,8 @@ from mcp_client import (
     ConfigError,
     Deny,
     Finding,
+    Host,
+    ManagedPolicy,
     MemoryServer,
     Rule,
     Rules,
@@ -610,8 +612,8 @@ class Server:
                 return {"content": []}
         return NotImplemented
 
-    async def call(self, approval: Any, tool: str, arguments: Any = None) -> None:
-        async with connect(MemoryServer(self), approval=approval) as session:
+    async def call(self, approval: Any, tool: str, arguments: Any = None, **options: Any) -> None:
+        async with connect(MemoryServer(self), approval=approval, **options) as session:
             await session.call_tool(tool, arguments)
 
 
@@ -649,12 +651,37 @@ async def test_what_is_left_goes_to_the_hook_that_the_rules_name() -> None:
     assert len(server.sent) == 2
 
 
-async def test_without_a_hook_to_ask_it_is_the_person_at_the_terminal() -> None:
+@pytest.mark.parametrize("managed", [False, True])
+async def test_without_a_terminal_what_no_rule_matches_is_denied_with_what_to_do(
+    managed: bool,
+) -> None:
     server = Server()
-    with pytest.raises(CallDenied, match=r"no terminal to ask at.* Rules\(\.\.\., ask=") as caught:
-        await server.call(Rules([]), "read")
-    assert caught.value.source == "gate"
+    policy = ManagedPolicy(deny=["x*"]) if managed else None
+    with pytest.raises(CallDenied) as caught:
+        await server.call(Rules([]), "read", {"n": 4711}, policy=policy)
+    error = caught.value
+    assert error.message == "not approved: no rule allows this call"
+    assert (error.source, error.told) == ("gate", "no rule allows this call")
+    text = str(error)
+    assert "no rule matches read (arguments n); add a rule, or give Rules(ask=...)" in text
+    assert "4711" not in text
+    assert "terminal" not in text
     assert server.sent == []
+
+
+async def test_a_hook_that_no_policy_stands_before_names_the_option_without_a_terminal() -> None:
+    with pytest.raises(CallDenied, match=r"no terminal to ask at; pass approval= to connect"):
+        await Server().call(None, "read")
+
+
+def test_a_rule_for_the_name_that_models_see_is_refused_with_the_right_one() -> None:
+    def host(rule: Rule) -> Host:
+        return Host({"files": MemoryServer(lambda message: None)}, approval=Rules([rule]))
+
+    with pytest.raises(ConfigError, match=r"rule 1: .*server='files', tool='read_text_file'\)"):
+        host(Rule("allow", tool="files__read_text_file"))
+    host(Rule("allow", server="files", tool="files__read_text_file"))
+    host(Rule("allow", tool="other__read_text_file"))
 
 
 @pytest.mark.parametrize(
@@ -685,7 +712,7 @@ async def test_a_hook_of_ones_own_may_ask_rules() -> None:
         return rules(call)
 
     await server.call(approve, "read")
-    with pytest.raises(CallDenied, match="names no hook to ask"):
+    with pytest.raises(CallDenied, match="no rule allows this call"):
         await server.call(approve, "write")
     assert [call["name"] for call in server.sent] == ["read"]
 
@@ -924,4 +951,4 @@ def test_called_as_a_hook_rules_answer_themselves_before_they_ask() -> None:
     assert rules(a_call(tool="other")) == allow_all(a_call(tool="other"))
     denied = Rules([])(a_call())
     assert isinstance(denied, Deny)
-    assert "Rules(ask=...)" in denied.reason
+    assert "Rules(ask=...)" in denied.rule
