@@ -12,6 +12,7 @@ the request to the network::
     code_request.py    the request for a code, and the redirect that answers it
     device.py          a login on another device, with a code that is typed there
     token_endpoint.py  requests to the token endpoint; refreshing and revoking
+    provider_words.py  the words in which a provider refuses a request
     discovery.py       from the server's URL to its authorization server
     one_issuer.py      which endpoints may share a secret
     registration.py    our client at the authorization server

@@ -131,7 +131,7 @@ class AuthorizationRequest:
         )
         payload = response.json or {}
         request_uri = payload.get("request_uri")
-        if response.status not in (200, 201) or not isinstance(request_uri, str):
+        if not response.is_success or not isinstance(request_uri, str):
             place = f"{_WHAT_PUSHED} {shown(endpoint)}"
             raise refusal(place, response, sent, needed="request_uri")
         client_id = self.identity.registration.client_id

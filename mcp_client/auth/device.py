@@ -74,7 +74,7 @@ def device_token(request: DeviceRequest) -> Flow[tuple[dict[str, Any], ClientAut
             endpoint, form, authentication, dpop=request.prover, what=_WHAT
         )
         payload, other = response.json or {}, authentication.other_method
-        if response.status == 200 and "device_code" in payload:
+        if response.is_success and "device_code" in payload:
             break
         if other is None or payload.get("error") != "invalid_client":
             raise refusal(place, response, sent, needed="device_code")

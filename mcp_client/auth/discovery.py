@@ -23,8 +23,8 @@ from ..errors import AuthError
 from ..protocol.response_headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
-from .safe_fetch import refused_url
-from .steps import Fetch, Fetched, Flow, Unreachable
+from .safe_fetch import is_url, refused_url
+from .steps import Accepted, Fetch, Fetched, Flow, Unreachable
 
 __all__ = [
     "DiscoveredServer",
@@ -48,6 +48,7 @@ _ENDPOINTS = (
 )
 _WHAT_RESOURCE = "the protected-resource metadata"
 _WHAT_SERVER = "the authorization server's metadata"
+_NEXT_PLACE = "its protected-resource metadata cannot be used at the first place to look for them"
 _MAX_SERVERS = 32
 """Authorization servers read from one document."""
 
@@ -128,9 +129,15 @@ def discover(
     document is invalid or a server does not answer.
     """
     headers = {} if revision is None else {"mcp-protocol-version": revision}
-    document = yield from _resource_document(url, metadata_url, headers)
+    if metadata_url is not None and not is_url(metadata_url):
+        # A path, "undefined/...", or a template that was not filled in: it names no place.
+        yield Accepted("the resource_metadata of its challenge is not a URL, and is ignored")
+        metadata_url = None
+    document, failed = yield from _resource_document(url, metadata_url, headers)
     if document is None:
-        return (yield from _without_resource_metadata(url, metadata_url, headers, http_hosts))
+        return (
+            yield from _without_resource_metadata(url, metadata_url, headers, http_hosts, failed)
+        )
     resource = _resource(document, url)
     servers = _names(document, "authorization_servers")[:_MAX_SERVERS]
     if not servers:
@@ -154,16 +161,36 @@ def discover(
 
 def _resource_document(
     url: str, metadata_url: str | None, headers: Mapping[str, str]
-) -> Flow[dict[str, Any] | None]:
-    # Some servers name a URL in their challenge that they do not serve, and publish the document
-    # at the well-known URLs of their own origin.
+) -> Flow[tuple[dict[str, Any] | None, AuthError | None]]:
+    """The first document that names a resource, or None, and the first error until then.
+
+    Some servers name a URL in their challenge that they do not serve, or are behind a proxy that
+    answers 502 where it knows no route, and publish the document at the next place. An address
+    that must not be used ends the search.
+    """
     candidates = [] if metadata_url is None else [metadata_url]
     candidates += [each for each in _resource_urls(url) if each not in candidates]
+    failed: AuthError | None = None
     for candidate in candidates:
-        found = yield from _document(candidate, _WHAT_RESOURCE, headers)
-        if found is not None:
-            return found[0]
-    return None
+        try:
+            found = yield from _document(candidate, _WHAT_RESOURCE, headers)
+        except AuthError as error:
+            if not error.retryable:
+                raise
+            failed = failed or error
+            continue
+        if found is not None and _named_resource(found[0]) is None:
+            failed = failed or AuthError(f"{_WHAT_RESOURCE} of {shown(url)} has no resource")
+        elif found is not None:
+            if failed is not None:
+                yield Accepted(_NEXT_PLACE)
+            return found[0], None
+    return None, failed
+
+
+def _named_resource(document: Mapping[str, Any]) -> str | None:
+    resource = document.get("resource")
+    return resource if isinstance(resource, str) and resource else None
 
 
 def _resource_urls(url: str) -> Iterator[str]:
@@ -177,9 +204,7 @@ def _resource_urls(url: str) -> Iterator[str]:
 
 def _resource(document: Mapping[str, Any], url: str) -> str:
     """The ``resource`` of a document, if it covers the MCP server's URL."""
-    resource = document.get("resource")
-    if not isinstance(resource, str) or not resource:
-        raise AuthError(f"{_WHAT_RESOURCE} of {shown(url)} has no resource")
+    resource = _named_resource(document) or ""
     if not covers(resource, url):
         raise AuthError(
             f"{_WHAT_RESOURCE} of {shown(url)} is for another resource, "
@@ -245,6 +270,9 @@ def server_metadata(
             continue
         if found is not None:
             document, place = found
+            if not isinstance(document.get("issuer"), str):
+                failed = failed or _another_issuer(document, issuer)
+                continue
             here = origin_of(place) == origin_of(issuer)
             at_root = here and urlsplit(candidate).path.startswith((_OAUTH, _OPENID))
             return replace(_validated(document, issuer, http_hosts), at_root=at_root)
@@ -263,12 +291,27 @@ def _server_urls(issuer: str) -> Iterator[str]:
 
 
 def _without_resource_metadata(
-    url: str, metadata_url: str | None, headers: Mapping[str, str], http_hosts: Collection[str]
+    url: str,
+    metadata_url: str | None,
+    headers: Mapping[str, str],
+    http_hosts: Collection[str],
+    failed: AuthError | None,
 ) -> Flow[DiscoveredServer]:
-    """As revision 2025-03-26 has it: the MCP server's origin is its authorization server."""
+    """As revision 2025-03-26 has it: the MCP server's origin is its authorization server.
+
+    ``failed`` is why it is not known whether there are resource metadata: then it is the error if
+    the origin publishes no metadata either, and no default endpoints are assumed.
+    """
     parts = urlsplit(url)
     issuer = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    server = yield from server_metadata(issuer, headers, http_hosts)
+    try:
+        server = yield from server_metadata(issuer, headers, http_hosts)
+    except AuthError as error:
+        raise failed or error from None
+    if server is None and failed is not None:
+        raise failed
+    if failed is not None:
+        yield Accepted(_NEXT_PLACE)
     if server is None and metadata_url is not None:
         raise AuthError(
             f"{_WHAT_RESOURCE} is not at {shown(metadata_url)}, where the server's challenge says "
@@ -294,10 +337,7 @@ def _validated(
     """
     said = document.get("issuer")
     if not isinstance(said, str) or not same_issuer(said, issuer):
-        raise AuthError(
-            f"{_WHAT_SERVER} of {shown(issuer)} is for another issuer, "
-            f"{safe_text(shown(said) if isinstance(said, str) else said, 200)!r}, and is not used"
-        )
+        raise _another_issuer(document, issuer)
     endpoints: dict[str, str] = {}
     unusable: dict[str, str] = {}
     for name in _ENDPOINTS:
@@ -338,6 +378,14 @@ def _validated(
     return server
 
 
+def _another_issuer(document: Mapping[str, Any], issuer: str) -> AuthError:
+    said = document.get("issuer")
+    return AuthError(
+        f"{_WHAT_SERVER} of {shown(issuer)} is for another issuer, "
+        f"{safe_text(shown(said) if isinstance(said, str) else said, 200)!r}, and is not used"
+    )
+
+
 # ------------------------------------------------------------------- documents
 
 
@@ -348,8 +396,8 @@ def _document(
     whether there is one."""
     response: Fetched | Unreachable = yield Fetch("GET", url, what, headers)
     if isinstance(response, Unreachable):
-        raise AuthError(safe_text(response.reason, 400), retryable=True)
-    if response.status == 200:
+        raise AuthError(safe_text(response.reason, 400), retryable=not response.refused)
+    if response.is_success:
         # Many servers answer unknown paths with a page for people.
         document = response.json
         return None if document is None else (document, response.url or url)

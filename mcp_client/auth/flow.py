@@ -94,11 +94,21 @@ class LoginRequest:
     def challenged(self) -> frozenset[str]:
         return frozenset() if self.challenge is None else self.challenge.scopes
 
+    def known_of(self, issuer: str) -> Source | None:
+        """The source of the last token, if ``issuer`` issued it."""
+        last = self.last
+        return last if last is not None and same_issuer(last.key.issuer, issuer) else None
+
     def refused_by(self, issuer: str) -> frozenset[str]:
         """The scopes that a login added by itself and ``issuer`` refused."""
-        last = self.last
-        own = last is not None and same_issuer(last.key.issuer, issuer)
-        return last.refused_scopes if last is not None and own else frozenset()
+        known = self.known_of(issuer)
+        return frozenset() if known is None else known.refused_scopes
+
+    def source(self, key: Key, endpoint: str, method: str, refused: frozenset[str]) -> Source:
+        """The source of a token, with what is known about its issuer from the last one."""
+        known = self.known_of(key.issuer)
+        without = known is not None and known.without_resource
+        return Source(key, endpoint, method, refused | self.refused_by(key.issuer), without)
 
     def knows(self, client_id: str) -> bool:
         """Whether the authorization server has shown lately that it knows this client."""
@@ -268,7 +278,7 @@ def _stored_login(
     ):
         return None
     method = ClientAuthentication.of(known, server.auth_methods).method
-    source = Source(key, server.token_endpoint, method, request.refused_by(server.issuer))
+    source = request.source(key, server.token_endpoint, method, frozenset())
     return Login(token, source, token.scope, stored=True)
 
 
@@ -280,8 +290,8 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
     token = Token.from_response(payload, request.now(), attempt.scopes, dpop_key=bound)
     client_id = attempt.identity.registration.client_id
     key = Key(discovered.server.issuer, discovered.resource, client_id)
-    refused = attempt.refused | request.refused_by(key.issuer)
-    source = Source(key, discovered.server.token_endpoint, authentication.method, refused)
+    endpoint = discovered.server.token_endpoint
+    source = request.source(key, endpoint, authentication.method, attempt.refused)
     return Login(token, source, attempt.scopes, prover)
 
 

@@ -184,7 +184,13 @@ class Authorization(httpx.Auth):
         # Less than any clock of the call, so that the error says what was waited for.
         patience = _PATIENCE_SHARE * min(timeouts.connect, timeouts.idle)
         context = RequestContext(
-            http.url, http.context.server, http.clock, timeouts.approval, patience, revision
+            http.url,
+            http.context.server,
+            http.clock,
+            timeouts.approval,
+            patience,
+            revision,
+            http.context.stats,
         )
         return context, self._manager(http.given_url)
 

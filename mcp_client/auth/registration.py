@@ -20,6 +20,7 @@ from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer, ServerMetadata, same_issuer
 from .one_issuer import check_registration
+from .provider_words import words_of
 from .safe_fetch import refused_url
 from .steps import Fetch, Fetched, Flow, InStore, Listen, Unreachable
 from .tokens import Registration, Source
@@ -212,7 +213,7 @@ def _post_registration(
     if isinstance(response, Unreachable):
         raise AuthError(safe_text(response.reason, 400), retryable=not response.answered)
     document = response.json
-    if response.status not in (200, 201) or document is None or "error" in document:
+    if not response.is_success or document is None or "error" in document:
         raise _refusal(server, endpoint, response, document)
     return document
 
@@ -275,11 +276,10 @@ def _refusal(
     server: ServerMetadata, endpoint: str, response: Fetched, document: Mapping[str, Any] | None
 ) -> AuthError:
     code = document.get("error") if document else None
-    said = document.get("error_description") if document else None
+    said = words_of(response, code=code if isinstance(code, str) else None)
     text = f"{shown(endpoint)} did not register a client (HTTP {response.status}"
     text += f", {safe_text(code, 80)})" if isinstance(code, str) else ")"
-    if isinstance(said, str) and said:
-        text += f": {safe_text(said, 300)}"
+    text += f": {said}" if said else ""
     if code == "invalid_redirect_uri":
         text += "; give OAuth(redirect_uri=...) one that it accepts"
     elif server.guessed:

@@ -58,6 +58,7 @@ __all__ = [
     "FetchPolicy",
     "Resolve",
     "SafeFetcher",
+    "is_url",
     "kind_of",
     "refused_url",
 ]
@@ -115,6 +116,7 @@ _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 _MAX_URL_CHARS = 16 * 1024
 """Browsers and command lines do not take much longer URLs."""
+_ABSOLUTE = re.compile(r"(?i)https?://[^/?#]|(?!https?:)[a-z][a-z0-9+.-]*://")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -133,11 +135,13 @@ class FetchPolicy:
 
 
 class _Refused(Exception):
-    """Nothing more is sent; the text says why. ``answered``: because of a response."""
+    """Nothing more is sent; the text says why. ``answered``: because of a response. ``unsafe``:
+    because it must not be, and not because it cannot be."""
 
-    def __init__(self, reason: str, *, answered: bool = False) -> None:
+    def __init__(self, reason: str, *, answered: bool = False, unsafe: bool = True) -> None:
         super().__init__(reason)
         self.answered = answered
+        self.unsafe = unsafe
 
 
 async def _addresses(host: str, port: int) -> list[str]:
@@ -191,7 +195,8 @@ class SafeFetcher:
                 return await self._fetch(step)
             except _Refused as error:
                 reason = mask(str(error), secrets_sent(step.url, step.headers.items()))
-                return Unreachable(f"refused to fetch {step.what}: {reason}", error.answered)
+                why = f"refused to fetch {step.what}: {reason}"
+                return Unreachable(why, error.answered, error.unsafe)
             except InvalidFrame as error:
                 reason, answered = error.reason, True
             except McpError as error:
@@ -213,7 +218,9 @@ class SafeFetcher:
             if hop < _MAX_REDIRECTS:
                 url = _redirected(step, url, location, response.status, self._http_hosts)
         raise _Refused(
-            f"{shown(step.url)} redirects more than {_MAX_REDIRECTS} times", answered=True
+            f"{shown(step.url)} redirects more than {_MAX_REDIRECTS} times",
+            answered=True,
+            unsafe=False,
         )
 
     async def _read(self, response: HttpResponse, url: str) -> Fetched:
@@ -288,7 +295,7 @@ class SafeFetcher:
             with anyio.move_on_after(self._seconds if direct else _LOOKUP_SECONDS):
                 addresses = await self._lookup(host, origin[2])
         if not addresses and direct:
-            raise _Refused(f"the name {named!r} cannot be resolved")
+            raise _Refused(f"the name {named!r} cannot be resolved", unsafe=False)
         for address in addresses:
             kind = kind_of(address)
             if not (await self._allows(kind) or (origin in self._trusted and kind not in NEVER)):
@@ -357,7 +364,8 @@ def _redirected(
 ) -> str:
     """The target of a redirect. A request with a body or credentials must stay at its origin."""
     if not location:
-        raise _Refused(f"{shown(url)} redirects without a location", answered=True)
+        why = f"{shown(url)} redirects without a location"
+        raise _Refused(why, answered=True, unsafe=False)
     target = urljoin(url, location)
     reason = refused_url(target, http_hosts)
     if reason is None and origin_of(url)[0] == "https" and origin_of(target)[0] != "https":
@@ -407,6 +415,11 @@ def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     if ip in _NAT64 or (ip in _COMPATIBLE and int(ip) > 0xFFFF):
         return IPv4Address(int(ip) & 0xFFFFFFFF)
     return ip
+
+
+def is_url(text: str) -> bool:
+    """Whether ``text`` is an absolute URL at all, which may be used or not."""
+    return text.isascii() and not _FORBIDDEN.search(text) and bool(_ABSOLUTE.match(text))
 
 
 def refused_url(url: str, http_hosts: Collection[str] = ()) -> str | None:

@@ -15,6 +15,8 @@ a flow yields           which means                              and is sent
 ``TakeTurn``            wait for other logins at this issuer     None
 ``InStore``             read or change what is stored            what the store returned
 ``AskHost``             call a function that the host gave       the text it returned
+``Remember``            store where the next tokens come from    None
+``Accepted``            report a deviation that was accepted     None
 ======================  =======================================  ============================
 """
 
@@ -31,9 +33,10 @@ from ..runtime.strict_json import read_json_object
 
 if TYPE_CHECKING:
     from .store import TokenStore
-    from .tokens import Registration
+    from .tokens import Registration, Source
 
 __all__ = [
+    "Accepted",
     "AskHost",
     "Consent",
     "DeviceLogin",
@@ -44,6 +47,7 @@ __all__ = [
     "InStore",
     "Listen",
     "Redirected",
+    "Remember",
     "ShowCode",
     "TakeTurn",
     "Unreachable",
@@ -80,6 +84,11 @@ class Fetched:
     """The URL it came from, after redirects."""
 
     @property
+    def is_success(self) -> bool:
+        """Whether the status is one of success. Some frameworks answer each POST with 201."""
+        return 200 <= self.status < 300
+
+    @property
     def json(self) -> dict[str, Any] | None:
         """The JSON object in the body; None if it is anything else, or not strict JSON."""
         try:
@@ -95,6 +104,8 @@ class Unreachable:
     reason: str
     answered: bool = False
     """Whether an HTTP response came, so that asking again will give the same."""
+    refused: bool = False
+    """Whether the address must not be used, or the place to which a redirect leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +214,23 @@ class AskHost:
         return text
 
 
-FlowStep: TypeAlias = Fetch | Listen | Consent | ShowCode | Wait | TakeTurn | InStore | AskHost
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Store that the tokens of the MCP server come from ``source`` from now on."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Report that a server deviates from the specification in a way that was accepted."""
+
+    deviation: str
+    """A sentence without values of the server: see ``Stats.accept``."""
+
+
+FlowStep: TypeAlias = (
+    Fetch | Listen | Consent | ShowCode | Wait | TakeTurn | InStore | AskHost | Remember | Accepted
+)
 Flow: TypeAlias = Generator[FlowStep, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from urllib.parse import quote_plus, urlencode
@@ -26,16 +26,18 @@ from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import ServerMetadata, server_metadata
 from .one_issuer import may_revoke
+from .provider_words import words_of
 from .registration import RegisteredClient
 from .signing import Prover
-from .steps import Fetch, Fetched, Flow, InStore, Unreachable
-from .tokens import Registration, Source, Token
+from .steps import Accepted, Fetch, Fetched, Flow, InStore, Remember, Unreachable
+from .tokens import Registration, Source, Token, deviating_type
 
 __all__ = [
     "UNKNOWN_CLIENT",
     "Authenticate",
     "ClientAuthentication",
     "Refresh",
+    "accepted_deviations",
     "auth_method",
     "client_authentication",
     "first_token_request",
@@ -67,6 +69,7 @@ _SECRET_FIELDS = frozenset(
 )
 _TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})
 _TEMPORARY_CODES = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
+_RESOURCE_REFUSED = frozenset({"invalid_request", "invalid_resource", "invalid_target"})
 _RESOURCE_HINTS = ("invalid_target", "aadsts9010010", "aadsts901002", "'resource'")
 """What servers that do not know RFC 8707 say about the parameter ``resource``."""
 
@@ -167,7 +170,7 @@ def token_request(
     """
     response, secrets = yield from post_form(endpoint, form, authentication, dpop=dpop, what=what)
     payload = response.json
-    if payload is not None and _is_success(response.status, payload):
+    if payload is not None and _has_token(response, payload):
         return payload
     raise refusal(f"{what} {shown(endpoint)}", response, secrets)
 
@@ -238,8 +241,19 @@ def post_form(
         return response, secrets
 
 
-def _is_success(status: int, payload: Mapping[str, Any]) -> bool:
-    return status == 200 and "access_token" in payload and not payload.get("error")
+def _has_token(response: Fetched, payload: Mapping[str, Any]) -> bool:
+    return response.is_success and "access_token" in payload and not payload.get("error")
+
+
+def accepted_deviations(step: Fetch, response: Fetched) -> Iterator[str]:
+    """Yield what a token endpoint does otherwise than the specification, and is accepted."""
+    payload = response.json if step.what == _WHAT else None
+    if payload is None or not _has_token(response, payload):
+        return
+    if response.status != 200:
+        yield "its token endpoint answers success with another status than 200"
+    if deviating_type(payload):
+        yield "its token_type is not Bearer; the token is used as a bearer token, as MCP has it"
 
 
 def refusal(
@@ -248,16 +262,14 @@ def refusal(
     """The error for a response that is not a success, which would have the member ``needed``."""
     payload, status = response.json, response.status
     code = payload.get("error") if payload else None
-    description = payload.get("error_description") if payload else None
-    said = ""
     if isinstance(code, str) and _ERROR_CODE.fullmatch(code) and mask(code, secrets) == code:
-        if isinstance(description, str) and description:
-            said = f": {safe_text(mask(description, secrets), 300)}"
-        message = f"{place} refused with {code}{said}"
+        message = f"{place} refused with {code}"
     else:
         code = None
         why = "something that is not a JSON object" if payload is None else f"no {needed}"
-        message = f"{place} answered with {why if status == 200 else f'HTTP status {status}'}"
+        message = f"{place} answered with {why if response.is_success else f'HTTP status {status}'}"
+    said = words_of(response, secrets, code=code)
+    message += f": {said}" if said else ""
     if any(hint in f"{code}{said}".lower() for hint in _RESOURCE_HINTS):
         message += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
     return AuthError(
@@ -287,10 +299,10 @@ def refresh(
     """
     authentication = yield from client_authentication(source, client)
     form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token or ""}
-    if send_resource:
+    if send_resource and not source.without_resource:
         form["resource"] = source.key.resource
     try:
-        payload = yield from token_request(source.token_endpoint, form, authentication, dpop=prover)
+        payload = yield from _refreshed(source, form, authentication, prover)
     except AuthError as error:
         if error.oauth_error in UNKNOWN_CLIENT and source.key.client != client.client_id:
             key = source.key
@@ -302,6 +314,34 @@ def refresh(
         raise
     bound = None if prover is None else prover.text
     return Token.from_response(payload, now(), previous=token, dpop_key=bound)
+
+
+def _refreshed(
+    source: Source,
+    form: Mapping[str, str],
+    authentication: ClientAuthentication,
+    prover: Prover | None,
+) -> Flow[dict[str, Any]]:
+    """The response to ``form``. If the server refuses ``resource``, it is left out, once: it is
+    optional there (RFC 8707 section 2.2), and the token stays bound to the resource of its login.
+    """
+    endpoint = source.token_endpoint
+    try:
+        return (yield from token_request(endpoint, form, authentication, dpop=prover))
+    except AuthError as error:
+        if "resource" not in form or not _may_be_the_resource(error):
+            raise
+    plain = {name: value for name, value in form.items() if name != "resource"}
+    payload = yield from token_request(endpoint, plain, authentication, dpop=prover)
+    yield Accepted("its token endpoint refuses the parameter resource in a refresh")
+    yield Remember(replace(source, without_resource=True))
+    return payload
+
+
+def _may_be_the_resource(error: AuthError) -> bool:
+    if error.oauth_error is None:
+        return error.http_status in (400, 422)
+    return error.oauth_error in _RESOURCE_REFUSED
 
 
 def client_authentication(source: Source, client: RegisteredClient) -> Flow[ClientAuthentication]:
@@ -354,5 +394,5 @@ def revoke(
                 authentication,
                 what="the revocation endpoint",
             )
-            confirmed = confirmed and response.status == 200
+            confirmed = confirmed and response.is_success
     return confirmed

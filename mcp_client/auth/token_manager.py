@@ -20,6 +20,7 @@ from anyio.lowlevel import RunVar
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.response_headers import Challenge
 from ..runtime.pausable_clock import PausableClock
+from ..runtime.session_context import Stats
 from ..transports.http_client import shown
 from .browser import Browser
 from .flow import Login, LoginRequest
@@ -27,20 +28,23 @@ from .safe_fetch import FetchPolicy, SafeFetcher
 from .signing import Prover
 from .single_flight import SharedTask, refresh_once
 from .steps import (
+    Accepted,
     AskHost,
     Consent,
     Fetch,
+    Fetched,
     Flow,
     FlowStep,
     InStore,
     Listen,
     Redirected,
+    Remember,
     ShowCode,
     TakeTurn,
     Wait,
 )
 from .store import TokenStore
-from .token_endpoint import Authenticate, Refresh, revoke
+from .token_endpoint import Authenticate, Refresh, accepted_deviations, revoke
 from .tokens import Source, Token
 
 if TYPE_CHECKING:
@@ -93,6 +97,11 @@ class RequestContext:
     patience: float | None = None
     """Seconds to wait while another process refreshes the token."""
     revision: str | None = None
+    stats: Stats | None = None
+    """Where accepted deviations are counted."""
+
+    def accept(self, deviation: str) -> None:
+        (self.stats or Stats()).accept(self.server, deviation)
 
 
 class TokenManager:
@@ -266,7 +275,7 @@ class TokenManager:
 
         async def send(stale: Token) -> Token:
             flow = refresh(stale, source, self._now, self.prover(stale))
-            return cast(Token, await self._run(flow))
+            return cast(Token, await self._run(flow, context))
 
         try:
             self.token = await refresh_once(
@@ -308,7 +317,7 @@ class TokenManager:
                 stack.push_async_callback(browser.aclose)
                 owner = 0 if self._grant.shares_browser else id(self._store)
                 person = _Person(context, task, browser, stack, self._store, owner)
-            login = cast(Login, await self._run(self._grant.obtain(request), person))
+            login = cast(Login, await self._run(self._grant.obtain(request), context, person))
         self.token, self._source, self._prover = login.token, login.source, login.prover
         self.scopes = login.scopes | login.token.scope
         self.from_login = None if login.stored else login.token
@@ -353,21 +362,37 @@ class TokenManager:
 
     # ------------------------------------------------------------------------- steps
 
-    async def _run(self, flow: Flow[Any], person: _Person | None = None) -> Any:
+    async def _run(
+        self,
+        flow: Flow[Any],
+        context: RequestContext | None = None,
+        person: _Person | None = None,
+    ) -> Any:
         """Carry out the steps of a flow, and return its result."""
         outcome: Any = None
         try:
             while True:
-                outcome = await self._carry_out(flow.send(outcome), person)
+                outcome = await self._carry_out(flow.send(outcome), context, person)
         except StopIteration as done:
             return done.value
         finally:
             flow.close()
 
-    async def _carry_out(self, step: FlowStep, person: _Person | None) -> Any:
+    async def _carry_out(
+        self, step: FlowStep, context: RequestContext | None, person: _Person | None
+    ) -> Any:
         match step:
             case Fetch():
-                return await self.fetcher.fetch(step)
+                response = await self.fetcher.fetch(step)
+                if context is not None and isinstance(response, Fetched):
+                    for deviation in accepted_deviations(step, response):
+                        context.accept(deviation)
+                return response
+            case Accepted(deviation=deviation):
+                return None if context is None else context.accept(deviation)
+            case Remember(source=source):
+                self._source = source
+                return await self._store.remember(self.url, source)
             case InStore(use=use):
                 return await use(self._store)
             case AskHost():

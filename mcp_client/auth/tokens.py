@@ -17,7 +17,7 @@ from ..protocol.response_headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 
-__all__ = ["Key", "Registration", "Source", "Token"]
+__all__ = ["Key", "Registration", "Source", "Token", "deviating_type"]
 
 EARLY_SECONDS = 60.0
 """Seconds before its expiry from which a token counts as stale."""
@@ -25,6 +25,9 @@ _MAX_LIFETIME_SECONDS = 10 * 365 * 86_400.0
 SENDABLE = re.compile(r"[\x21-\x7e]+")
 _MAX_CLAIMS_CHARS = 16 * 1024
 _TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
+_KEY_BOUND = frozenset({"dpop", "hmac", "hok", "mac", "mtls", "pop", "signature", "signed"})
+"""Words of a ``token_type`` that may be used only with proof of possession of a key."""
+_NOT_A_WORD = re.compile(r"[^a-z0-9]+")
 Value = TypeVar("Value")
 
 
@@ -129,7 +132,7 @@ class Token(Stored):
         refresh = _sendable(payload, "refresh_token")
         if refresh is None and previous is not None:
             refresh = previous.refresh_token
-        kind = _token_type(payload)
+        kind = _token_type(payload, previous, dpop_key)
         if kind == "DPoP" and dpop_key is None:
             raise _unusable("it is a DPoP token, although no proof was sent")
         lifetime = _lifetime(payload.get("expires_in"))
@@ -190,13 +193,32 @@ def _unusable(why: str) -> AuthError:
     return AuthError(f"invalid response of the token endpoint: {why}", http_status=200)
 
 
-def _token_type(payload: Mapping[str, Any]) -> str:
+def deviating_type(payload: Mapping[str, Any]) -> bool:
+    """Whether the ``token_type`` of a response is neither Bearer nor DPoP.
+
+    MCP fixes the use of a token as ``Authorization: Bearer``, so "user", "bot" and a missing one
+    leave no doubt. ``Token.from_response`` refuses types that are bound to a key, and "N_A", which
+    says that the token is not an access token (RFC 8693 section 2.2.1).
+    """
+    return _written_type(payload) not in _TYPES
+
+
+def _written_type(payload: Mapping[str, Any]) -> str:
     given = payload.get("token_type")
-    kind = _TYPES.get(given.lower()) if isinstance(given, str) else None
-    if kind is None:
-        shown = "missing" if given is None else f"{safe_text(str(given), 40)!r}"
+    return "" if given is None else str(given).strip().lower()
+
+
+def _token_type(payload: Mapping[str, Any], previous: Token | None, dpop_key: str | None) -> str:
+    written = _written_type(payload)
+    if kind := _TYPES.get(written):
+        return kind
+    if not written and previous is not None:
+        return previous.token_type
+    # Where a proof of possession was sent, nothing tells whether the token is bound to its key.
+    if dpop_key is not None or written == "n_a" or _KEY_BOUND & {*_NOT_A_WORD.split(written)}:
+        shown = repr(safe_text(written, 40)) if written else "missing"
         raise _unusable(f"its token_type is {shown}, not Bearer or DPoP")
-    return kind
+    return "Bearer"
 
 
 def _lifetime(seconds: Any) -> float | None:
@@ -260,6 +282,8 @@ class Source(Stored):
     """How the client authenticates at that endpoint."""
     refused_scopes: frozenset[str] = frozenset()
     """Scopes that a login added by itself and the server refused: they are not added again."""
+    without_resource: bool = False
+    """Whether the server refuses ``resource`` in a refresh, so that it is left out."""
 
 
 _READ: dict[str, Callable[[Any], Any]] = {

@@ -12,6 +12,7 @@ import pytest
 from mcp_client import AuthError
 from mcp_client.auth.redirect import read_redirect
 from mcp_client.auth.steps import (
+    Accepted,
     Consent,
     DeviceLogin,
     Fetch,
@@ -20,12 +21,13 @@ from mcp_client.auth.steps import (
     InStore,
     Listen,
     Redirected,
+    Remember,
     ShowCode,
     TakeTurn,
     Unreachable,
     Wait,
 )
-from mcp_client.auth.tokens import Key, Registration, Token
+from mcp_client.auth.tokens import Key, Registration, Source, Token
 
 __all__ = ["ISSUER", "REDIRECT", "SERVER", "World", "metadata"]
 
@@ -72,6 +74,8 @@ class World:
         self.consents: list[dict[str, str]] = []
         self.shown: list[DeviceLogin] = []
         self.waits: list[float] = []
+        self.accepted: list[str] = []
+        self.remembered: list[Source] = []
         self.time = 1_000.0
 
     @property
@@ -112,6 +116,10 @@ class World:
             case Wait(seconds=seconds):
                 self.waits.append(seconds)
                 self.time += seconds
+            case Accepted(deviation=deviation):
+                self.accepted.append(deviation)
+            case Remember(source=source):
+                self.remembered.append(source)
         return None
 
     def now(self) -> float:
@@ -148,6 +156,8 @@ class World:
         match page:
             case int():
                 return Fetched(page, url=url)
+            case Fetched():
+                return page
             case str():
                 return Unreachable(page)
             case bytes():

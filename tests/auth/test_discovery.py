@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_client import AuthError
 from mcp_client.auth.discovery import DiscoveredServer, canonical, covers, discover
+from mcp_client.auth.steps import Unreachable
 from tests.auth.flows import ISSUER, SERVER, World, metadata
 
 WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"
@@ -99,11 +100,93 @@ def test_a_web_page_in_place_of_metadata_is_ignored() -> None:
     assert found(world).resource == SERVER
 
 
-REFUSED_RESOURCES: list[tuple[Any, str]] = [
+UNUSABLE_PLACES: list[tuple[Any, str]] = [
+    (429, "HTTP 429"),
+    (500, "HTTP 500"),
+    (502, "HTTP 502"),
     (503, "HTTP 503"),
+    (302, "HTTP 302"),
     ("it took too long", "it took too long"),
+    ({}, "no resource"),
     ({"authorization_servers": [ISSUER]}, "no resource"),
+    ({**RESOURCE, "resource": None}, "no resource"),
+    ({**RESOURCE, "resource": ""}, "no resource"),
     ({**RESOURCE, "resource": 5}, "no resource"),
+]
+
+
+@pytest.mark.parametrize(("page", "why"), UNUSABLE_PLACES)
+def test_a_place_without_usable_metadata_is_not_the_end(page: Any, why: str) -> None:
+    elsewhere, path = "https://mcp.example/elsewhere", f"{WELL_KNOWN}/mcp"
+    for pages, asked in (
+        ({elsewhere: page}, [elsewhere, path]),
+        ({elsewhere: page, path: page, WELL_KNOWN: RESOURCE}, [elsewhere, path, WELL_KNOWN]),
+    ):
+        world = World(pages)
+        place = found(world, metadata_url=elsewhere)
+        assert (place.server.issuer, world.urls) == (ISSUER, [*asked, METADATA])
+        assert len(world.accepted) == 1
+    # the revision of 2025-03-26 has none, and its proxy answers so where it knows no route
+    origin = "https://mcp.example"
+    place_of_origin = f"{origin}/.well-known/oauth-authorization-server"
+    nowhere = {path: page, WELL_KNOWN: page}
+    world = World({**nowhere, place_of_origin: metadata(origin)})
+    assert found(world).server.issuer == origin
+    assert len(world.accepted) == 1
+    for more in ({}, {place_of_origin: 503}, {place_of_origin: metadata("https://evil.example")}):
+        with pytest.raises(AuthError, match=why):
+            found(World({**nowhere, **more}))
+
+
+def test_an_address_that_must_not_be_used_is_the_end() -> None:
+    class Guarded(World):
+        def _page(self, url: str) -> Any:
+            return Unreachable("10.0.0.1 is private", refused=True)
+
+    world = Guarded()
+    with pytest.raises(AuthError, match=r"10\.0\.0\.1 is private"):
+        found(world, metadata_url="https://10.0.0.1/metadata")
+    assert world.urls == ["https://10.0.0.1/metadata"]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "/.well-known/oauth-protected-resource",
+        "//mcp.example/.well-known/oauth-protected-resource",
+        ".well-known/oauth-protected-resource",
+        "undefined/.well-known/oauth-protected-resource",
+        "null",
+        "${BASE_URL}/.well-known/oauth-protected-resource",
+        "https://{host}/.well-known/oauth-protected-resource",
+        "{{ base_url }}/mcp",
+        "<base-url>/mcp",
+        "'https://mcp.example/elsewhere'",
+        "https:///.well-known/oauth-protected-resource",
+        "https:/mcp.example/elsewhere",
+        "https://",
+        "mcp.example:443/elsewhere",
+        "https://mcp.example/else where",
+    ],
+)
+def test_what_is_not_a_url_in_a_challenge_counts_as_absent(named: str) -> None:
+    world = World({f"{WELL_KNOWN}/mcp": 404, WELL_KNOWN: RESOURCE})
+    assert found(world, metadata_url=named).server.issuer == ISSUER
+    assert world.urls == [f"{WELL_KNOWN}/mcp", WELL_KNOWN, METADATA]
+    assert len(world.accepted) == 1
+    assert found(World({f"{WELL_KNOWN}/mcp": 404}), metadata_url=named).server.guessed
+
+
+@pytest.mark.parametrize("page", [503, "it took too long", {}, {"issuer": None}, {"issuer": 7}])
+def test_metadata_of_the_authorization_server_are_looked_for_at_the_next_place(page: Any) -> None:
+    second = f"{ISSUER}/.well-known/openid-configuration"
+    assert found(World({METADATA: page, second: metadata()})).server.issuer == ISSUER
+    evil = metadata("https://evil.example")
+    with pytest.raises(AuthError, match="for another issuer"):
+        found(World({METADATA: evil, second: metadata()}))
+
+
+REFUSED_RESOURCES: list[tuple[Any, str]] = [
     ({**RESOURCE, "resource": "https://evil.example/mcp"}, "for another resource"),
     ({**RESOURCE, "resource": "https://mcp.example/other"}, "for another resource"),
     ({**RESOURCE, "resource": "https://mcp.example/mcp#x"}, "for another resource"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -382,6 +383,60 @@ def test_a_refresh_names_no_resource_where_the_host_says_so() -> None:
     world = World()
     refreshed(world, send_resource=False)
     assert "resource" not in world.form(TOKEN)
+
+
+REFUSALS: list[Any] = [
+    {"error": "invalid_target"},
+    {"error": "invalid_request", "error_description": "unknown parameter"},
+    400,
+    ["resource"],
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refresh_whose_resource_is_refused_is_sent_once_without_it(refusal: Any) -> None:
+    granted = {"access_token": "at", "token_type": "Bearer"}
+    refused = Fetched(400, body=b'["resource"]') if isinstance(refusal, list) else refusal
+    world = kept(World({TOKEN: [refused, granted]}))
+    assert refreshed(world).access_token == "at"
+    with_it, without = (dict(parse_qsl((each.body or b"").decode())) for each in world.fetched)
+    assert with_it == {**without, "resource": SERVER}
+    assert len(world.accepted) == 1
+    (source,) = world.remembered
+    assert source == replace(SOURCE, without_resource=True)
+    world = kept(World())  # known from now on, also after another login
+    refreshed(world, source=source)
+    assert "resource" not in world.form(TOKEN)
+    assert (len(world.urls), world.remembered) == (1, [])
+    assert logged_in(World(), last=source).source.without_resource
+    other = replace(source, key=replace(source.key, issuer="https://other.example"))
+    assert not logged_in(World(), last=other).source.without_resource
+
+
+@pytest.mark.parametrize(
+    ("refusal", "requests"),
+    [
+        ({"error": "invalid_target"}, 2),
+        ({"error": "invalid_grant"}, 1),
+        ({"error": "invalid_client"}, 1),
+        (401, 1),
+        (429, 1),
+        (503, 1),
+        ("no answer", 1),
+    ],
+)
+def test_a_refresh_that_is_refused_for_something_else_is_sent_once(
+    refusal: Any, requests: int
+) -> None:
+    world = kept(World({TOKEN: refusal}))
+    with pytest.raises(AuthError):
+        refreshed(world)
+    assert world.urls == [TOKEN] * requests
+    assert (world.remembered, world.accepted) == ([], [])
+    world = kept(World({TOKEN: {"error": "invalid_target"}}))
+    with pytest.raises(AuthError):
+        refreshed(world, send_resource=False)
+    assert world.urls == [TOKEN]
 
 
 def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus
 
@@ -17,6 +18,7 @@ from mcp_client import AuthError
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.token_endpoint import (
     ClientAuthentication,
+    accepted_deviations,
     auth_method,
     first_token_request,
     token_request,
@@ -208,7 +210,27 @@ def test_a_server_that_supports_no_method_for_a_secret_is_an_error_that_names_it
         (answer({"error": "x", "access_token": "at"}), "x", False, "refused with x"),
         (answer(b"<html>", 502), None, True, "HTTP status 502"),
         (answer({"error": "temporarily_unavailable"}, 400), "temporarily_unavailable", True, ""),
-        (answer(GRANTED, 201), None, False, "HTTP status 201"),
+        # the provider's own words, in whatever form
+        (answer(["no", {"message": "such code"}], 400), None, False, "400: no, such code$"),
+        (answer("go away", 403), None, False, "403: go away$"),
+        (answer({"error": ["a", "b"]}, 400), None, False, "400: a, b$"),
+        (answer({"errors": [{"title": "t", "detail": "d"}]}, 422), None, False, "422: t, d$"),
+        (answer({"statusCode": 400, "message": ["m1", "m2"]}, 400), None, False, "400: m1, m2$"),
+        (
+            answer({"error": {"type": "x", "message": "use JSON"}}, 415),
+            None,
+            False,
+            "415: use JSON$",
+        ),
+        (
+            answer({"error": "invalid_grant", "hint": "expired"}, 400),
+            "invalid_grant",
+            False,
+            "refused with invalid_grant: expired$",
+        ),
+        (answer(b"Unsupported Media Type", 415), None, False, "415: Unsupported Media Type$"),
+        (answer(b"<html><title>Busy</title>", 503), None, True, "503: Busy$"),
+        (answer(b"a\x1b[2Jb\r\nc", 400), None, False, r"400: a.*2Jb c$"),
         (answer(GRANTED, 302), None, False, "HTTP status 302"),
         (answer(b"access_token=at&token_type=bearer"), None, False, "not a JSON object"),
         (answer([GRANTED]), None, False, "not a JSON object"),
@@ -228,6 +250,52 @@ def test_a_refusal_says_why_and_whether_to_try_again(
     assert (error.oauth_error, error.retryable) == (code, retryable)
     assert re.search(words, str(error)), str(error)
     assert "https://as.example/token" in str(error)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 203])
+def test_any_status_of_success_with_a_token_is_one(status: int) -> None:
+    assert ask(answer(GRANTED, status))[1] == GRANTED
+    for odd in ({"error": "x", **GRANTED}, {"token_type": "Bearer"}):
+        assert not refused(answer(odd, status)).retryable
+    step = Fetch("POST", ENDPOINT, "the token endpoint")
+    told = [*accepted_deviations(step, answer({**GRANTED, "token_type": "bot"}, status))]
+    assert len(told) == (1 if status == 200 else 2)
+    assert not [*accepted_deviations(step, answer(GRANTED))]
+    assert not [*accepted_deviations(step, answer({"error": "x", **GRANTED}, 201))]
+    assert not [*accepted_deviations(replace(step, what="other"), answer(GRANTED, 201))]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"access_token=gho_secret1234&scope=&token_type=bearer",
+        b'["refresh_token=rt-SECRET", "bad"]',
+        b"your client_secret='s3cr3t-of-ours' is wrong",
+        b'{"x": 1, "x": 2, "access_token": "gho_secret1234"}',
+        b"bad token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl",
+        b'{"message": "0123456789abcdef0123456789abcdef"}',
+        b'"rt-SECRET"',
+        b'{"detail": [{"input": "rt-SECRET", "msg": "no cnQtU0VDUkVU"}]}',
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400])
+def test_no_secret_is_in_the_words_of_a_provider(body: bytes, status: int) -> None:
+    text = str(refused(answer(body, status)))
+    for secret in (
+        "gho_secret",
+        "rt-SECRET",
+        "s3cr3t",
+        "eyJ",
+        "c2lnbmF0",
+        "0123456789abc",
+        "cnQtU0VDUkVU",
+    ):
+        assert secret not in text
+
+
+def test_a_long_page_of_a_provider_is_cut_and_costs_little() -> None:
+    for body in (b"<" * 900_000, b"token=" * 150_000, b"<title" * 150_000, b"[" * 900_000):
+        assert len(str(refused(answer(body, 500)))) < 500
 
 
 def test_a_busy_server_says_when_to_come_back() -> None:
@@ -334,5 +402,5 @@ def test_any_answer_is_a_payload_with_a_token_or_one_error(status: int, body: by
         assert "SECRET" not in str(error)  # noqa: PT017
         assert error.http_status == status  # noqa: PT017
     else:
-        assert status == 200
+        assert 200 <= status < 300
         assert "access_token" in payload

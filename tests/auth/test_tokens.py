@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
-from mcp_client.auth.tokens import Key, Registration, Source, Token
+from mcp_client.auth.tokens import Key, Registration, Source, Token, deviating_type
 from tests.properties import examples
 
 NOW = 1_800_000_000.0
@@ -113,10 +113,35 @@ def test_a_refresh_keeps_what_its_answer_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [("bearer", "Bearer"), ("BEARER", "Bearer"), ("Bearer", "Bearer")]
+    ("written", "deviates"),
+    [
+        ("bearer", False),
+        ("BEARER", False),
+        (" Bearer ", False),
+        ("user", True),
+        ("bot", True),
+        ("BearerToken", True),
+        ("macaroon", True),
+        ("", True),
+        (None, True),
+        (7, True),
+    ],
 )
-def test_the_scheme_is_read_in_any_case_and_sent_in_one(written: str, read: str) -> None:
-    assert token(token_type=written).authorization == f"{read} at-SECRET"
+def test_any_type_that_is_bound_to_no_key_is_sent_as_bearer(written: Any, deviates: bool) -> None:
+    assert token(token_type=written).authorization == "Bearer at-SECRET"
+    assert deviating_type({"token_type": written}) is deviates
+    without = {name: value for name, value in GRANTED.items() if name != "token_type"}
+    assert Token.from_response(without, NOW).authorization == "Bearer at-SECRET"
+
+
+def test_a_refresh_without_a_type_keeps_the_type_and_nothing_is_guessed_beside_a_proof() -> None:
+    bound = Token.from_response({**GRANTED, "token_type": "DPoP"}, NOW, dpop_key="{}")
+    silent = {**GRANTED, "token_type": None}
+    again = Token.from_response(silent, NOW, previous=bound, dpop_key="{}")
+    assert (again.token_type, again.dpop_key) == ("DPoP", "{}")
+    for odd in (silent, {**GRANTED, "token_type": "user"}):
+        with pytest.raises(AuthError, match="not Bearer or DPoP"):
+            Token.from_response(odd, NOW, dpop_key="{}")
 
 
 def test_a_dpop_token_is_kept_with_its_key_and_a_bearer_token_without() -> None:
@@ -139,8 +164,12 @@ def test_a_dpop_token_is_kept_with_its_key_and_a_bearer_token_without() -> None:
         ({"access_token": "at-SECRET\n"}, "access_token is malformed"),
         ({"access_token": "at-SECRÉT"}, "access_token is malformed"),
         ({"refresh_token": {"a": 1}}, "refresh_token is malformed"),
-        ({"token_type": None}, "token_type is missing"),
         ({"token_type": "mac"}, "token_type is 'mac'"),
+        ({"token_type": " Hmac "}, "token_type is 'hmac'"),
+        ({"token_type": "PoP"}, "token_type is 'pop'"),
+        ({"token_type": "urn:x:jwt-pop"}, "not Bearer or DPoP"),
+        ({"token_type": ["DPoP"]}, "not Bearer or DPoP"),
+        ({"token_type": "dpop"}, "DPoP token, although no proof was sent"),
         ({"token_type": "N_A"}, "not Bearer or DPoP"),
     ],
 )
