@@ -147,10 +147,10 @@ def closing_lines(skipped: Iterable[Any]) -> list[str]:
     if not counts:
         return []
     shown = counts.most_common(_LINES - 2)
-    lines = [f"{counts.total()} tests were skipped on this machine. -rs lists them."]
-    lines += [f"{count:6} {sentence}" for sentence, count in shown]
+    lines = [f"{counts.total()} tests were skipped (-rs lists them). What they need:"]
+    lines += [f"{count:6}  {sentence.removeprefix('needs ')}" for sentence, count in shown]
     if others := counts.total() - sum(count for _, count in shown):
-        lines.append(f"{others:6} for {len(counts) - len(shown)} other reasons")
+        lines.append(f"{others:6}  {len(counts) - len(shown)} other things")
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_a_terminal_shows_styles_and_the_words_are_the_same_without(tmp_path: Pa
 def test_output_is_plain_where_styles_are_not_wanted(more: dict[str, Any]) -> None:
     words = ["tools", WEATHER]
     if "line" in more:
-        more, words = {"line": more["line"].replace("T", f"'{WEATHER}'")}, []
+        more, words = {"line": more["line"].replace("T", shlex.quote(WEATHER))}, []
     text = shown(*words, **more)
     assert "get_weather(location: str) -> " in text.replace("\r\n", "")
     assert "\x1b" not in text
@@ -199,9 +200,7 @@ def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]
 def test_a_picture_is_not_drawn_without_the_extra_nor_in_a_pipe(tmp_path: Path) -> None:
     words = sending(picture("JPEG"))
     assert "\x1b" not in shown(*words, **without_extra(tmp_path / "without"))
-    from shlex import join
-
-    assert "\x1b" not in shown(line=f"mcp {join(words)} | cat")
+    assert "\x1b" not in shown(line=f"mcp {shlex.join(words)} | cat")
 
 
 @pytest.fixture

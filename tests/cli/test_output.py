@@ -212,7 +212,7 @@ def test_a_dead_server_shows_the_first_lines_beside_the_last(count: int, tmp_pat
 @pytest.mark.slow
 def test_progress_is_on_standard_error_beside_json(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    call = f"mcp call '{example('cafe')}' brew steps=3 --allow brew --json"
+    call = f"mcp call {shlex.quote(example('cafe'))} brew steps=3 --allow brew --json"
     child = at_terminal(line=f"{call} > {said}", NO_COLOR="1")
     child.expect(pexpect.EOF)
     assert re.search(r"\r1/3[^\n]*\r2/3[^\n]*\r3/3", child.before)

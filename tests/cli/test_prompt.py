@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,8 @@ def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_prompt_is_at_the_terminal_wherever_the_output_goes(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    line = f"mcp shell '{example('weather')}' 2>{tmp_path / 'notes'} | tee {said} >/dev/null"
+    shell = f"mcp shell {shlex.quote(example('weather'))}"
+    line = f"{shell} 2>{tmp_path / 'notes'} | tee {said} >/dev/null"
     child = at_terminal(line=line, home=tmp_path)
     child.expect("mcp>")
     child.send("describe set_alarm\r")
