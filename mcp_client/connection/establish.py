@@ -1,10 +1,14 @@
 """Establish a connection: start the server, agree on a revision, restart it where that is needed.
 
 ``protocol.negotiation`` decides what to ask, and this module sends it. The one decision made here
-is how long to wait for the answer to a probe. A server that ignores ``server/discover`` should cost
+is how long to wait for an answer. A server that ignores ``server/discover`` should cost
 one second, but a server that takes ten seconds to start must not be mistaken for one. So the second
-is counted from the moment the server has read the probe, which the transport can see. Where the
+is counted from the moment the server has read the probe, which the transport can see. If the
 revision is fixed there is nothing else to try, and the answer has all the time that connecting has.
+
+A server may be stuck because of the probe. If it has read all and is mute after a third of the
+connect timeout, it is started again, and asked ``initialize`` first. Nothing is started once the
+connect timeout has expired: the error is raised at once, and the process is ended behind it.
 
 That a server wants ``initialize`` first is remembered for the life of the process, so that the
 second is spent once per server (2026-07-28 ``basic/versioning``).
@@ -13,10 +17,13 @@ second is spent once per server (2026-07-28 ``basic/versioning``).
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
+
+import anyio
 
 from ..errors import Advice, AuthError, ConnectError, ConnectionLost, McpError, ServerError
 from ..protocol.capabilities import ClientDeclaration
@@ -30,19 +37,23 @@ from ..protocol.jsonrpc import (
     encode_notification,
     encode_request,
 )
-from ..protocol.negotiation import (
+from ..protocol.negotiation import negotiate, passes
+from ..protocol.opening import (
+    Accept,
     Answered,
     AnsweredWithError,
     Ask,
     CheckLateAnswer,
     Failed,
+    OtherWay,
     Outcome,
     Restart,
     Silent,
     Step,
     Tell,
-    negotiate,
+    Wait,
 )
+from ..runtime.backoff import doubled, spread
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import SessionContext
@@ -59,6 +70,11 @@ _PROBE_SECONDS_BLIND = 3.0
 _POLL_SECONDS = 0.05
 _PROBE_SHARE = 0.5
 """The part of the connect clock a probe may take where silence is slowness."""
+_MUTE_SHARE = 1 / 3
+"""The part of the connect clock after which a server that is mute since the probe is restarted."""
+_MUTE_SHARE_BLIND = 1 / 2
+_BUSY_SECONDS = 0.25
+"""The pause before a busy server is asked again, unless it names one. It is doubled each time."""
 _MAX_REMEMBERED = 256
 
 _wants_initialize: dict[Hashable, None] = {}
@@ -93,13 +109,21 @@ class ConnectionAttempt:
         self._now = self._watch.now
         self._silent: Exchange | None = None
         self._probe_failed = False
+        self._restarted = False
+        self._first_output = ""
+        """See ``_output``: that of the process that was replaced."""
 
     async def run(self) -> RpcConnection:
-        """Raises ``ConnectError``, and then nothing is left running."""
-        self._deadline = self._now() + self._timeouts.connect
+        """Raises ``ConnectError``, and then nothing is left running but what is being ended."""
+        self._began = self._now()
+        self._deadline = self._began + self._timeouts.connect
         try:
             await self._open()
             era = await self._negotiate()
+        except _OutOfTime as late:
+            error = self._too_slow(late.method)
+            await self._transport.abandon()
+            raise error from None
         except BaseException as error:
             await self._transport.aclose()
             if isinstance(error, McpError):
@@ -129,15 +153,22 @@ class ConnectionAttempt:
         match step:
             case Ask():
                 outcome = await self._ask(step)
-                if step.probe and isinstance(outcome, Silent | Failed):
+                if step.probe and _wants_no_probe(outcome):
                     self._probe_failed = True
                 return outcome
             case Tell(method=method, era=era):
                 self._transport.agree(era)
                 await self._transport.send(encode_notification(method), era.headers(method, {}))
                 return None
+            case Accept(deviation=deviation):
+                self._stats.accept(self._context.server, deviation)
+                return None
+            case Wait():
+                return await self._wait(step)
             case CheckLateAnswer():
                 return await self._recall()
+            case OtherWay(refused=refused):
+                return await self._go_the_other_way(refused)
             case Restart():
                 self._probe_failed = True
                 return await self._restart()
@@ -159,21 +190,39 @@ class ConnectionAttempt:
         await transport.open(link)
 
     async def _restart(self) -> Outcome | None:
-        await self._transport.aclose()
+        self._check_time("initialize")
+        self._restarted, self._first_output = True, self._first_output or self._output()
+        await self._transport.abandon(wait=True)
         self._silent = None
         self._stats.restarts += not self._transport.is_remote
         self._transport = self._transport.clone()
+        self._check_time("initialize")
         try:
             await self._open()
         except ConnectError as error:
             return Failed(error)
         return None
 
+    async def _wait(self, step: Wait) -> Outcome | None:
+        """Wait as long as a busy server asks, if there is time for another request then."""
+        refused = step.outcome
+        fields = refused if isinstance(refused, AnsweredWithError) else refused.error
+        asked: float | None = getattr(fields, "retry_after", None)
+        pause = max(spread(doubled(_BUSY_SECONDS, step.tries - 1)), asked or 0.0)
+        if self._now() + pause >= self._deadline:
+            return refused
+        await anyio.sleep(pause)
+        return None
+
+    def _check_time(self, method: str) -> None:
+        if self._now() >= self._deadline:
+            raise _OutOfTime(method)
+
     async def _ask(self, step: Ask) -> Outcome:
         if "opentelemetry.trace" not in sys.modules:
-            return await self._ask_any_way(step)
+            return await self._ask_in_time(step)
         with span(step.method, {}, step.revision, self._transport) as traced:
-            outcome = await self._ask_any_way(step)
+            outcome = await self._ask_in_time(step)
             match outcome:
                 case AnsweredWithError(code=code, message=message):
                     traced.failed(ServerError(message, code=code, server=self._context.server))
@@ -183,16 +232,12 @@ class ConnectionAttempt:
                     traced.failed(TimeoutError())
         return outcome
 
-    async def _ask_any_way(self, step: Ask) -> Outcome:
-        outcome = await self._ask_here(step)
-        if not step.probe and isinstance(outcome, Failed | AnsweredWithError):
-            other = self._transport.fallback()
-            if other is not None:
-                return await self._ask_otherwise(step, other, outcome)
-        return outcome
-
-    async def _ask_otherwise(self, step: Ask, other: Transport, refused: Outcome) -> Outcome:
-        """Ask again by the other way to carry messages, if the server has it."""
+    async def _go_the_other_way(self, refused: AnsweredWithError | Failed) -> Outcome | None:
+        """Carry messages by the other way to the same server. Returns the refusal if there is
+        none, and raises ``AuthError`` if a login is needed there."""
+        other = self._transport.fallback()
+        if other is None:
+            return refused
         before, self._transport = self._transport, other
         try:
             with self._watch.scope(self._deadline) as scope:
@@ -202,78 +247,81 @@ class ConnectionAttempt:
         except (ConnectError, TimeoutError) as error:
             await other.aclose()
             self._transport = before
-            if isinstance(error, AuthError) and error.http_status != 403:
+            if isinstance(error, AuthError) and error.http_status != 403:  # it is there
                 if isinstance(refused, Failed):
                     error.args = (f"{error.args[0]} (before that, {refused.error.args[0]})",)
-                raise error
+                raise
             if isinstance(refused, Failed):
                 why = str(error) or "it does not answer"
                 said = f"{refused.error.message} (nor is it HTTP+SSE: {why})"
-                return Failed(type(refused.error)(said, **vars(refused.error)))
+                return refused._replace(
+                    error=type(refused.error)(said, **{**vars(refused.error), "advice": None})
+                )
             return refused
         await before.aclose()
-        return await self._ask_here(step)
+        return None
 
-    async def _ask_here(self, step: Ask) -> Outcome:
+    async def _ask_in_time(self, step: Ask) -> Outcome:
         id = next(self._ids)
         self._stats.requests += 1
         text = encode_request(id, step.method, step.params)
         try:
             exchange = await self._transport.exchange(id, text, step.headers, self._deadline)
+            outcome: Outcome | None = None
+            try:
+                outcome = await self._await(step, exchange)
+            finally:
+                if step.probe and isinstance(outcome, Silent):
+                    self._silent = exchange
+                else:
+                    await exchange.aclose()
         except TimeoutError:
-            raise self._too_slow(step.method) from None
+            raise _OutOfTime(step.method) from None
         except ConnectError as error:
-            return self._failed(error)
-        outcome: Outcome = Silent()
-        try:
-            if not step.probe:
-                outcome = await self._await(exchange)
-            elif self._pin is None:
-                outcome = await self._await_probe(exchange)
-            else:
-                outcome = await self._outcome(exchange, self._deadline)
-        except TimeoutError:
-            raise self._too_slow(step.method) from None
-        except ConnectError as error:
-            outcome = self._failed(error)
-        finally:
-            if step.probe and isinstance(outcome, Silent):
-                self._silent = exchange
-            else:
-                await exchange.aclose()
+            if not self._transport.maybe_unknown_method(error):
+                raise
+            return Failed(error, self._transport.sends_credentials)
         return outcome
 
-    def _failed(self, error: ConnectError) -> Failed:
-        if not self._transport.maybe_unknown_method(error):
-            raise error
-        return Failed(error)
-
-    async def _await(self, exchange: Exchange) -> Outcome:
-        try:
+    async def _await(self, step: Ask, exchange: Exchange) -> Outcome:
+        """Wait for the answer. Raises ``TimeoutError`` at the deadline."""
+        if step.probe and self._pin is None:
+            may_be_slow, share = self._transport.always_responds, 0.0
+        elif step.replaces and not self._transport.is_remote:
+            may_be_slow = False
+            share = _MUTE_SHARE_BLIND if self._transport.unread() is None else _MUTE_SHARE
+        else:
             return await self._outcome(exchange, self._deadline)
-        except TimeoutError:
-            raise self._too_slow("initialize") from None
-
-    async def _await_probe(self, exchange: Exchange) -> Outcome:
         give_up = None
-        if self._transport.always_responds:
+        if may_be_slow:
             now = self._now()
             give_up = now + (self._deadline - now) * _PROBE_SHARE
+        earliest = self._began + self._timeouts.connect * share
         while True:
             now = self._now()
             if give_up is None:
                 unread = self._transport.unread()
                 if not unread:
                     give_up = now + (_PROBE_SECONDS if unread == 0 else _PROBE_SECONDS_BLIND)
+                    give_up = max(give_up, earliest)
             until = min(self._deadline, now + _POLL_SECONDS if give_up is None else give_up)
             try:
                 return await self._outcome(exchange, until)
             except TimeoutError:
                 now = self._now()
                 if now >= self._deadline:
-                    raise self._too_slow("server/discover") from None
-                if give_up is not None and now >= give_up:
-                    return Silent()
+                    raise
+                if give_up is None or now < give_up:
+                    continue
+                if step.replaces and self._answers_others():
+                    give_up = math.inf  # it is not stuck: starting it again would be in vain
+                    continue
+                return Silent()
+
+    def _answers_others(self) -> bool:
+        """Whether the server sends responses, although none is to a request of ours."""
+        output = self._transport.unmatched_output()
+        return output is not None and output.may_be_responses
 
     async def _recall(self) -> Outcome:
         exchange = self._silent
@@ -291,33 +339,62 @@ class ConnectionAttempt:
             except ConnectionLost as error:
                 return Failed(_not_sent(error, self._transport))
             except InvalidFrame as error:
-                return Failed(ConnectError(f"the server's answer cannot be used: {error.reason}"))
+                unusable = ConnectError(f"the server's answer cannot be used: {error.reason}")
+                return Failed(unusable, may_pass=not self._transport.is_remote)
             if type(message) is Response:
                 return Answered(message.result)
             if type(message) is ErrorResponse:
-                return AnsweredWithError(message.code, message.message, message.data)
+                status = message.status or (200 if self._transport.is_remote else None)
+                return AnsweredWithError(
+                    message.code, message.message, message.data, status, message.retry_after
+                )
+
+    def _output(self) -> str:
+        """What the server sent that is not a response to a request of ours, if anything."""
+        output = self._transport.unmatched_output()
+        if output is None:
+            return ""
+        lines = (
+            "1 line that is not a response"
+            if output.lines == 1
+            else (f"{output.lines} lines that are not responses")
+        )
+        ending = "" if output.ended else ", and which no line feed ends"
+        return f"; it sent {lines} to our requests, the first: {output.first!r}{ending}"
 
     def _too_slow(self, method: str) -> ConnectError:
         seconds = self._timeouts.connect
-        unread = self._transport.unread()
+        output = self._first_output or self._output()
+        unread = self._transport.unread() and not self._restarted
         why = "it has not read what it was sent" if unread else f"it does not answer {method}"
-        junk = self._stats.junk_lines
         try_it = "open it" if self._transport.is_remote else "run it by hand"
         advice = Advice(
             f"give it longer with Timeouts(connect=...), or {try_it} and see",
             "connect_timeout",
             try_it,
         )
-        if junk:
-            advice = Advice(
-                f"it wrote {junk} lines that are not JSON-RPC messages, the last began "
-                f"{self._stats.last_junk!r}: is it an MCP server?"
-            )
+        if output:
+            advice = Advice("is it an MCP server?")
         return ConnectError(
-            f"no agreement with the server within {seconds:g} s: {why}",
+            f"no agreement with the server within {seconds:g} s: {why}{output}",
             advice=advice,
+            server=self._context.server,
             retryable=True,
         )
+
+
+class _OutOfTime(Exception):
+    """The connect timeout expired while ``method`` was asked."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+
+def _wants_no_probe(outcome: Outcome) -> bool:
+    """Whether the next connection had better begin with ``initialize``."""
+    if isinstance(outcome, Failed):
+        return not passes(outcome)
+    return isinstance(outcome, Silent)
 
 
 def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:

@@ -1,123 +1,108 @@
-"""Agreeing on a revision, as a conversation written once.
+"""Agree on a revision: the conversation that opens a connection, as one state machine.
 
-``negotiate`` is a plain generator: it yields what is to be done (a ``Step``), is sent the result
-(an ``Outcome``), and returns the era. It does no I/O, so tests feed it tables.
+``negotiate`` is a plain generator. It yields what is to be done (a ``Step``), is sent what came of
+it (an ``Outcome``), and returns the era. It does no I/O, so tests feed it tables.
 
-The rules, from 2026-07-28 ``basic/versioning`` and ``basic/transports/stdio`` and from
-``basic/lifecycle`` of the older revisions:
+An answer is judged first (``_Meaning``), and a table says what follows from its meaning.
 
-- ``server/discover`` is asked first. A ``DiscoverResult``, or one of the error codes that only the
-  stateless era has, means a stateless server, for good. -32022 lists
-  the versions the server supports; one of them is asked for once more, even if it is the one asked
-  for before. If all it lists are handshake revisions, ``initialize`` is used.
-- Anything else (any other error, an empty result, no answer) means the handshake era.
-- ``initialize`` offers the newest handshake revision and accepts any of the four in the answer.
-  A server may refuse with -32602 and say what it supports; then that is offered.
-- Some servers exit on the probe, or refuse ``initialize`` after it. So if ``initialize`` fails
-  after a probe, the server is restarted and gets ``initialize`` first.
-- A server may just be slow: if ``initialize`` fails after a probe without an answer, that answer
-  may have come meanwhile (``CheckLateAnswer``), and is used.
+``server/discover`` is asked first (2026-07-28 ``basic/versioning``, compatibility matrix)::
 
-At most four requests are sent in any case.
+    a DiscoverResult with our revision       agreed, for good
+    -32022 or a list with another of ours    ask once more, with that one
+    ... with handshake revisions only        initialize with the newest of them
+    -32020, -32021                           give up: only the stateless era has these errors
+    429, or 503 with Retry-After             wait, then initialize: a rate may allow few requests
+    401, 403 to a request with credentials   initialize: gateways refuse methods so that they do not
+                                             know, and the login may be right
+    401, 403 without credentials             the server asks for a login
+    a redirect to another origin, no server  give up
+    anything else, silence included          initialize
+
+``initialize`` offers the newest handshake revision, and takes any of the four in the answer
+(``basic/lifecycle`` of those revisions). What follows from a refusal are the moves of
+``_AFTER_INITIALIZE``, from the left; the first that is possible is made::
+
+    it lists revisions that it speaks        offer the newest of them
+    400, 422, -32602: perhaps the revision   offer 2025-06-18, or the newest of the probe's list
+    404, 405                                 HTTP+SSE at the same address
+    429, or 503 with Retry-After             wait, then the same again
+    any other refusal, the end, silence      use a late answer to the probe; ask for it again if it
+                                             was not answered in earnest; start the server again,
+                                             which may exit or be stuck because of the probe
+
+Four requests are sent at most, besides those that a busy server refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+import re
+from collections.abc import Generator
+from enum import Enum, auto
+from typing import Any, TypeAlias
 
-from ..errors import Advice, ConnectError, McpError, NegotiationError
+from ..errors import Advice, AuthError, ConnectError, McpError, NegotiationError
 from .capabilities import MISSING_CAPABILITY, ClientDeclaration, missing_capabilities
 from .era import Era, HandshakeEra, StatelessEra, discover_params, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
-from .versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS, STATELESS
+from .opening import (
+    Accept,
+    Answered,
+    AnsweredWithError,
+    Ask,
+    CheckLateAnswer,
+    Failed,
+    OtherWay,
+    Outcome,
+    Refusal,
+    Restart,
+    Silent,
+    Step,
+    Tell,
+    Wait,
+    accepted_revision,
+    choose,
+    listed_in,
+    supported_by,
+)
+from .versions import HANDSHAKE, LATEST_STATELESS
 
-__all__ = [
-    "Answered",
-    "AnsweredWithError",
-    "Ask",
-    "CheckLateAnswer",
-    "Failed",
-    "Outcome",
-    "Restart",
-    "Silent",
-    "Step",
-]
-__all__ += ["Tell", "negotiate"]
-
-_UNSUPPORTED_VERSION = -32022
-_STATELESS_CODES = (-32020, MISSING_CAPABILITY, _UNSUPPORTED_VERSION)
-_NO_HEADERS: Mapping[str, str] = {}
-
-
-class Ask(NamedTuple):
-    """Send a request and wait. ``probe``: give up early once the server must have read it."""
-
-    method: str
-    params: str
-    revision: str
-    probe: bool = False
-    headers: Mapping[str, str] = _NO_HEADERS
-    """The headers to send with it over HTTP."""
-
-
-class Tell(NamedTuple):
-    """Agreed: send this notification in that era. It has no outcome: send None."""
-
-    method: str
-    era: Era
-
-
-class Restart:
-    """Restart the server and drop what it was asked before. Send None or ``Failed``."""
-
-
-class CheckLateAnswer:
-    """Look whether the probe has been answered meanwhile. Send ``Answered`` or ``Silent``."""
-
-
-Step: TypeAlias = Ask | Tell | Restart | CheckLateAnswer
-
-
-class Answered(NamedTuple):
-    """The server answered with a result."""
-
-    result: Any
-
-
-class AnsweredWithError(NamedTuple):
-    """The server answered with an error."""
-
-    code: int
-    message: str
-    data: Any = None
-
-
-class Silent:
-    """No answer within the time limit of that step."""
-
-
-class Failed(NamedTuple):
-    """The connection ended, or the answer could not be read: ``error`` says how."""
-
-    error: McpError
-
-
-Outcome: TypeAlias = Answered | AnsweredWithError | Silent | Failed
-Talk: TypeAlias = Generator[Step, Outcome | None, Era]
-_Try: TypeAlias = Generator[Step, Outcome | None, "Era | McpError"]
+__all__ = ["Answered", "AnsweredWithError", "Ask", "CheckLateAnswer", "Failed", "Outcome"]
+__all__ += ["Restart", "Silent", "Step", "Tell", "negotiate", "passes"]
 
 MAX_REQUESTS = 4
+MAX_WAITS = 3
+"""Requests that a busy server may refuse, besides."""
+_UNSUPPORTED_VERSION = -32022
+_INVALID_PARAMS = -32602
+_STATELESS_CODES = (-32020, MISSING_CAPABILITY, _UNSUPPORTED_VERSION)
+_OF_REVISIONS = re.compile(r"(protocol|mcp).{0,20}version|revision|version.{0,40}support", re.I)
+"""Words of a server that refuses the revision."""
+_OLDER_REVISION = "initialize with the newest revision is refused, not answered with an older one"
+_UNKNOWN_METHOD = "server/discover is refused as if the login or a gateway failed"
+_NO_ANSWER = "server/discover is not answered, as a method is that the server does not know"
+
+Talk: TypeAlias = Generator[Step, Outcome | None, Era]
+_Found: TypeAlias = Generator[Step, Outcome | None, Era | None]
 
 
 def negotiate(
     client: ClientDeclaration, pin: str | None = None, *, skip_probe: bool = False
 ) -> Talk:
-    """The whole conversation. ``pin`` fixes the revision; ``skip_probe`` trusts an older answer.
+    """Hold the whole conversation.
 
-    Raises ``NegotiationError``, or the error of the last ``Failed``.
+    Args:
+        client: What the server is told of this program.
+        pin: The only revision to speak; None tries all.
+        skip_probe: Whether to begin with ``initialize``, which an earlier answer suggests.
+
+    Returns:
+        The era that was agreed on.
+
+    Raises:
+        NegotiationError: No revision is in common, or the server refuses to say which.
+        ConnectError: The connection failed, or the server refused in its transport's terms.
     """
-    talk = _negotiate(client, pin, skip_probe)
+    talk = _Conversation(client, pin).run(skip_probe)
     outcome: Outcome | None = None
     asked = 0
     while True:
@@ -126,113 +111,361 @@ def negotiate(
         except StopIteration as done:
             era: Era = done.value
             return era
-        asked += isinstance(step, Ask)
+        asked += isinstance(step, Ask) - isinstance(step, Wait)
         if asked > MAX_REQUESTS:
             raise NegotiationError(f"no agreement after {MAX_REQUESTS} requests")
         outcome = yield step
 
 
-def _negotiate(client: ClientDeclaration, pin: str | None, skip_probe: bool) -> Talk:
-    if pin in HANDSHAKE:
-        return _agreed((yield from _initialize(client, (pin,), pin)))
-    if skip_probe and pin is None:
-        found: Era | McpError = yield from _initialize(client, HANDSHAKE, None)
-        if isinstance(found, Era):
-            return found
-        # What is remembered about the server is out of date.
-        yield from _restart()
-    probed = yield from _probe(client, pin or LATEST_STATELESS)
-    if isinstance(probed, Era):
-        return probed
-    if pin is not None:
-        raise NegotiationError(
-            f"the server does not speak {pin}, the revision that was asked for",
-            advice=Advice("drop revision= to let older revisions be tried", "revision"),
-        )
-    return (yield from _initialize_after_probe(client, probed))
+# --------------------------------------------------------------- what an answer means
 
 
-def _agreed(found: Era | McpError) -> Era:
-    if isinstance(found, McpError):
-        raise found
-    return found
+class _Meaning(Enum):
+    """The meaning of an answer that is not an agreement."""
+
+    LISTS = auto()
+    """It lists handshake revisions that the server speaks."""
+    REVISION = auto()
+    """It may be the revision that is refused."""
+    STATELESS = auto()
+    """Only the stateless era has this error."""
+    ELSEWHERE = auto()
+    """Nothing is served here by this transport."""
+    REFUSED = auto()
+    """Any other refusal."""
+    BUSY = auto()
+    """The same may be answered later."""
+    LOCKED = auto()
+    """The server wants to know who asks, or does not allow it."""
+    FAULT = auto()
+    """A gateway, or the server, cannot answer now."""
+    GONE = auto()
+    """The connection ended, the answer cannot be used, or there is none."""
 
 
-def _probe(
-    client: ClientDeclaration, wanted: str
-) -> Generator[Step, Outcome | None, Era | tuple[str, ...]]:
-    """The stateless era, or the handshake revisions worth offering."""
-    for _ in range(2):
-        method = "server/discover"
-        headers = {PROTOCOL_VERSION: wanted, **dict(request_headers(method))}
-        outcome = yield Ask(method, discover_params(wanted, client), wanted, True, headers)
+_BY_STATUS = {
+    **dict.fromkeys((400, 422), _Meaning.REVISION),
+    **dict.fromkeys((404, 405), _Meaning.ELSEWHERE),
+    **dict.fromkeys((401, 403, 407), _Meaning.LOCKED),
+    **dict.fromkeys((408, 425, 502, 503, 504), _Meaning.FAULT),
+}
+
+
+def _meaning(outcome: Refusal, offered: str = "") -> _Meaning:
+    """``offered``: the revision of the ``initialize`` that was refused."""
+    if isinstance(outcome, Silent):
+        return _Meaning.GONE
+    status, after, said = _terms(outcome)
+    if status == 429 or (status == 503 and after is not None):
+        return _Meaning.BUSY
+    if _listed(outcome, offered):
+        return _Meaning.LISTS
+    if isinstance(outcome, AnsweredWithError):
+        if outcome.code in _STATELESS_CODES:
+            return _Meaning.STATELESS
+        if outcome.code == _INVALID_PARAMS:
+            return _Meaning.REVISION
+    elif status is None:
+        return _Meaning.GONE
+    known = _BY_STATUS.get(status or 0)
+    if known is not None:
+        return known
+    return _Meaning.REVISION if _OF_REVISIONS.search(said) else _Meaning.REFUSED
+
+
+def _listed(outcome: Refusal, offered: str) -> tuple[str, ...]:
+    """The revisions that the server names when it refuses the one that was offered."""
+    if isinstance(outcome, Silent) or not offered:
+        return ()
+    data = outcome.data if isinstance(outcome, AnsweredWithError) else None
+    return listed_in(data, _terms(outcome)[2], offered)
+
+
+def _terms(outcome: AnsweredWithError | Failed) -> tuple[int | None, float | None, str]:
+    """The HTTP status, the seconds to wait, and the server's words."""
+    if isinstance(outcome, AnsweredWithError):
+        return outcome.status, outcome.retry_after, outcome.message[:500]
+    fields = vars(outcome.error)
+    return fields.get("http_status"), fields.get("retry_after"), fields.get("body_excerpt", "")
+
+
+# -------------------------------------------------------------------- what follows
+
+
+class _Move(Enum):
+    """What may be done after ``initialize`` was refused. Each is made once, except ``WAIT``."""
+
+    LISTED = auto()
+    OLDER = auto()
+    OTHER_WAY = auto()
+    WAIT = auto()
+    LATE = auto()
+    PROBE = auto()
+    RESTART = auto()
+
+
+_LAST_MOVES = (_Move.LATE, _Move.PROBE, _Move.RESTART)
+_AFTER_INITIALIZE: dict[_Meaning, tuple[_Move, ...]] = {
+    _Meaning.LISTS: (*(_Move.LISTED, _Move.OTHER_WAY), *_LAST_MOVES),
+    _Meaning.REVISION: (*(_Move.OLDER, _Move.OTHER_WAY), *_LAST_MOVES),
+    _Meaning.STATELESS: _LAST_MOVES,
+    _Meaning.ELSEWHERE: (_Move.OTHER_WAY, *_LAST_MOVES),
+    _Meaning.REFUSED: _LAST_MOVES,
+    _Meaning.BUSY: (_Move.WAIT,),
+    _Meaning.LOCKED: (),
+    _Meaning.FAULT: (),
+    _Meaning.GONE: (_Move.LATE, _Move.RESTART),
+}
+_WITH_PIN = (_Move.OTHER_WAY, _Move.WAIT)
+"""The moves that are left if the revision is fixed."""
+
+
+class _Conversation:
+    """One conversation, and what is known of the server by now."""
+
+    def __init__(self, client: ClientDeclaration, pin: str | None) -> None:
+        self._client = client
+        self._pin = pin
+        self._offers: tuple[str, ...] = HANDSHAKE
+        """The handshake revisions worth offering."""
+        self._offered: list[str] = []
+        self._offer = ""
+        self._probes = 0
+        self._is_probe_open = False
+        """Whether the probe was asked and not answered in earnest."""
+        self._made: set[_Move] = set()
+        self._waits = 0
+        self._deviations: list[str] = []
+        """Of the server, which are accepted if it answers ``initialize``."""
+
+    def run(self, skip_probe: bool) -> Talk:
+        if self._pin in HANDSHAKE:
+            self._offers = (self._pin,)
+        elif not (skip_probe and self._pin is None):
+            found = yield from self._probe()
+            if found is not None:
+                return found
+        self._offer = self._offers[0]
+        while True:
+            outcome = yield from self._initialize()
+            if isinstance(outcome, Era):
+                return outcome
+            found = yield from self._after(outcome)
+            if found is not None:
+                return found
+
+    # ------------------------------------------------------------------- server/discover
+
+    def _probe(self) -> _Found:
+        """The stateless era; None if ``initialize`` is next."""
+        wanted, method = self._pin or LATEST_STATELESS, "server/discover"
+        self._is_probe_open = False
+        for _ in range(2):
+            outcome: Any = None
+            while outcome is None:
+                self._probes += 1
+                headers = {PROTOCOL_VERSION: wanted, **dict(request_headers(method))}
+                params = discover_params(wanted, self._client)
+                outcome = yield Ask(method, params, wanted, True, headers)
+                if not isinstance(outcome, Answered) and _meaning(outcome) is _Meaning.BUSY:
+                    yield from self._wait(outcome)
+                    if self._pin is None:
+                        self._is_probe_open = True
+                        return None
+                    outcome = None
+            chosen = self._judge_probe(outcome, wanted)
+            if not isinstance(chosen, str):
+                return chosen
+            wanted = chosen
+        raise NegotiationError(f"the server lists {wanted} among its versions but refuses it")
+
+    def _judge_probe(self, outcome: Outcome, wanted: str) -> Era | str | None:
+        """The stateless era, a revision to ask for, or None if ``initialize`` is next."""
         match outcome:
             case Answered(result):
-                found = _discovered(client, wanted, result)
-                return HANDSHAKE if found is None else found
+                found = _discovered(self._client, wanted, result)
+                if isinstance(found, Era):
+                    return found
+                self._offers = found or HANDSHAKE
             case AnsweredWithError(code=code) if code == _UNSUPPORTED_VERSION:
-                chosen = _choose(_supported(outcome.data), wanted, outcome.message)
-                if isinstance(chosen, tuple):
+                chosen = choose(supported_by(outcome.data), wanted, outcome.message)
+                if isinstance(chosen, str):
                     return chosen
-                wanted = chosen
+                self._offers = chosen
             case AnsweredWithError(code=code) if code in _STATELESS_CODES:
-                needs = ""
-                if code == MISSING_CAPABILITY:
-                    needs = (
-                        f"; it needs the client to declare {missing_capabilities(outcome.data)[1]}"
-                    )
-                raise NegotiationError(
-                    f"the server refuses server/discover: {outcome.message}{needs} (code {code})"
-                )
-            case _:
-                return HANDSHAKE
-    raise NegotiationError(f"the server lists {wanted} among its versions but refuses it")
-
-
-def _discovered(
-    client: ClientDeclaration, wanted: str, result: Any
-) -> Era | tuple[str, ...] | None:
-    """What a result of the probe means; None where it is not a ``DiscoverResult``."""
-    versions = result.get("supportedVersions") if isinstance(result, dict) else None
-    if not isinstance(versions, list):
+                raise _refused_probe(outcome)
+            case AnsweredWithError() | Failed():
+                self._judge_refused_probe(outcome)
+            case Silent():
+                self._deviations.append(_NO_ANSWER)
+        if self._pin is not None:
+            raise NegotiationError(
+                f"the server does not speak {self._pin}, the revision that was asked for",
+                advice=Advice("drop revision= to let older revisions be tried", "revision"),
+            )
         return None
-    chosen = _choose(versions, wanted, "")
-    if isinstance(chosen, tuple):
-        return chosen
-    return StatelessEra.from_discover(chosen, result, client)
+
+    def _judge_refused_probe(self, outcome: AnsweredWithError | Failed) -> None:
+        """Note whether the refusal says anything of the method. Raises the error if it is that of
+        every request."""
+        meaning = _meaning(outcome)
+        self._is_probe_open = meaning in (_Meaning.LOCKED, _Meaning.FAULT)
+        if not self._is_probe_open or isinstance(outcome, AnsweredWithError):
+            return
+        # A gateway may refuse the method as if it were the credentials, or a fault.
+        is_of_all = meaning is _Meaning.LOCKED and not _may_be_the_method(outcome)
+        if is_of_all or self._pin is not None or self._probes > 1:
+            raise outcome.error
+        self._deviations.append(_UNKNOWN_METHOD)
+
+    # ------------------------------------------------------------------------ initialize
+
+    def _initialize(self) -> Generator[Step, Outcome | None, Era | Refusal]:
+        offer = self._offer
+        self._offered.append(offer)
+        may_be_replaced = self._probes > 0 and _Move.RESTART not in self._made
+        params = initialize_params(offer, self._client)
+        outcome: Any = yield Ask("initialize", params, offer, replaces=may_be_replaced)
+        if not isinstance(outcome, Answered):
+            return outcome  # type: ignore[no-any-return]
+        result = outcome.result
+        era = HandshakeEra.from_initialize(accepted_revision(result, self._pin), result)
+        for deviation in self._deviations:
+            yield Accept(deviation)
+        yield Tell("notifications/initialized", era)
+        return era
+
+    def _after(self, outcome: Refusal) -> _Found:
+        """Make the first move that is possible. Raises the error if there is none."""
+        for move in _AFTER_INITIALIZE[_meaning(outcome, self._offer)]:
+            if move in self._made or (self._pin is not None and move not in _WITH_PIN):
+                continue
+            self._made.add(move)
+            found = yield from self._make(move, outcome)
+            if isinstance(found, Era):
+                return found
+            if found is None:
+                return None  # initialize again
+            outcome = found
+        raise self._error(outcome)
+
+    def _make(
+        self, move: _Move, outcome: Refusal
+    ) -> Generator[Step, Outcome | None, Era | Refusal | None]:
+        """The era, if the move led to it; None if ``initialize`` is next; else the answer as it is
+        known now, if the move is not possible or was in vain."""
+        match move:
+            case _Move.LISTED | _Move.OLDER:
+                return self._other_offer(move, outcome)
+            case _Move.WAIT:
+                self._made.discard(move)
+                assert not isinstance(outcome, Silent)
+                yield from self._wait(outcome)
+                return None
+            case _Move.OTHER_WAY:
+                return (yield from self._other_way(outcome))
+            case _Move.LATE if self._probes:
+                late = yield CheckLateAnswer()
+                if isinstance(late, Answered):
+                    found = _discovered(self._client, LATEST_STATELESS, late.result)
+                    if isinstance(found, Era):
+                        return found
+            case _Move.PROBE if self._is_probe_open:
+                return (yield from self._probe()) or outcome
+            case _Move.RESTART if not self._probes:
+                # What is remembered about the server is out of date.
+                yield from _restart()
+                self._made.discard(move)
+                found = yield from self._probe()
+                self._offer = self._offers[0]
+                return found
+            case _Move.RESTART if _restart_helps(outcome):
+                yield from _restart()
+                if not _blames_revision(outcome, self._offer):
+                    self._offer = self._offers[0]
+                return None
+        return outcome
+
+    def _other_offer(self, move: _Move, outcome: Refusal) -> Refusal | None:
+        others = _listed(outcome, self._offer)
+        if move is _Move.OLDER:
+            others = tuple(each for each in self._offers if each < self._offer)
+        if not others:
+            return outcome
+        self._offer = others[0]
+        self._deviations.append(_OLDER_REVISION)
+        return None
+
+    def _other_way(self, outcome: Refusal) -> Generator[Step, Outcome | None, Refusal | None]:
+        if isinstance(outcome, Silent) or _terms(outcome)[0] is None:
+            return outcome
+        other = yield OtherWay(outcome)
+        if other is None:
+            self._offer = self._offers[0]
+            return None
+        assert not isinstance(other, Answered)
+        return other
+
+    def _wait(self, outcome: AnsweredWithError | Failed) -> Generator[Step, Outcome | None, None]:
+        self._waits += 1
+        if self._waits > MAX_WAITS or (yield Wait(outcome, self._waits)) is not None:
+            raise self._error(outcome)
+
+    def _error(self, outcome: Refusal) -> McpError:
+        """The error to raise, if nothing more can be done after ``outcome``."""
+        offered = " and ".join(dict.fromkeys(self._offered))
+        advice = None
+        if self._pin is None and len(set(self._offered)) > 1:
+            name = f"if the server speaks another revision, name it: revision={HANDSHAKE[-1]!r}"
+            advice = Advice(name, "revision")
+        match outcome:
+            case AnsweredWithError(code=code, message=said):
+                _, after, _ = _terms(outcome)
+                busy = _meaning(outcome) is _Meaning.BUSY
+                kind = ConnectError if busy else NegotiationError
+                what = f"initialize with {offered}" if offered else "server/discover"
+                return kind(
+                    f"the server refuses {what}: {said[:200]} (code {code})",
+                    advice=advice,
+                    http_status=None if outcome.status == 200 else outcome.status,
+                    retry_after=after,
+                    retryable=busy,
+                )
+            case Failed(error):
+                if advice is not None:
+                    error.args = (f"{error.args[0]} (initialize with {offered})", *error.args[1:])
+                    error.advice = error.advice or advice
+                return error
+            case _:
+                return ConnectError("the server does not answer initialize", retryable=True)
 
 
-def _choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]:
-    """The stateless revision to speak, or else the handshake revisions in common."""
-    for revision in (wanted, *STATELESS):
-        if revision in versions:
-            return revision
-    common = tuple(revision for revision in HANDSHAKE if revision in versions)
-    if common:
-        return common
-    listed = ", ".join(str(version)[:20] for version in versions[:8]) or "none"
-    raise NegotiationError(
-        f"no revision in common: the server lists {listed}; we speak "
-        f"{', '.join((*STATELESS, *HANDSHAKE))}" + (f" ({said[:200]})" if said else "")
-    )
+def _may_be_the_method(outcome: Failed) -> bool:
+    """Whether 401 or 403 may be the refusal of the method, and not of who asks."""
+    error = outcome.error
+    if not isinstance(error, AuthError) or error.http_status not in (401, 403):
+        return False
+    return outcome.with_credentials or (error.http_status == 403 and not error.challenge)
 
 
-def _supported(data: Any) -> list[Any]:
-    versions = data.get("supported") if isinstance(data, dict) else None
-    return versions if isinstance(versions, list) else []
+def passes(outcome: AnsweredWithError | Failed) -> bool:
+    """Whether the same request may be answered later."""
+    return _meaning(outcome) in (_Meaning.BUSY, _Meaning.FAULT)
 
 
-def _initialize_after_probe(client: ClientDeclaration, offers: tuple[str, ...]) -> Talk:
-    found = yield from _initialize(client, offers, None)
-    if isinstance(found, Era):
-        return found
-    late = yield CheckLateAnswer()
-    if isinstance(late, Answered):
-        discovered = _discovered(client, LATEST_STATELESS, late.result)
-        if isinstance(discovered, Era):
-            return discovered
-    yield from _restart()
-    return _agreed((yield from _initialize(client, offers, None)))
+def _restart_helps(outcome: Refusal) -> bool:
+    """Whether a server that is started again may answer otherwise: not if it is one on the web."""
+    if isinstance(outcome, Silent):
+        return True
+    if isinstance(outcome, Failed) and not outcome.may_pass:
+        return False
+    return _terms(outcome)[0] is None
+
+
+def _blames_revision(outcome: Refusal, offered: str) -> bool:
+    if isinstance(outcome, Silent):
+        return False
+    return bool(_listed(outcome, offered) or _OF_REVISIONS.search(_terms(outcome)[2]))
 
 
 def _restart() -> Generator[Step, Outcome | None, None]:
@@ -241,42 +474,26 @@ def _restart() -> Generator[Step, Outcome | None, None]:
         raise outcome.error
 
 
-def _initialize(client: ClientDeclaration, offers: tuple[str, ...], pin: str | None) -> _Try:
-    """The era; or an error, returned because a restart of the server may help."""
-    offer = offers[0]
-    outcome = yield Ask("initialize", initialize_params(offer, client), offer)
-    named = _supported(outcome.data) if isinstance(outcome, AnsweredWithError) else []
-    other = next((version for version in HANDSHAKE if version in named and not pin), None)
-    if other is not None and other != offer:
-        offer = other
-        outcome = yield Ask("initialize", initialize_params(offer, client), offer)
-    match outcome:
-        case Answered(result):
-            era = HandshakeEra.from_initialize(_accepted(result, pin), result)
-            yield Tell("notifications/initialized", era)
-            return era
-        case AnsweredWithError(code=code, message=said):
-            return NegotiationError(
-                f"the server refuses initialize with {offer}: {said[:200]} (code {code})"
-            )
-        case Failed(error):
-            return error
-        case _:
-            return ConnectError("the server does not answer initialize", retryable=True)
+# ----------------------------------------------------------------------- revisions
 
 
-def _accepted(result: Any, pin: str | None) -> str:
-    revision = result.get("protocolVersion") if isinstance(result, dict) else None
-    if not isinstance(revision, str):
-        raise NegotiationError("the server's answer to initialize has no protocolVersion")
-    if revision not in HANDSHAKE:
-        raise NegotiationError(
-            f"the server asks for {revision[:40]!r}, which is not supported; supported: "
-            f"{', '.join(HANDSHAKE)} by handshake (offered: {pin or LATEST_HANDSHAKE})"
-        )
-    if pin and revision != pin:
-        raise NegotiationError(
-            f"the server answered {revision} although {pin} was asked for",
-            advice=Advice("drop revision= to accept it", "revision"),
-        )
-    return revision
+def _refused_probe(outcome: AnsweredWithError) -> NegotiationError:
+    needs = ""
+    if outcome.code == MISSING_CAPABILITY:
+        needs = f"; it needs the client to declare {missing_capabilities(outcome.data)[1]}"
+    return NegotiationError(
+        f"the server refuses server/discover: {outcome.message}{needs} (code {outcome.code})"
+    )
+
+
+def _discovered(
+    client: ClientDeclaration, wanted: str, result: Any
+) -> Era | tuple[str, ...] | None:
+    """What a result of the probe means; None if it is not a ``DiscoverResult``."""
+    versions = result.get("supportedVersions") if isinstance(result, dict) else None
+    if not isinstance(versions, list):
+        return None
+    chosen = choose(versions, wanted, "")
+    if isinstance(chosen, tuple):
+        return chosen
+    return StatelessEra.from_discover(chosen, result, client)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 
@@ -30,7 +31,7 @@ import anyio
 
 from ..errors import ConnectError
 from .event_loop import Backend, LoopEvent
-from .process_tree import ProcessTree, new_tree
+from .process_tree import ProcessTree, exit_code_of, new_tree
 
 __all__ = ["CHUNK_BYTES", "Pending", "Process", "StderrTail"]
 
@@ -38,6 +39,7 @@ CHUNK_BYTES = 64 * 1024
 """Bytes that are read or written at once."""
 _HEAD_BYTES, _CUT = 2_000, b"[...]\n"
 _STRAGGLER_SECONDS = 0.5
+_POLL_SECONDS = 0.01
 
 
 class StderrTail:
@@ -119,6 +121,7 @@ class Process:
         self._tree = tree or new_tree()
         self._exited = LoopEvent()
         self._closing: anyio.Event | None = None
+        self._blocking_grace = 0.0
         self.exit_code: int | None = None
 
     def start(
@@ -223,13 +226,23 @@ class Process:
         A task of its own does the work: the caller may be cancelled, however often asyncio's
         ``Task.cancel`` is called, and the process still ends.
         """
+        closing = self._begin_to_close(grace)
+        with anyio.CancelScope(shield=True):
+            await closing.wait()
+
+    def abandon(self, grace: float) -> None:
+        """Do as ``aclose``, and do not wait. An event loop that is closed meanwhile waits instead,
+        for ``grace`` seconds."""
+        self._blocking_grace = grace
+        self._begin_to_close(grace)
+
+    def _begin_to_close(self, grace: float) -> anyio.Event:
         if self._closing is None:
             self._closing = anyio.Event()
             self._over = None  # only an end that was not asked for is reported
             self._close_stdin()
             self._backend.spawn(lambda: self._close(grace))
-        with anyio.CancelScope(shield=True):
-            await self._closing.wait()
+        return self._closing
 
     async def _close(self, grace: float) -> None:
         assert self._closing is not None
@@ -242,7 +255,10 @@ class Process:
                         await self.exited(grace)
                 await self._end_stragglers(grace)
         except BaseException:
-            # The event loop is being closed, and this task with it: waiting is not possible.
+            # The event loop is being closed, and this task with it: only blocking it is possible.
+            until = time.monotonic() + self._blocking_grace
+            while time.monotonic() < until and not self._has_exited():
+                time.sleep(_POLL_SECONDS)  # noqa: ASYNC251 - it ends with this
             self._tree.kill()
             self._popen.wait()
             raise
@@ -252,6 +268,9 @@ class Process:
             self._popen.poll()
             self._tree.close()
             self._closing.set()
+
+    def _has_exited(self) -> bool:
+        return self._exited.is_set() or exit_code_of(self._popen.pid)[0]
 
     async def _end_stragglers(self, grace: float) -> None:
         if not self._exited.is_set():

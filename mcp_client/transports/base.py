@@ -47,6 +47,7 @@ __all__ = [
     "Transport",
     "TransportContext",
     "Unasked",
+    "UnmatchedOutput",
 ]
 
 Unasked: TypeAlias = Callable[[Request | Notification], None]
@@ -109,6 +110,18 @@ class AnnouncedSilence(NamedTuple):
 Received: TypeAlias = Response | ErrorResponse | Notification | AnnouncedSilence
 
 
+class UnmatchedOutput(NamedTuple):
+    """What a server sent on a shared line that is not a response to a request of ours."""
+
+    lines: int
+    first: str
+    """The beginning of the first line, made safe to show."""
+    may_be_responses: bool
+    """Whether it may have been meant as responses."""
+    ended: bool = True
+    """Whether there is a line that has an end."""
+
+
 class PersonAsked(AuthError):
     """A request that is held (``Transport.hold``) was not sent: somebody was asked meanwhile."""
 
@@ -157,6 +170,8 @@ class Transport(ABC):
     to cancel what it was never asked."""
     may_log_in: bool = False
     """Whether somebody may be asked to log in before a request can be sent: see ``hold``."""
+    sends_credentials: bool = False
+    """Whether the host gave something to show who is asking."""
     suspect: bool = False
     """Whether the server may have stopped serving this connection without ending it, so that it
     should be asked for a sign of life before anything is sent that matters."""
@@ -205,6 +220,18 @@ class Transport(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """End the connection, in any task, any number of times, within bounded time."""
+
+    async def abandon(self, *, wait: bool = False) -> None:
+        """End a connection of which nothing is expected any more, as fast as possible.
+
+        ``wait``: until it has ended. Otherwise it may end behind the caller, within bounded time.
+        """
+        await self.aclose()
+
+    def unmatched_output(self) -> UnmatchedOutput | None:
+        """What the server sent that is not a response to a request of ours; None if there is
+        nothing, or if it cannot be told."""
+        return None
 
     async def retire(self) -> None:
         """Another takes our place: close, once whatever is still under way has ended."""

@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..errors import AuthError, ConnectError, McpError
+from ..errors import ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
 from .base import Exchange, Received, Transport
@@ -36,8 +36,6 @@ from .sse import SseTransport
 __all__ = ["HttpServer", "HttpTransport"]
 
 _log = logging.getLogger("mcp_client")
-_DECISIVE = frozenset({401, 403, 407, 408, 429, 502, 503, 504})
-"""Statuses that say nothing about the method that was asked."""
 _METHOD_NOT_FOUND = -32601
 _STATELESS_CODES = (_METHOD_NOT_FOUND, -32020, -32021, -32022)
 """Errors that an endpoint of HTTP+SSE does not answer a POST with."""
@@ -74,12 +72,8 @@ class HttpTransport(HttpBasedTransport):
     # -------------------------------------------------------------- negotiation
 
     def maybe_unknown_method(self, error: ConnectError) -> bool:
-        if isinstance(error, AuthError):
-            return False
-        # No status: an answer came and could not be read, or no connection was made at all.
-        if error.http_status is None:
-            return not error.retryable
-        return error.http_status >= 400 and error.http_status not in _DECISIVE
+        # No status: no connection was made, or a login failed. A redirect is followed, or refused.
+        return error.http_status is not None and error.http_status >= 400
 
     def fallback(self) -> Transport | None:
         return SseTransport(self._server) if self._refused_with in NOT_KNOWN else None

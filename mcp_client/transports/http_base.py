@@ -19,7 +19,14 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import StartPolicy
 from .base import Credentials, Received, Transport, TransportContext
 from .http_client import HttpClient
-from .http_options import HttpServer, lasting_identity_of, name_of_url, origin_of, shown
+from .http_options import (
+    HttpServer,
+    lasting_identity_of,
+    may_be_authorized,
+    name_of_url,
+    origin_of,
+    shown,
+)
 from .multiplexer import LineExchange
 
 __all__ = ["POSTED", "HttpBasedTransport", "receive_by"]
@@ -44,6 +51,7 @@ class HttpBasedTransport(Transport):
         self._one_way = 0
         self._held: Id | None = None
         self.may_log_in: bool = isinstance(server.auth, httpx.Auth)
+        self.sends_credentials: bool = may_be_authorized(server)
         self.name: str = name_of_url(server.url)
 
     def clone(self) -> Self:

@@ -65,10 +65,20 @@ class Endpoint(NamedTuple):
     """Whether the host gave something to show who is asking."""
     depth: int
     """See ``Limits.depth``."""
+    announced_by: str = ""
+    """The address of the stream that announced ``url``, if one did."""
 
     @property
     def shown(self) -> str:
         return shown(self.url)
+
+    @property
+    def described(self) -> str:
+        """The address, and where it is from."""
+        if not self.announced_by:
+            return self.shown
+        by = shown(self.announced_by)
+        return f"{self.shown}, the endpoint that the stream of {by} announced,"
 
     def connect_failure(self, error: Exception, url: str) -> ConnectError:
         """For a request to ``url``, of which nothing has reached the server."""
@@ -137,7 +147,7 @@ async def http_error(
         failure = response.without_secrets(failure)
         return failure._replace(id=id, status=response.status, retry_after=response.retry_after)
     excerpt = _excerpt(body, response, failure)
-    text = f"{endpoint.shown} answered HTTP {response.status}"
+    text = f"{endpoint.described} answered HTTP {response.status}"
     if excerpt:
         text += f": {excerpt}"
     if _WANTS_TLS.search(excerpt):

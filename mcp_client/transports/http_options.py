@@ -23,6 +23,7 @@ __all__ = [
     "HttpServer",
     "header_fault",
     "lasting_identity_of",
+    "may_be_authorized",
     "name_of_url",
     "origin_of",
     "shown",
@@ -121,6 +122,12 @@ class HttpServer:
 
     def __hash__(self) -> int:
         return hash(self.url)
+
+
+def may_be_authorized(server: HttpServer) -> bool:
+    """Whether requests may carry something to show who is asking."""
+    given = (server.headers, server.auth, server.client)
+    return any(each is not None for each in given) or "@" in urlsplit(server.url).netloc
 
 
 def _check_url(url: Any) -> None:

@@ -26,7 +26,7 @@ import anyio
 from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
-from .base import Transport, TransportContext
+from .base import Transport, TransportContext, UnmatchedOutput
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["JsonRpcError", "MemoryServer", "MemoryTransport", "ServerInProcess"]
@@ -111,6 +111,9 @@ class MemoryTransport(Transport):
 
     def unread(self) -> int:
         return 0
+
+    def unmatched_output(self) -> UnmatchedOutput | None:
+        return self._multiplexer.unmatched_output()
 
     async def open(self, context: TransportContext) -> None:
         if self._open:

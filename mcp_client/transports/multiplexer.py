@@ -44,7 +44,7 @@ from ..runtime.event_loop import Backend, Handle, Waiter
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets, Stats
-from .base import AnnouncedSilence, Owner, Received, TransportContext
+from .base import AnnouncedSilence, Owner, Received, TransportContext, UnmatchedOutput
 
 if TYPE_CHECKING:
     from ..runtime.process import Pending
@@ -160,6 +160,10 @@ class Multiplexer:
         self._pieces = BytesIO()
         self._held = 0
         self._skipping: tuple[bytes, bytes] | None = None
+        self._unmatched_lines = 0
+        """Lines that are not a message, or a response to a request that was not made."""
+        self._first_unmatched = ""
+        self._strays = 0
         self._timer: Handle | None = None
 
     # ---------------------------------------------------------------- requests
@@ -289,13 +293,16 @@ class Multiplexer:
             self.sort(line, message._replace(id=number))
         else:
             self.stats.stray_answers += 1
+            self._strays += 1
+            self._note_unmatched(line)
             _log.debug("%s: an answer that belongs to no request was dropped", self._context.server)
 
     def junk(self, line: bytes, error: InvalidFrame) -> None:
         first = not self.stats.junk_lines
         self.stats.junk_lines += 1
         error.reason = self._secrets.text(error.reason)
-        self.stats.last_junk = safe_text(self._secrets.text(_beginning(line)), 80)
+        self.stats.last_junk = self._shown(_beginning(line))
+        self._note_unmatched(line)
         _log.log(
             logging.WARNING if first else logging.DEBUG,
             "%s: skipped an invalid message: %s",
@@ -305,6 +312,21 @@ class Multiplexer:
         exchange = None if error.owner is None else self.exchanges.get(error.owner)
         if exchange is not None:
             exchange.fail(error)
+
+    def _note_unmatched(self, line: bytes) -> None:
+        self._first_unmatched = self._first_unmatched or _beginning(line)
+        self._unmatched_lines += 1
+
+    def unmatched_output(self) -> UnmatchedOutput | None:
+        """See ``Transport.unmatched_output``."""
+        lines, first, held = self._unmatched_lines, self._first_unmatched, self._held > 0
+        if not lines and not held:
+            return None
+        shown = self._shown(first or _beginning(self._pieces.getvalue()))
+        return UnmatchedOutput(lines or 1, shown, held or self._strays > 0, lines > 0)
+
+    def _shown(self, text: str) -> str:
+        return safe_text(self._secrets.text(text), 80)
 
     # ------------------------------------------------------------------ clocks
 

@@ -281,13 +281,22 @@ class RecordingTransport(Transport):
         finally:
             await self.aclose()
 
+    async def abandon(self, *, wait: bool = False) -> None:
+        try:
+            await self._inner.abandon(wait=wait)
+        finally:
+            self._end()
+
     async def aclose(self) -> None:
         try:
             await self._inner.aclose()
         finally:
-            if self._writing:
-                self._writing = False
-                self._recorder.close()
+            self._end()
+
+    def _end(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._recorder.close()
 
 
 def _inner(name: str) -> property:
@@ -303,7 +312,7 @@ for _name in (
     *("lasting_identity", "pinned_identity", "is_local", "origin", "network"),
     *("credentials", "sandbox"),
     *("lasting_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
-    *("permit", "withdraw"),
+    *("permit", "withdraw", "sends_credentials", "unmatched_output"),
 ):
     setattr(RecordingTransport, _name, _inner(_name))  # a transport says of itself what it wraps
 

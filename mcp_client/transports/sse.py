@@ -194,7 +194,8 @@ class SseTransport(HttpBasedTransport):
                 await response.excerpt()
                 return
             id = None if inner is None else inner.id
-            error = await http_error(client.endpoint, response, id, agreed=self._agreed)
+            announced = client.endpoint._replace(url=endpoint, announced_by=client.endpoint.url)
+            error = await http_error(announced, response, id, agreed=self._agreed)
             if isinstance(error, McpError):
                 raise error
             if inner is not None:

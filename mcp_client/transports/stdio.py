@@ -29,7 +29,7 @@ from ..runtime.executables import (
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.new_process import new_process
 from ..runtime.session_context import KnownSecrets, StartPolicy
-from .base import Transport, TransportContext
+from .base import Transport, TransportContext, UnmatchedOutput
 from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
@@ -44,6 +44,8 @@ __all__ = ["StdioServer", "StdioTransport"]
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
 _SETTLE_SECONDS = 0.5
+_ABANDON_SECONDS = 0.25
+"""For each step of ending a process that is given up."""
 _MAX_TAIL_CHARS, _HEAD_CHARS = 4_000, 1_000
 _MAX_BACKLOG_BYTES = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
@@ -437,13 +439,26 @@ class StdioTransport(Transport):
         return secrets_given(server.env or {}, server.args) if server.env or server.args else set()
 
     async def aclose(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        if not self._over:
+        process = self._end()
+        if process is not None:
+            await process.aclose(self._context.timeouts.close)
+
+    async def abandon(self, *, wait: bool = False) -> None:
+        process = self._end()
+        if process is not None:
+            process.abandon(min(_ABANDON_SECONDS, self._context.timeouts.close))
+            if wait:
+                await process.aclose(_ABANDON_SECONDS)
+
+    def unmatched_output(self) -> UnmatchedOutput | None:
+        return None if self._process is None else self._multiplexer.unmatched_output()
+
+    def _end(self) -> Process | None:
+        """Settle what is under way. Returns the process, if there is one."""
+        if self._process is not None and not self._over:
             self._over = self._closed = True
             self._mark_settled()
-        await process.aclose(self._context.timeouts.close)
+        return self._process
 
 
 def _why_not_found(server: StdioServer) -> str:

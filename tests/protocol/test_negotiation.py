@@ -10,22 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.errors import ConnectError, McpError, NegotiationError
+from mcp_client.errors import AuthError, ConnectError, McpError, NegotiationError
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
 from mcp_client.protocol.era import Era, HandshakeEra, StatelessEra
-from mcp_client.protocol.negotiation import (
-    MAX_REQUESTS,
+from mcp_client.protocol.negotiation import MAX_REQUESTS, MAX_WAITS, negotiate
+from mcp_client.protocol.opening import (
+    Accept,
     Answered,
     AnsweredWithError,
     Ask,
     CheckLateAnswer,
     Failed,
+    OtherWay,
     Outcome,
     Restart,
     Silent,
     Step,
     Tell,
-    negotiate,
+    Wait,
 )
 from mcp_client.protocol.versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
 
@@ -46,6 +48,12 @@ def accepted(revision: str) -> Answered:
     return Answered({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "s"}})
 
 
+def http(status: int, said: str = "no", *, key: bool = False, after: float | None = None) -> Failed:
+    kind = AuthError if status in (401, 403) else ConnectError
+    error = kind(said, http_status=status, body_excerpt=said, retry_after=after)
+    return Failed(error, with_credentials=key)
+
+
 def unsupported(*versions: Any) -> AnsweredWithError:
     return AnsweredWithError(-32022, "unsupported", {"supported": list(versions)})
 
@@ -53,7 +61,9 @@ def unsupported(*versions: Any) -> AnsweredWithError:
 @dataclass
 class Played:
     log: Log = field(default_factory=list)
-    """``probe:<revision>``, ``initialize:<revision>``, ``tell``, ``restart``, ``recall``."""
+    """``probe:<revision>``, ``initialize:<revision>``, ``tell``, ``restart``, ``recall``,
+    ``wait``, ``other``."""
+    accepted: Log = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
     era: Era | None = None
     error: McpError | None = None
@@ -66,6 +76,8 @@ def play(
     skip_probe: bool = False,
     restart: Outcome | None = None,
     recall: Outcome | None = None,
+    has_other: bool = False,
+    wait: Outcome | None = None,
 ) -> Played:
     """Answer each ``Ask`` with the next of ``outcomes``; the last is repeated for ever."""
     played, answers, last = Played(), iter(outcomes), outcomes[-1]
@@ -95,6 +107,14 @@ def play(
             case Restart():
                 played.log.append("restart")
                 sent = restart
+            case Accept(deviation=deviation):
+                played.accepted.append(deviation)
+            case Wait():
+                played.log.append("wait")
+                sent = wait
+            case OtherWay(refused=refused):
+                played.log.append("other")
+                sent = None if has_other else refused
             case CheckLateAnswer():
                 played.log.append("recall")
                 sent = recall or Silent()
@@ -161,6 +181,28 @@ AGREED: list[tuple[str, list[Outcome], str, Log]] = [
         [P, I0, "recall", "restart", I0, "tell"],
     ),
 ]
+I1 = f"initialize:{MIDDLE}"
+BUSY, LOCKED = http(429, after=1.0), http(401, key=True)
+AGREED += [
+    ("400 to the newest: an older one", [UNKNOWN_METHOD, http(400), accepted(MIDDLE)], MIDDLE,
+     [P, I0, I1, "tell"]),
+    ("-32602 without a list: likewise",
+     [UNKNOWN_METHOD, AnsweredWithError(-32602, "no"), accepted(MIDDLE)], MIDDLE,
+     [P, I0, I1, "tell"]),
+    ("a list in words", [UNKNOWN_METHOD, http(500, "only 2024-11-05"), accepted(OLDEST)], OLDEST,
+     [P, I0, f"initialize:{OLDEST}", "tell"]),
+    ("429 to the probe is not followed by another", [BUSY, accepted(NEW)], NEW,
+     [P, "wait", I0, "tell"]),
+    ("429 to initialize", [UNKNOWN_METHOD, BUSY, BUSY, accepted(NEW)], NEW,
+     [P, I0, "wait", I0, "wait", I0, "tell"]),
+    ("429 to the probe of a stateless server", [BUSY, UNKNOWN_METHOD, discovered(S)], S,
+     [P, "wait", I0, "recall", P]),
+    ("401 with credentials", [LOCKED, accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("403 without a challenge", [http(403), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("502", [http(502), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("502 of a stateless server", [http(502), UNKNOWN_METHOD, discovered(S)], S,
+     [P, I0, "recall", P]),
+]  # fmt: skip
 for revision in HANDSHAKE:
     outcomes: list[Outcome] = [UNKNOWN_METHOD, accepted(revision)]
     AGREED.append((f"initialize takes {revision}", outcomes, revision, [P, I0, "tell"]))
@@ -239,6 +281,33 @@ FAILED: list[tuple[str, list[Outcome], str, Log]] = [
         [P, I0, "recall", "restart", I0],
     ),
 ]
+
+
+FAILED += [
+    ("400 to both", [UNKNOWN_METHOD, http(400)], "revision=", [P, I0, I1, "other", "recall"]),
+    ("401 without credentials", [http(401)], "no", [P]),
+    ("401 to both", [LOCKED], "no", [P, I0]),
+    ("401 of a stateless server", [LOCKED, UNKNOWN_METHOD, LOCKED], "no", [P, I0, "recall", P]),
+    ("502 to initialize", [UNKNOWN_METHOD, http(502)], "no", [P, I0]),
+    ("busy for ever", [BUSY], "no", [P, "wait", I0, "wait", I0, "wait", I0]),
+]
+
+
+def test_the_other_way_is_gone_where_nothing_is_served_by_this_one() -> None:
+    played = play([UNKNOWN_METHOD, http(404), accepted(OLDEST)], has_other=True)
+    assert played.log == [P, I0, "other", I0, "tell"]
+
+
+def test_a_wait_that_takes_too_long_ends_with_the_refusal() -> None:
+    played = play([BUSY, accepted(NEW)], wait=BUSY)
+    assert played.error is BUSY.error
+    assert played.log == [P, "wait"]
+
+
+def test_what_is_accepted_is_reported_once_it_was_in_order() -> None:
+    assert len(play([LOCKED, http(400), accepted(OLD)]).accepted) == 2
+    assert play([LOCKED, http(400)]).accepted == []
+    assert play([UNKNOWN_METHOD, accepted(OLD)]).accepted == []
 
 
 @pytest.mark.parametrize(
@@ -352,6 +421,13 @@ any_outcome: st.SearchStrategy[Outcome] = st.one_of(
     st.just(Silent()),
     st.just(DIED),
     st.builds(
+        http,
+        st.sampled_from([400, 401, 403, 404, 429, 500, 502, 503]),
+        st.sampled_from(["no", "version", OLD]),
+        key=st.booleans(),
+        after=st.none() | st.just(1.0),
+    ),
+    st.builds(
         Answered,
         st.none()
         | st.builds(lambda v: {"supportedVersions": v}, any_versions | st.text())
@@ -384,7 +460,8 @@ def test_any_outcomes_end_in_an_era_or_an_error_within_four_asks(
     recall: Outcome,
 ) -> None:
     played = play(outcomes, pin=pin, skip_probe=skip_probe, restart=restart, recall=recall)
-    assert len(played.asks) <= MAX_REQUESTS == 4
+    assert played.log.count("wait") <= MAX_WAITS
+    assert len(played.asks) - played.log.count("wait") <= MAX_REQUESTS == 4
     assert (played.era is None) is not (played.error is None)
     assert played.era is None or pin is None or played.era.revision == pin
 

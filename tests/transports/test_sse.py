@@ -165,6 +165,24 @@ async def test_a_message_that_needs_a_login_says_so_too() -> None:
             await _connect(server.url)
 
 
+async def test_an_endpoint_that_refuses_is_named_with_the_stream_that_announced_it() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/prefix/sse" and request.method == "GET":
+            await reply.stream()
+            await reply.event("/messages?key=secret", kind="endpoint")
+            await reply.hold()
+        await reply.send(404 if request.path.startswith("/messages") else 405)
+
+    async with serving(handler, "/prefix/sse") as server:
+        with pytest.raises(ConnectError) as caught:
+            await _connect(server.url)
+    origin = server.url.removesuffix("/prefix/sse")
+    said = f"{origin}/messages?..., the endpoint that the stream of {server.url} announced,"
+    assert f"{said} answered HTTP 404" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert len(server.saying("GET")) == 1
+
+
 async def test_the_end_of_the_stream_fails_what_waits_and_the_next_use_connects_again() -> None:
     app = Legacy()
 

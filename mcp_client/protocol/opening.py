@@ -1,0 +1,186 @@
+"""The steps and outcomes of ``negotiation``, and how revisions are chosen from a server's list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from ..errors import Advice, McpError, NegotiationError
+from .era import Era
+from .versions import HANDSHAKE, LATEST_HANDSHAKE, STATELESS
+
+__all__ = [
+    "Accept",
+    "Answered",
+    "AnsweredWithError",
+    "Ask",
+    "CheckLateAnswer",
+    "Failed",
+    "OtherWay",
+    "Outcome",
+    "Refusal",
+    "Restart",
+    "Silent",
+    "Step",
+    "Tell",
+    "Wait",
+    "accepted_revision",
+    "choose",
+    "listed_in",
+    "supported_by",
+]
+
+_NO_HEADERS: Mapping[str, str] = {}
+_REVISION = re.compile(r"(?<![\w./-])20\d\d-\d\d-\d\d(?![\w/-])")
+"""A revision in a text, and not in the address of a page."""
+
+
+# ---------------------------------------------------------------------- what is done
+
+
+class Ask(NamedTuple):
+    """Send a request and wait. ``probe``: give up early once the server must have read it."""
+
+    method: str
+    params: str
+    revision: str
+    probe: bool = False
+    headers: Mapping[str, str] = _NO_HEADERS
+    """The headers to send with it over HTTP."""
+    replaces: bool = False
+    """Whether the server is restarted if it stays silent, so that not all the time may be used."""
+
+
+class Tell(NamedTuple):
+    """Agreed: send this notification in that era. It has no outcome: send None."""
+
+    method: str
+    era: Era
+
+
+class Wait(NamedTuple):
+    """The server is busy: wait before the next request. Send None, or ``Failed`` if there is not
+    enough time."""
+
+    outcome: AnsweredWithError | Failed
+    """The refusal."""
+    tries: int
+    """Which one it is, from 1."""
+
+
+class Accept(NamedTuple):
+    """Report a deviation of the server that is accepted. It has no outcome: send None."""
+
+    deviation: str
+
+
+class Restart:
+    """Restart the server and drop what it was asked before. Send None or ``Failed``."""
+
+
+class OtherWay(NamedTuple):
+    """Go on by another way to carry messages, if the server has it. Send None; or the refusal, as
+    far as it is known now, if the server does not have another way."""
+
+    refused: AnsweredWithError | Failed
+    """The answer by the way in use."""
+
+
+class CheckLateAnswer:
+    """Look whether the probe has been answered meanwhile. Send ``Answered`` or ``Silent``."""
+
+
+Step: TypeAlias = Ask | Tell | Accept | Wait | Restart | OtherWay | CheckLateAnswer
+
+
+# ------------------------------------------------------------------- what came of it
+
+
+class Answered(NamedTuple):
+    """The server answered with a result."""
+
+    result: Any
+
+
+class AnsweredWithError(NamedTuple):
+    """The server answered with an error."""
+
+    code: int
+    message: str
+    data: Any = None
+    status: int | None = None
+    """The HTTP status that it came with, unless that is 200."""
+    retry_after: float | None = None
+    """Seconds after which the server wants to be asked again."""
+
+
+class Silent:
+    """No answer within the time limit of that step."""
+
+
+class Failed(NamedTuple):
+    """The connection ended, the answer could not be parsed, or it was a refusal in the transport's
+    own terms: ``error`` says which."""
+
+    error: McpError
+    with_credentials: bool = False
+    """Whether the request said who asks."""
+    may_pass: bool = True
+    """Whether a new connection, or process, may fare better."""
+
+
+Outcome: TypeAlias = Answered | AnsweredWithError | Silent | Failed
+Refusal: TypeAlias = AnsweredWithError | Failed | Silent
+
+
+# ----------------------------------------------------------------------- revisions
+
+
+def choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]:
+    """Return the stateless revision to speak, or else the handshake revisions in common."""
+    for revision in (wanted, *STATELESS):
+        if revision in versions:
+            return revision
+    common = tuple(revision for revision in HANDSHAKE if revision in versions)
+    if common:
+        return common
+    listed = ", ".join(str(version)[:20] for version in versions[:8]) or "none"
+    raise NegotiationError(
+        f"no revision in common: the server lists {listed}; we speak "
+        f"{', '.join((*STATELESS, *HANDSHAKE))}" + (f" ({said[:200]})" if said else "")
+    )
+
+
+def supported_by(data: Any) -> list[Any]:
+    """Return the revisions that the data of an error lists."""
+    versions = data.get("supported") if isinstance(data, dict) else None
+    return versions if isinstance(versions, list) else []
+
+
+def listed_in(data: Any, said: str, offered: str) -> tuple[str, ...]:
+    """Return the handshake revisions that a refusal of ``offered`` names besides, newest first."""
+    versions: Any = supported_by(data)
+    if not versions:
+        text = said if data is None else f"{said} {json.dumps(data)[:2000]}"
+        versions = _REVISION.findall(text)
+    return tuple(each for each in HANDSHAKE if each in versions and each != offered)
+
+
+def accepted_revision(result: Any, pin: str | None) -> str:
+    """Return the revision of an answer to ``initialize``. Raises ``NegotiationError``."""
+    revision = result.get("protocolVersion") if isinstance(result, dict) else None
+    if not isinstance(revision, str):
+        raise NegotiationError("the server's answer to initialize has no protocolVersion")
+    if revision not in HANDSHAKE:
+        raise NegotiationError(
+            f"the server asks for {revision[:40]!r}, which is not supported; supported: "
+            f"{', '.join(HANDSHAKE)} by handshake (offered: {pin or LATEST_HANDSHAKE})"
+        )
+    if pin and revision != pin:
+        raise NegotiationError(
+            f"the server answered {revision} although {pin} was asked for",
+            advice=Advice("drop revision= to accept it", "revision"),
+        )
+    return revision
