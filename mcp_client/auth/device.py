@@ -8,8 +8,8 @@ often than it says.
 this machine, and neither it nor the code has a character that draws on a terminal. The person
 should see where they log in, so that an address with the code in it is not shown alone. The
 issuer is named beside it, with a warning if the address is on another site: a hostile server can
-show the code of a login that it began itself at an honest one, and no check finds that.
-``one_issuer`` has checked that the device code goes to no other server than the one that issued it.
+show the code of a login that it started itself at an honest one, and no check detects that.
+``one_issuer`` has checked that the device code goes only to the server that issued it.
 """
 
 from __future__ import annotations

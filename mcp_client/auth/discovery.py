@@ -162,7 +162,7 @@ def discover(
 def _resource_document(
     url: str, metadata_url: str | None, headers: Mapping[str, str]
 ) -> Flow[tuple[dict[str, Any] | None, AuthError | None]]:
-    """The first document that names a resource, or None, and the first error until then.
+    """Return the first document that names a resource, or None and the first error.
 
     Some servers name a URL in their challenge that they do not serve, or are behind a proxy that
     answers 502 where it knows no route, and publish the document at the next place. An address
@@ -182,7 +182,7 @@ def _resource_document(
         if found is not None and _named_resource(found[0]) is None:
             failed = failed or AuthError(f"{_WHAT_RESOURCE} of {shown(url)} has no resource")
         elif found is not None:
-            if failed is not None:
+            if failed is not None or metadata_url not in (None, candidate):
                 yield Accepted(_NEXT_PLACE)
             return found[0], None
     return None, failed
@@ -297,10 +297,10 @@ def _without_resource_metadata(
     http_hosts: Collection[str],
     failed: AuthError | None,
 ) -> Flow[DiscoveredServer]:
-    """As revision 2025-03-26 has it: the MCP server's origin is its authorization server.
+    """Return the MCP server's origin as its authorization server, as in revision 2025-03-26.
 
-    ``failed`` is why it is not known whether there are resource metadata: then it is the error if
-    the origin publishes no metadata either, and no default endpoints are assumed.
+    ``failed`` is the error of a place that may have resource metadata. It is raised if the origin
+    publishes no metadata either; default endpoints are then not assumed.
     """
     parts = urlsplit(url)
     issuer = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -60,10 +60,10 @@ class OAuth(Authorization):
     http to these hosts; ``insecure_allow_missing_pkce`` accepts a server that does not announce
     PKCE. ``require_iss`` refuses a redirect that does not name its issuer (RFC 9207).
 
-    A login is refused before a page is opened if the authorization server names a login page and a
-    token endpoint that do not belong together: a hostile server could get somebody else's login so.
-    If you know a server that is refused for that reason, give its ``issuer``, whose metadata are
-    then trusted; ``mcp_client.auth.one_issuer`` has the rule.
+    A login is refused before a page is opened if the login page and the token endpoint do not
+    belong together, because a hostile server could obtain a login at another server this way.
+    ``mcp_client.auth.one_issuer`` has the rule. If you trust an authorization server that is
+    refused, give its ``issuer``: its metadata are then trusted.
 
     2026-07-28 ``basic/authorization``. Errors are ``AuthError``, raised by the request that needs
     the token, with ``oauth_error`` if the authorization server gave a code.

@@ -1,32 +1,32 @@
-"""Which endpoints of one authorization server may share a secret: the defence against mix-up.
+"""Check that the endpoints of one authorization server belong together: the defence against mix-up.
 
-An MCP server names its authorization server, so a hostile one can name a server of its own. That
-one publishes the login page of an honest server and a token endpoint of its own (RFC 9700 section
-4.4). A person who logs in at the honest page would then send code and PKCE verifier to the hostile
-endpoint, which uses them at the honest server.
+An MCP server names its authorization server, so a hostile MCP server can name a hostile one. The
+hostile one publishes the login page of an honest server and a token endpoint of its own (RFC 9700
+section 4.4). A person logs in at the honest page. Code and PKCE verifier would then go to the
+hostile token endpoint, which redeems them at the honest server.
 
-*The rule.* A secret may go from the endpoint that issues it to another endpoint if
+*The rule.* A secret may go from the endpoint that issues it to another endpoint in three cases:
 
-- both have the same origin, or the first one is on a subdomain of the second one's host; or
-- the first one has that relation to the issuer, and the issuer's origin published the metadata in
-  a well-known document at its root. The owner of the login page then named the other endpoint
-  itself: Google's login page is on the issuer's origin, and its token endpoint is on another; or
-- the host named the issuer: ``OAuth(issuer=...)``.
+- Both have the same origin, or the first one is on a subdomain of the second one's host.
+- The first one has that relation to the issuer, and the issuer's own origin published the metadata
+  in a well-known document at its root. The owner of the login page then named the other endpoint
+  itself. Example: Google's login page is on the issuer's origin, its token endpoint on another.
+- The host named the issuer: ``OAuth(issuer=...)``.
 
-The rule applies to the code (login page, token endpoint), to the device code, to the secret of a
-client that is registered dynamically, and to tokens that are revoked. For the code alone ``iss``
-is as good: if the server promises it, or the host requires it, the honest server's redirect is
-refused before the code is sent (RFC 9207).
+The rule applies to the code (login page, token endpoint), the device code, the secret of a client
+that is registered dynamically, and tokens that are revoked. For the code alone, ``iss`` is an
+alternative (RFC 9207). If the server promises it or the host requires it, the redirect of an honest
+server is refused before the code is sent. The device flow has no redirect, and so no ``iss``.
 
 *Why a subdomain, and not the same site.* The owner of ``example.com`` decides who has
-``login.example.com``, but not the other way round: many platforms give ``name.platform.example``
-to anybody. Two names with a common parent prove nothing without a list of public suffixes.
+``login.example.com``. The reverse is false: many platforms give ``name.platform.example`` to every
+customer. Two names with a common parent prove nothing without a list of public suffixes.
 
-*Why the root.* Whoever may put a file below a path of an honest origin, such as a repository's raw
-files, could publish ``<path>/.well-known/openid-configuration`` there. A document to which a
-well-known URL redirects at another origin is not the issuer's word either.
+*Why the root.* A user of an honest site may be able to publish files below a path, such as the raw
+files of a repository. One of them could be ``<path>/.well-known/openid-configuration``. For the
+same reason, a document does not count if a redirect led to it at another origin.
 
-*What only* ``iss`` *finds*: a hostile login page that redirects the browser to an honest one.
+*What only* ``iss`` *detects*: a hostile login page that redirects the browser to an honest one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["check_browser", "check_device", "check_registration", "may_revoke", 
 
 
 def within(url: str, owner: str) -> bool:
-    """Whether the owner of the host in ``owner`` also decides about the host in ``url``.
+    """Whether the owner of the host in ``owner`` also controls the host in ``url``.
 
     True for the same origin, and for a subdomain with the same scheme and port.
     """
@@ -61,7 +61,7 @@ def check_browser(server: ServerMetadata, named: str | None, *, iss: bool) -> No
     """
     page, pushed = server.authorization_endpoint or "", server.pushed_endpoint
     if server.requires_pushed and pushed and not _may_share(server, page, pushed, named):
-        # Whoever is sent the request may change where its redirect goes, and what is added there.
+        # The server that receives the request can change its redirect URI, and add any ``iss``.
         raise _mixed(server, "login page", page, "the request for it", pushed)
     if not iss and not _may_share(server, page, server.token_endpoint, named):
         raise _mixed(server, "login page", page, "the code of a login", server.token_endpoint)
@@ -99,8 +99,8 @@ def _mixed(server: ServerMetadata, what: str, source: str, secret: str, target: 
     name = shown(server.issuer)
     return AuthError(
         f"the authorization server {name} cannot be used: its {what} is at {shown(source)}, and "
-        f"{secret} would go to another origin, {shown(target)}. A hostile server could get "
-        "somebody else's login in this way, so nothing was sent there",
+        f"{secret} would go to another origin, {shown(target)}. A hostile server could obtain a "
+        "login at another server this way, so nothing was sent there",
         advice=Advice(
             f"if you know that both belong to this server, give OAuth(issuer={name!r})", "issuer"
         ),

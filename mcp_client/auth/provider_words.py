@@ -1,12 +1,12 @@
 """Return the words in which a provider refuses a request, without secrets.
 
-RFC 6749 section 5.2 has a JSON object with ``error`` and ``error_description``. Other providers
-send an array, an object of their own, plain text or a page. What they say is all that a person can
-search for, so it is shown: 300 characters of it, in one line.
+RFC 6749 section 5.2 defines a JSON object with ``error`` and ``error_description``. Other providers
+send an array, an object of their own, plain text or a page. The user needs these words to find the
+cause, so errors quote up to 300 characters of them, in one line.
 
-A provider may repeat what it was sent, which is secret, or add a token. Of JSON only members that
-hold words for people are read, and what looks like a credential is hidden. A text in a response
-of success is not shown at all: it may be a token.
+A provider may repeat secrets that it was sent, or include a token. Only members of JSON that hold
+words for people are used, and what looks like a credential is hidden. Text in a response of success
+is not quoted at all, because it may be a token.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ from .session import (
     approval_queue,
     chosen_target,
     is_allowed,
+    logged_in,
     options_of,
     sandbox_of,
     started_from,
@@ -193,6 +194,8 @@ async def _transport(
                 "give its URL or command"
             )
         name, target = target.name, (await started_from(target, options, queue)).server
+    else:
+        target = await logged_in(target, options)
     transport = transport_of(target, sandbox_of(options))
     return transport, name or transport.name
 

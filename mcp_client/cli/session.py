@@ -49,6 +49,7 @@ __all__ = [
     "decisions_of",
     "existing_state_of",
     "is_allowed",
+    "logged_in",
     "open_session",
     "options_of",
     "sandbox_of",
@@ -206,7 +207,7 @@ async def _session(
         async with _configured(target, options, chosen, queue) as session:
             yield session
         return
-    server = await _logged_in(target, options)
+    server = await logged_in(target, options)
     revision, record = options.revision, options.record
     async with connect(server, revision=revision, record=record, **chosen) as session:
         yield session
@@ -235,7 +236,7 @@ async def _configured(
         yield await host.session(target.name)
 
 
-async def _logged_in(
+async def logged_in(
     target: StdioServer | HttpServer, options: argparse.Namespace
 ) -> StdioServer | HttpServer:
     """A URL of the command line with the login that is kept for it."""

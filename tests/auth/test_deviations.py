@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -102,6 +103,43 @@ async def test_a_service_is_given_its_token_in_another_wording(kind: str) -> Non
         },
     ) as world:
         assert len(await deviations(world, auth)) == 2
+
+
+async def test_every_endpoint_may_answer_with_201() -> None:
+    """As frameworks do that answer each POST so."""
+
+    async def created(request: Request, reply: Reply) -> None:
+        path = request.path
+        if path == "/par":
+            asked = world.forms("/par")[-1]
+            world.codes["c0de"] = asked
+            await reply.json({"request_uri": "urn:x:1"}, 201)
+        elif path == "/revoke":
+            world.revoked.append("a token")
+            await reply.send(201)
+        else:
+            await reply.json(world._token(request), 201)
+
+    def described(document: Document) -> Document:
+        issuer = document["issuer"]
+        return {
+            **document,
+            "pushed_authorization_request_endpoint": f"{issuer}/par",
+            "require_pushed_authorization_requests": True,
+            "revocation_endpoint": f"{issuer}/revoke",
+        }
+
+    async def agree(url: str) -> str:
+        asked = world.codes["c0de"]
+        query = urlencode({"code": "c0de", "state": asked["state"], "iss": world.issuer})
+        return f"{asked['redirect_uri']}?{query}"
+
+    pages = dict.fromkeys(("/par", "/revoke", "/token"), created)
+    async with guarded(server_metadata=described, pages=pages) as world:
+        auth = OAuth(on_url=agree)
+        assert len(await deviations(world, auth)) == 1
+        assert await auth.logout(world.url) is True
+        assert len(world.revoked) == 2
 
 
 @pytest.mark.both_backends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from mcp_client.auth import browser, oauth
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
+from mcp_client.auth.steps import Fetched
 from mcp_client.auth.tokens import Registration
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, SERVER, World, metadata
@@ -114,6 +116,11 @@ def test_the_way_is_the_one_that_was_chosen_and_is_offered(
     world = offering(GRANTED) if offers else World()
     logged_in(world, device)
     assert (len(world.shown), len(world.consents)) == ((1, 0) if way == "code" else (0, 1))
+
+
+def test_the_device_endpoint_may_answer_with_any_status_of_success() -> None:
+    world = offering(GRANTED, code=Fetched(201, body=json.dumps(CODE).encode()))
+    assert logged_in(world).token.access_token == "at"
 
 
 def test_no_browser_is_needed_where_the_server_has_no_page_for_one() -> None:

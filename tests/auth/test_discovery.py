@@ -262,6 +262,7 @@ def test_a_url_in_the_challenge_that_is_not_served_falls_back_to_the_well_known_
     result = world.run(discover(SERVER, named, lambda issuers: issuers[0]))
     assert result.server.issuer == ISSUER
     assert world.urls[:3] == [named, f"{WELL_KNOWN}/mcp", WELL_KNOWN]
+    assert len(world.accepted) == 1
     world = World({named: 404, f"{WELL_KNOWN}/mcp": 404})
     with pytest.raises(AuthError, match="challenge"):
         world.run(discover(SERVER, named, lambda issuers: issuers[0]))

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
-from tests.cli.shell import ROOT, python, run
+from tests.cli.shell import ROOT, Done, python, run
+from tests.server.authorization import Document, guarded
 
 
 @pytest.fixture
@@ -50,6 +52,60 @@ def test_a_login_is_kept_for_later_commands_until_the_logout(
     assert run("logout", url, "--json", **env).json["loggedOut"] is True
     assert run("tools", url, **env).code == 6
     assert run("logout", url, **env).code == 4
+
+
+@pytest.mark.one_backend
+async def test_doctor_lists_what_a_token_endpoint_does_otherwise(
+    browser: dict[str, str], tmp_path: Path
+) -> None:
+    def odd(document: Document) -> Document:
+        return {**document, "status": 201, "token_type": "bot"}
+
+    async with guarded(token=odd) as world:
+
+        async def shell(*words: str) -> Done:
+            return await to_thread.run_sync(lambda: run(*words, **browser, home=tmp_path))
+
+        assert (await shell("login", world.url)).code == 0
+        world.revoke()  # so that doctor refreshes the token
+        report = (await shell("doctor", world.url)).out
+        assert "accepted: its token endpoint answers success with another status" in report
+        assert "accepted: its token_type is not Bearer" in report
+        for secret in (*world.tokens, *world.refresh_tokens):
+            assert secret not in report
+
+
+@pytest.mark.one_backend
+async def test_a_server_that_is_refused_as_a_mix_up_is_trusted_with_issuer(
+    browser: dict[str, str], tmp_path: Path
+) -> None:
+    async with guarded() as pages:
+
+        def two_hosts(document: Document) -> Document:
+            document |= {"authorization_endpoint": f"{pages.issuer}/authorize"}
+            del document["authorization_response_iss_parameter_supported"]
+            return document
+
+        def known_to_both(document: Document) -> Document:
+            pages.clients[document["client_id"]] = document
+            return document
+
+        def no_iss(answer: Document) -> Document:
+            return {name: each for name, each in answer.items() if name != "iss"}
+
+        pages.options.redirect = no_iss
+        async with guarded(server_metadata=two_hosts, registration=known_to_both) as world:
+            world.codes = pages.codes
+
+            async def shell(*words: str) -> Done:
+                return await to_thread.run_sync(lambda: run(*words, **browser, home=tmp_path))
+
+            refused = await shell("login", world.url)
+            assert refused.code == 6
+            assert "log in with --issuer and its address" in refused.err
+            assert not pages.consents
+            done = await shell("login", world.url, "--issuer", world.issuer)
+            assert done.code == 0, done
 
 
 def test_a_login_takes_a_url() -> None:
