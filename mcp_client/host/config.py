@@ -7,8 +7,9 @@ for problem in config.problems:
 host = Host(config.servers)              # or Host.from_config(".mcp.json", confirm=...)
 ```
 
-These files are read: those of Claude Desktop, Claude Code, VS Code, Cursor, Windsurf, LM Studio,
-Gemini CLI and Codex, and ``mcp.json``. In each of them, a server may have options of our own::
+These files are read: those of Claude Desktop, Claude Code and its plugins, VS Code, Cursor,
+Windsurf, LM Studio, Gemini CLI, Codex, Copilot CLI and Zed, and ``mcp.json``. In each of them, a
+server may have options of our own::
 
     {"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "mcp-client": {"lazy": true}}}}
 
@@ -36,10 +37,12 @@ from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.folder import given_path
 from ..runtime.safe_text import safe_text
-from .config_fields import ConfigProblem, Reading, listed
+from .config_fields import ConfigProblem, Reading, listed, shown_key
 from .config_programs import (
+    OWN,
     PROGRAMS,
     ConfigFile,
+    Program,
     Scope,
     find_configs,
     place_of,
@@ -69,8 +72,8 @@ class Config:
     path: Path
     """The file, absolute."""
     program: str
-    """Whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex" or
-    "mcp-client"."""
+    """Whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex",
+    "copilot", "zed" or "mcp-client"."""
     scope: Scope
     """"user" for a person's own settings, "project" for any other file."""
     servers: Mapping[str, ServerConfig] = field(repr=False)
@@ -174,7 +177,8 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
         document.check(program.lenient)
     except NotReadable as error:
         kind = kind or program_by_content(path, None)
-        why = f"{error}; no server is read"
+        why = str(error) if text.strip() else f"the file is empty: {error}"
+        why = f"{why}; no server is read from the file, which was {_taken_for(PROGRAMS[kind])}"
         return document, kind, ConfigProblem(path, error.line, "", why, left_out=True)
     return document, kind, None
 
@@ -193,8 +197,30 @@ def _config(reading: Reading, kind: str, files: Files) -> Config:
             reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
         starts[str(path[-1])] = Start(launch, files)
+    if not starts:
+        _note_that_nothing_came(reading)
     name, problems = reading.program.public_name, tuple(reading.problems)
     return Config(reading.path, name, reading.scope, {}, problems)._of(MappingProxyType(starts))
+
+
+def _taken_for(program: Program) -> str:
+    return f"taken for a file of {program.title}"
+
+
+def _note_that_nothing_came(reading: Reading) -> None:
+    """Report why there is no server, unless the problems with each of them say so."""
+    if any(problem.left_out for problem in reading.problems):
+        return
+    program, top = reading.program, reading.document.value
+    why = f"{program.servers!r} has no server in it"
+    if program.servers not in top:
+        names = f"; it has {listed(top)}" if top else ""
+        why = f"it has no member {program.servers!r}: write the servers there{names}"
+    reading.note(
+        (),
+        f"no server comes of the file, which was {_taken_for(program)}: {why}",
+        left_out=program.servers not in top and not program.shared,
+    )
 
 
 def _why(launch: Launch, error: ConfigError) -> str:
@@ -224,7 +250,14 @@ def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
     found: dict[str, tuple[KeyPath, Any]] = {}
     for path in _places(reading, kind):
         for name, members in _object_at(reading, path).items():
-            found[name] = (*path, name), members
+            if not path and not _is_server(members):
+                reading.note((name,), "is not a server, and has no effect here")
+            elif name in found and kind == OWN and found[name][1] != members:
+                other = shown_key(found.pop(name)[0])
+                why = f"differs from {other}, and programs differ in which they take: remove one"
+                reading.note((*path, name), f"{why}; the server is left out", left_out=True)
+            else:
+                found[name] = (*path, name), members
     repeated = {
         path[:depth] for path in reading.document.repeated for depth in range(len(path) + 1)
     }
@@ -244,26 +277,35 @@ def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
             yield path, members
 
 
+def _is_server(members: Any) -> bool:
+    return isinstance(members, dict) and not members.keys().isdisjoint(("command", "url"))
+
+
 def _places(reading: Reading, kind: str) -> list[KeyPath]:
     program = reading.program
     top = reading.document.value
-    places: list[KeyPath] = [(program.servers,)]
-    if kind == "vscode" and "servers" not in top and isinstance(top.get("mcp"), dict):
-        places = [("mcp", "servers")]
+    own = program.servers
+    places: list[KeyPath] = [(own,)]
+    if kind == "vscode" and own not in top and isinstance(top.get("mcp"), dict):
+        places = [("mcp", own)]
     elif kind == "claude" and "projects" in top:
         places += _claude_projects(reading)
-    elif kind == "mcp-client" and "mcpServers" not in top and "servers" in top:
-        places = [("servers",)]
-    for place in places:
+    elif kind == OWN and "servers" in top:
+        places = [(name,) for name in (own, "servers") if isinstance(top.get(name), dict)]
+    elif kind in ("claude", OWN) and own not in top and any(map(_is_server, top.values())):
+        places = [()]  # as in a plugin of Claude Code
+    if kind == OWN and len(places) > 1:
+        reading.note(("servers",), f"is read beside {own!r}: most programs read one of them")
+    for place in places if places != [()] else ():
         beside = _object_at(reading, place[:-1])
         for name in program.unused:
             if beside.get(name) not in (None, "", [], {}):
                 reading.note((*place[:-1], name), f"has no effect: only {program.title} honours it")
-    if places == [(program.servers,)] and program.servers not in top and not program.shared:
-        names = f"; it has {listed(top)}" if top else ""
-        reading.note(
-            (), f"has no member {program.servers!r}: write the servers there{names}", left_out=True
-        )
+    for name in dict.fromkeys(each.servers for each in PROGRAMS.values()):
+        others = top.get(name) if own in top and (name,) not in places else None
+        if isinstance(others, dict) and others:
+            why = f"has no effect: the file was {_taken_for(program)}, which reads {own!r}"
+            reading.note((name,), why)
     return places
 
 

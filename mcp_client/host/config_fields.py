@@ -14,7 +14,15 @@ from typing import Any
 from ..runtime.safe_text import safe_text
 from .config_programs import UNUSED, Program, Scope
 from .config_text import Document, KeyPath
-from .config_values import SECRET_IN_TEXT, Expanded, Unset, Variables, expand
+from .config_values import (
+    SECRET_IN_TEXT,
+    SPELLED,
+    Expanded,
+    Misspelled,
+    Unset,
+    Variables,
+    expand,
+)
 
 __all__ = ["ConfigProblem", "Fields", "Reading"]
 
@@ -22,6 +30,8 @@ _MAX_PROBLEMS = 1_000
 _MAX_ITEMS = 10_000
 """Arguments, variables or headers of one server."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_SIGNS = re.compile(r"[$%{]")
+_DOUBLE = re.compile(r"\$\{\{\s*(?:\w+\.)?(\w+)\s*\}\}")
 _MAX_GUESSED_CHARS = 40
 _MAX_GUESSES = 100
 _OTHER_WORDS = {
@@ -258,16 +268,27 @@ class Fields:
         return self.seconds(ours, 1e-3)
 
     def variable(
-        self, name: str, variable: str, ours: str, *parts: str | int
+        self, name: str, variable: str, ours: str, *parts: str | int, optional: bool = False
     ) -> dict[str, Expanded]:
         """A variable of the environment under ``name``; none, and a problem, where it is not
-        set."""
+        set. One that is ``optional`` is shown all the same, so that it can be set later."""
+        shown = f"${{{variable}}}"
         try:
             value = self.reading.variables.variable(variable)
         except Unset as error:
-            self.wrong(ours, str(error), *parts)
-            return {}
-        return {name: Expanded(value, f"${{{variable}}}", (variable,))}
+            if not optional:
+                self.wrong(ours, str(error), *parts)
+                return {}
+            why = f"{error}. It is left out, and the server is started without it"
+            self.reading.note((*self._path, self._written[ours], *parts), why)
+            return {name: Expanded("", shown, (variable,), is_set=False)}
+        found = Expanded(value, shown, (variable,))
+        if not value.strip() and ours != "env_vars":
+            why = f"the environment variable {safe_text(variable, 80)!r} is empty"
+            why = f"{why}: the header is left out" if optional else f"{why}: set it"
+            self.reading.note((*self._path, self._written[ours], *parts), why)
+            return {name: found._replace(is_set=not optional)}
+        return {name: found}
 
     def names_of_variables(self, ours: str) -> dict[str, Expanded]:
         """Variables that are passed on under their own names (Codex: ``env_vars``)."""
@@ -278,7 +299,7 @@ class Fields:
             if isinstance(name, str):
                 if isinstance(item, dict) and item.get("source") not in (None, "local"):
                     self.note(self._written[ours], f"[{number}] has a source other than this host")
-                found.update(self.variable(name, name, ours, number))
+                found.update(self.variable(name, name, ours, number, optional=True))
             else:
                 self.wrong(ours, "is not the name of a variable", number)
         if value is not None and not isinstance(value, list):
@@ -292,12 +313,21 @@ class Fields:
         if not isinstance(value, str):
             self.wrong(ours, "is not a text: write it in double quotes", *parts)
             return None
+        reading = self.reading
+        place = (*self._path, self._written.get(ours, ours), *parts)
+        self._note_other_spelling(value, place)
         if "$" not in value:
             return Expanded(value, value) if self._is_usable(value, ours, *parts) else None
-        reading = self.reading
         try:
             found = expand(value, reading.program.syntax, reading.variables, secrets=secrets)
+        except Misspelled as error:
+            self.wrong(ours, f"{error.args[0]}: {self._right_spelling(error.args[1])}", *parts)
+            return None
         except Unset as error:
+            if (double := _DOUBLE.search(value)) is not None:
+                why = f"{safe_text(double[0], 80)} is not a reference here"
+                self.wrong(ours, f"{why}: {self._right_spelling(double[1])}", *parts)
+                return None
             reasons = (
                 why
                 for name, why in reading.unusable_inputs.items()
@@ -305,7 +335,8 @@ class Fields:
             )
             self.wrong(ours, next(reasons, str(error)), *parts)
             return None
-        place = (*self._path, self._written.get(ours, ours), *parts)
+        for reference in found.empty:
+            reading.note(place, f"{safe_text(reference, 80)} is empty here: set the variable")
         if not reading.program.syntax and SECRET_IN_TEXT.search(value):
             reading.note(
                 place, "has no effect as a reference: this program knows none, so it is text"
@@ -313,6 +344,29 @@ class Fields:
         if found.parts:
             found = found._replace(at=place)
         return found if self._is_usable(found.value, ours, *parts) else None
+
+    def _note_other_spelling(self, value: str, place: KeyPath) -> None:
+        """Report a variable that this program would take for text."""
+        syntax = self.reading.program.syntax
+        is_word = "command" in place or "args" in place
+        for match in SPELLED.finditer(value) if _SIGNS.search(value) else ():
+            name, opencode, windows, bare = match.groups()
+            if (name and syntax) or (bare and "bare" in syntax):
+                continue  # it is put in, or refused
+            if is_word and (windows or bare):
+                continue  # a shell may put it in
+            found = name or opencode or windows or bare
+            shown = safe_text(found, 80)
+            why = f"the variable {shown!r} is text here, as it is spelled"
+            self.reading.note(place, f"{why}: {self._right_spelling(found)}")
+            return
+
+    def _right_spelling(self, name: str) -> str:
+        program = self.reading.program
+        spelled = program.variable(safe_text(name, 60))
+        if spelled is not None:
+            return f"in {program.title}'s files: {spelled}"
+        return f"in {program.title}'s files there are no variables{program.instead}"
 
     def _is_usable(self, text: str, ours: str, *parts: str | int) -> bool:
         try:

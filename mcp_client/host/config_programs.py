@@ -54,6 +54,19 @@ class Program:
     """Its file in a project."""
     of_user: tuple[str, ...] = ()
     """Its files of a person; ``{config}`` and the like are of ``_user_folders``."""
+    instead: str = ": write the value"
+    """What to do in a file that knows no variables."""
+
+    @property
+    def knows_local(self) -> bool:
+        """Whether ``"type": "local"`` is a word of its own."""
+        return self.public_name in ("copilot", OWN)
+
+    def variable(self, name: str) -> str | None:
+        """Return how its files spell a variable of the environment; None if they have none."""
+        if "env" in self.syntax:
+            return f"${{env:{name}}}"
+        return f"${{{name}}}" if "braced" in self.syntax else None
 
 
 def as_ours(*names: str) -> dict[str, str]:
@@ -81,12 +94,12 @@ PROGRAMS: Mapping[str, Program] = {
         "claude",
         {
             **_COMMON,
+            **as_ours("cwd", "oauth"),
             "timeout": "timeout_ms",
             "headersHelper": "headers_helper",
-            "oauth": "oauth",
             "alwaysLoad": UNUSED,
         },
-        syntax=frozenset({"braced"}),
+        syntax=frozenset({"braced", "plugin"}),
         unused=("disabledMcpServers", "disabledMcpjsonServers", "enabledMcpjsonServers"),
         file_names=(".mcp.json", ".claude.json"),
         in_project=".mcp.json",
@@ -166,6 +179,7 @@ PROGRAMS: Mapping[str, Program] = {
             **as_ours("env_vars", "cwd", "url", "scopes", "oauth", "enabled", "required"),
             "bearer_token_env_var": "bearer_variable",
             "http_headers": "headers",
+            "http_headers_helper": "headers_helper",
             "env_http_headers": "header_variables",
             "oauth_resource": "resource",
             "startup_timeout_sec": "startup_seconds",
@@ -188,10 +202,54 @@ PROGRAMS: Mapping[str, Program] = {
             "mcp_oauth_credentials_store",
         ),
         shared=True,
+        instead=": name it in env_vars, env_http_headers or bearer_token_env_var",
         file_names=("config.toml",),
         folder=".codex",
         in_project=".codex/config.toml",
         of_user=("{codex}/config.toml",),
+    ),
+    "copilot": Program(
+        "Copilot CLI",
+        "copilot",
+        {
+            **_COMMON,
+            "cwd": "cwd",
+            "tools": "tool_names",
+            "timeout": "timeout_ms",
+            "oauthClientId": "client_id",
+            "oauthScopes": "scopes",
+            **dict.fromkeys(
+                """
+                deferTools disableToolCache filterMapping oauthGrantType oauthPublicClient oidc
+                slowConnectionThresholdMs
+                """.split(),  # noqa: SIM905 - a list of words is read as words
+                UNUSED,
+            ),
+        },
+        syntax=frozenset({"braced", "bare"}),
+        file_names=("mcp-config.json",),
+        folder=".github",
+        in_project=".github/mcp.json",
+        of_user=("{copilot}/mcp-config.json",),
+    ),
+    "zed": Program(
+        "Zed",
+        "zed",
+        {
+            **as_ours("command", "args", "env", "url", "headers", "enabled", "oauth"),
+            OWN: "own",
+            "timeout": "timeout_seconds",
+            "settings": "of_extension",
+            "source": "",
+            "remote": UNUSED,
+        },
+        servers="context_servers",
+        lenient=_LENIENT,
+        unused=("context_server_timeout",),
+        shared=True,
+        folder=".zed",
+        in_project=".zed/settings.json",
+        of_user=("{zed}/settings.json",),
     ),
     OWN: Program(
         "mcp-client",
@@ -220,7 +278,8 @@ class ConfigFile:
     path: Path
     """Where it is, absolute."""
     program: str
-    """"claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex" or "mcp-client"."""
+    """"claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex", "copilot", "zed" or
+    "mcp-client"."""
     scope: Scope
     """"user" for a person's own settings, "project" for a file of the folder."""
 
@@ -273,9 +332,13 @@ def place_of(path: Path) -> Place:
 def program_by_content(path: Path, value: Any) -> str:
     """The program whose file this is by what it says."""
     members = _object(value)
-    if "servers" in members or "servers" in _object(members.get("mcp")):
-        return "vscode"
     servers = _object(members.get("mcpServers"))
+    if "context_servers" in members and "mcpServers" not in members:
+        return "zed"
+    if "servers" in _object(members.get("mcp")):
+        return "vscode"
+    if "servers" in members:
+        return OWN if servers else "vscode"
     fields = {name for server in servers.values() for name in _object(server)}
     if path.name == "settings.json" or "httpUrl" in fields:
         return "gemini"
@@ -305,8 +368,15 @@ def _user_folders() -> Mapping[str, Path]:
     else:
         data = home / ".config"
         config = _folder("XDG_CONFIG_HOME", data)
-    codex = _folder("CODEX_HOME", home / ".codex")
-    return {"home": home, "data": data, "config": config, "codex": codex}
+    elsewhere = _folder("XDG_CONFIG_HOME", home / ".config")
+    return {
+        "home": home,
+        "data": data,
+        "config": config,
+        "codex": _folder("CODEX_HOME", home / ".codex"),
+        "copilot": _folder("COPILOT_HOME", home / ".copilot"),
+        "zed": data / "Zed" if sys.platform == "win32" else elsewhere / "zed",
+    }
 
 
 def _folder(variable: str, otherwise: Path) -> Path:

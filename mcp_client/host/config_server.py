@@ -14,19 +14,26 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..protocol.versions import is_known
 from ..runtime.limits import Timeouts
-from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
 from .config_fields import Fields, Reading, listed
-from .config_programs import OWN, UNUSED, as_ours
+from .config_login import read_login
+from .config_programs import OWN, as_ours
 from .config_sandbox import GivenSandbox, own_sandbox, vscode_sandbox
 from .config_text import KeyPath, OutOfRange
-from .config_values import LOADERS, Expanded, SecretReference, Unset, env_values, is_within
+from .config_values import (
+    LOADERS,
+    Expanded,
+    SecretReference,
+    Unset,
+    env_values,
+    is_within,
+    values_of,
+)
 from .options import ServerConfig
 
 if TYPE_CHECKING:
@@ -42,11 +49,13 @@ _TYPES = {
     "streamable_http": "url",
     "streamableHttp": "url",
 }
+_OTHER_TYPES = {"local": "command", "remote": "url"}
+"""Words of other programs, such as Copilot CLI, which mean one thing only."""
 _GRANTS = re.compile(r"trust(ed)?|always_?allow.*|auto.*|default_tools_approval_mode", re.I)
 """Names of fields with which a file would decide what may run without asking."""
 _HARMLESS_GRANTS: tuple[Any, ...] = (None, False, "prompt", "ask", [], {})
 _ANY = {
-    **dict.fromkeys(("include", "exclude"), Fields.names),
+    **dict.fromkeys(("include", "exclude", "tool_names"), Fields.names),
     **dict.fromkeys(("disabled", "enabled", "required"), Fields.flag),
     **dict.fromkeys(("resource", "description"), Fields.raw),
     **dict.fromkeys(("startup_seconds", "timeout_seconds"), Fields.seconds),
@@ -76,25 +85,8 @@ _OWN = {
     "sandbox": own_sandbox,
 }
 _TIMEOUTS = dict.fromkeys(("connect", "idle", "total", "ping"), Fields.seconds)
-_LOGIN = {
-    "clientId": "client_id",
-    "client_id": "client_id",
-    "CLIENT_ID": "client_id",
-    "clientSecret": "client_secret",
-    "client_secret": "client_secret",
-    "CLIENT_SECRET": "client_secret",
-    "scopes": "scopes",
-    "redirectUri": "redirect_uri",
-    "callbackPort": "callback_port",
-    "enabled": "enabled",
-    **dict.fromkeys(
-        """
-        audiences authorizationUrl authServerMetadataUrl issuer registrationUrl tokenParamName
-        tokenUrl
-        """.split(),  # noqa: SIM905 - a list of words is read as words
-        UNUSED,
-    ),
-}
+_NO_MORE_THAN_A_SCHEME = re.compile(r"\s*([A-Za-z][\w-]*\s+)?")
+"""What is left of the value of a header that has a scheme and a token, without the token."""
 _MAX_ENV_FILE_BYTES = 1024 * 1024
 _MAX_NAME_CHARS = 128
 
@@ -175,7 +167,7 @@ class Launch:
 
     def _server(self) -> StdioServer | HttpServer:
         if self.command is not None:
-            env = {**self.env_of_file, **_values(self.env)}
+            env = {**self.env_of_file, **values_of(self.env)}
             args = tuple(each.value for each in self.args)
             cwd = self.cwd and self.cwd.value
             own = self.sandbox
@@ -188,21 +180,17 @@ class Launch:
         if self.login is not None:
             from ..auth import OAuth
 
-            given: dict[str, Any] = _values(self.login)
+            given: dict[str, Any] = values_of(self.login)
             if "scopes" in given:
                 given["scopes"] = tuple(given["scopes"].split())
             auth = OAuth(**given)
-        return HttpServer(self.url.value, headers=_values(self.headers) or None, auth=auth)
-
-
-def _values(texts: Mapping[str, Expanded]) -> dict[str, str]:
-    return {name: each.value for name, each in texts.items()}
+        return HttpServer(self.url.value, headers=values_of(self.headers) or None, auth=auth)
 
 
 def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
     """The server at ``path``; None, with problems, where it cannot be used."""
     reading.failed = False
-    name = str(path[-1])
+    name, written = str(path[-1]), members
     if not isinstance(members, dict):
         reading.note(
             path, "is not an object with the fields of a server; it is left out", left_out=True
@@ -219,6 +207,7 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
             (*path, *where), "is a number out of range; the server is left out", left_out=True
         )
     else:
+        members = _with_flat_command(reading, path, members)
         grants = [each for each in members if _GRANTS.fullmatch(each)]
         names = {**reading.program.fields, **dict.fromkeys(grants, "")}
         fields = Fields(reading, path, members, names, title=reading.program.title)
@@ -237,11 +226,23 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
             reading.note((*path, OWN, "sandbox"), "has no effect: at a URL nothing is started")
         if not reading.failed:
             if kind == "command":
-                fields.unused([*_HTTP, "oauth"], "this server is not at a URL")
+                fields.unused([*_HTTP, "oauth", "client_id"], "this server is not at a URL")
             else:
                 fields.unused(_STDIO, "nothing is started at a URL")
-            return Launch(reading, path, members, timeouts=timeouts, options=options, **parts)
+            return Launch(reading, path, written, timeouts=timeouts, options=options, **parts)
     return None
+
+
+def _with_flat_command(
+    reading: Reading, path: KeyPath, members: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Zed's older form has the program, its arguments and its environment in one object."""
+    command = members.get("command")
+    if not isinstance(command, dict) or "path" not in command:
+        return members
+    reading.note((*path, "command"), "is Zed's older form: path, args and env are taken from it")
+    inner = {"command" if name == "path" else name: each for name, each in command.items()}
+    return {**inner, **{name: each for name, each in members.items() if name != "command"}}
 
 
 def _out_of_range(value: Any) -> KeyPath | None:
@@ -274,7 +275,7 @@ def _kind(fields: Fields) -> str | None:
     there = [each for each in ("command", "url") if fields.has(each)]
     named = fields.raw("type")
     if named is not None:
-        kind = _TYPES.get(named) if isinstance(named, str) else None
+        kind = _kind_named(fields, named) if isinstance(named, str) else None
         if kind is None:
             fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")
         elif kind not in there:
@@ -282,11 +283,24 @@ def _kind(fields: Fields) -> str | None:
         return kind
     if len(there) == 2:
         fields.wrong("url", "stands beside a command: remove one, or give 'type'")
+    elif not there and fields.has("of_extension"):
+        fields.unusable("is a server of an extension, which only Zed starts")
     elif not there:
         has_urls = "url" in fields.reading.program.fields.values()
         lacks = "neither a command nor a url: add one" if has_urls else "no command: add one"
         fields.unusable(f"has {lacks}")
     return there[0] if len(there) == 1 else None
+
+
+def _kind_named(fields: Fields, named: str) -> str | None:
+    if named in _TYPES:
+        return _TYPES[named]
+    kinds = {name.lower(): kind for name, kind in (_TYPES | _OTHER_TYPES).items()}
+    kind = kinds.get(named.lower())
+    if kind is not None and not (named == "local" and fields.reading.program.knows_local):
+        meant = "stdio" if kind == "command" else "http"
+        fields.note("type", f"{named!r} is taken for {meant!r}")
+    return kind
 
 
 # ------------------------------------------------------------------ how to reach it
@@ -326,16 +340,23 @@ def _chooses_code(reading: Reading, name: str, value: Expanded) -> bool:
 
 def _http(fields: Fields) -> dict[str, Any]:
     given = fields.read(_HTTP)
-    for helper in ("headers_helper", "auth_provider"):
-        if given[helper] not in (None, "dynamic_discovery"):
-            fields.wrong(
-                helper,
-                "is not supported, and no command is run for it: give the header in 'headers', "
-                "from a variable, or connect from code with HttpServer(auth=...)",
-            )
+    program = fields.reading.program
+    in_file = next(name for name, ours in program.fields.items() if ours == "headers")
+    instead = f"give the header in {in_file!r}, or connect from code with HttpServer(auth=...)"
+    if given["headers_helper"] is not None:
+        what = "is a command that prints headers, and no command is run for them here"
+        fields.wrong("headers_helper", f"{what}: {instead}")
+    if given["auth_provider"] not in (None, "dynamic_discovery"):
+        fields.wrong("auth_provider", f"is a login that only {program.title} has: {instead}")
     headers: dict[str, Expanded] = given["headers"]
+    for name, each in headers.items():
+        if each.empty and _NO_MORE_THAN_A_SCHEME.fullmatch(each.value):
+            fields.note(in_file, f"{safe_text(name, 80)!r} is left out: nothing is in it")
+            headers[name] = each._replace(is_set=False)
     for header, name in given["header_variables"].items():
-        headers.update(fields.variable(header, name.value, "header_variables", header))
+        headers.update(
+            fields.variable(header, name.value, "header_variables", header, optional=True)
+        )
     token = given["bearer_variable"]
     if token is not None:
         found = fields.variable("Authorization", str(token), "bearer_variable")
@@ -343,8 +364,8 @@ def _http(fields: Fields) -> dict[str, Any]:
             (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
             for name, each in found.items()
         )
-    has_login = fields.has("oauth") or given["scopes"] is not None
-    login = _login(fields, given["scopes"]) if has_login else None
+    has_login = fields.has("oauth") or fields.has("client_id") or given["scopes"] is not None
+    login = read_login(fields, given["scopes"]) if has_login else None
     return {"url": given["url"], "headers": headers, "login": login}
 
 
@@ -367,37 +388,6 @@ def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, 
     return path, found or {}
 
 
-def _login(outer: Fields, scopes: tuple[str, ...] | None) -> dict[str, Expanded] | None:
-    fields = outer.inside("oauth", _LOGIN, outer.reading.program.title)
-    given = fields.raw("scopes")
-    if isinstance(given, str):
-        scopes = tuple(given.split())
-    elif given is not None:
-        scopes = fields.names("scopes")
-    uri = fields.text("redirect_uri")
-    port = fields.raw("callback_port")
-    if port is not None and not (type(port) is int and 0 < port < 65_536):
-        fields.wrong("callback_port", "is not the number of a port")
-    if port:
-        address = f"http://localhost:{port}/callback"
-        uri = Expanded(address, address)
-    elif uri is not None and not _is_here(uri.value):
-        fields.wrong(
-            "redirect_uri",
-            "does not lead to this machine, so another would get the login: write "
-            "http://127.0.0.1:PORT/PATH",
-        )
-    login = {
-        "client_id": fields.text("client_id"),
-        "redirect_uri": uri,
-        "scopes": None if scopes is None else Expanded(" ".join(scopes), " ".join(scopes)),
-        "client_secret": fields.secret("client_secret"),
-    }
-    if fields.flag("enabled") is False:
-        return None
-    return {name: each for name, each in login.items() if each is not None}
-
-
 # ------------------------------------------------------------------ everything else
 
 
@@ -408,7 +398,12 @@ def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
     for name in ("include", "exclude"):
         if given[name] is not None:
             options[name] = tuple(map(_literal, given[name]))
-    if given["include"] == ():  # no tool at all; to ServerConfig it would mean every tool
+    if given["tool_names"] is not None and "*" not in given["tool_names"]:
+        options["include"] = tuple(map(_literal, given["tool_names"]))
+    if () in (
+        given["include"],
+        given["tool_names"],
+    ):  # no tool at all; to ServerConfig it would mean every tool
         options["exclude"] = ("*",)
     if given["disabled"] or given["enabled"] is False:
         options["enabled"] = False
@@ -473,14 +468,6 @@ def _check_bind(fields: Fields, bind: Mapping[str, Any], is_project: bool) -> No
         Binding(bind)
     except ConfigError as error:
         fields.wrong("bind", f"cannot be used: {error.message}")
-
-
-def _is_here(redirect: str) -> bool:
-    try:
-        parts = urlsplit(redirect)
-        return parts.scheme == "http" and is_loopback(parts.hostname or "")
-    except ValueError:
-        return False
 
 
 def _literal(name: str) -> str:

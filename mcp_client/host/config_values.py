@@ -25,10 +25,32 @@ from typing import NamedTuple, TypeAlias
 
 from ..runtime.safe_text import safe_text
 
-__all__ = ["Expanded", "Files", "SecretReference", "Syntax", "Unset", "Variables", "expand"]
+__all__ = [
+    "Expanded",
+    "Files",
+    "Misspelled",
+    "SecretReference",
+    "Syntax",
+    "Unset",
+    "Variables",
+    "expand",
+    "values_of",
+]
 
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _WITH_DEFAULT = re.compile(rf"({_VARIABLE})(?::-(.*))?", re.DOTALL)
+_OF_ANY_PROGRAM = re.compile(
+    rf"\s*(?:(?:env|input|secrets|vars)[:.])?\s*({_VARIABLE})\s*(?::?[-=].*)?", re.I | re.DOTALL
+)
+"""What stands in braces where a program has variables or inputs."""
+SPELLED = re.compile(
+    rf"\$\{{{{1,2}}\s*(?:(?:env|secrets|vars)[:.])?\s*({_VARIABLE})\s*(?::?[-=][^{{}}]*)?\}}{{1,2}}"
+    rf"|(?<!\$)\{{env:({_VARIABLE})\}}|(?<![\w%])%([A-Z_][A-Z0-9_]+)%"
+    r"|(?<!\S)\$(?:env:)?([A-Z_][A-Z0-9_]{2,})(?![^\s/\\])"
+)
+"""A variable as some program spells it; its name is in one of the groups."""
+_PLUGIN = "CLAUDE_PLUGIN_ROOT"
+"""The folder of a plugin of Claude Code, at the top of which its ``.mcp.json`` is."""
 _MAX_FILE_BYTES = 64 * 1024
 _MAX_LINKS = 40
 _MAX_VARIABLES = 1_000
@@ -63,6 +85,10 @@ class Unset(Exception):
     """Something that cannot be put in: ``args[0]`` says what, why and what to do."""
 
 
+class Misspelled(Unset):
+    """A reference as another program spells it: ``args[1]`` names the variable or the input."""
+
+
 class SecretReference(NamedTuple):
     kind: str
     """"file" or "keyring"."""
@@ -85,6 +111,10 @@ class Expanded(NamedTuple):
     """Of a value that secrets are to be put into."""
     at: tuple[str | int, ...] = ()
     """Where such a value stands in the file."""
+    empty: tuple[str, ...] = ()
+    """The references that brought an empty text."""
+    is_set: bool = True
+    """False for a variable that is passed on if it is set, and is not."""
 
     @property
     def secrets(self) -> tuple[SecretReference, ...]:
@@ -94,11 +124,16 @@ class Expanded(NamedTuple):
         return f"<Expanded, {len(self.used)} references>"
 
 
+def values_of(texts: Mapping[str, Expanded]) -> dict[str, str]:
+    """Return what is used, by name."""
+    return {name: each.value for name, each in texts.items() if each.is_set}
+
+
 Syntax: TypeAlias = frozenset[str]
 """What a program knows as a reference: "braced", ``${NAME}`` and ``${NAME:-default}`` for variables
 of the environment; "bare", ``$NAME``; "env" and "input", ``${kind:name}``; "folders",
-``${workspaceFolder}``, ``${userHome}`` and the like. Where a program knows any of them, there are
-our own for secrets beside them."""
+``${workspaceFolder}``, ``${userHome}`` and the like; "plugin", ``${CLAUDE_PLUGIN_ROOT}``. Where a
+program knows any of them, there are our own for secrets beside them."""
 
 _REFERENCE = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare>{_VARIABLE})")
 
@@ -166,6 +201,7 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
     values: list[str] = []
     shown: list[str] = []
     parts: list[str | SecretReference] = []
+    empty: list[str] = []
     at = 0
     for match in _REFERENCE.finditer(text):
         if match["bare"] and "bare" not in syntax:
@@ -175,6 +211,8 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
         if secret is None:
             value, name = _reference(match, syntax, variables)
             parts += (between, value)
+            if not value:
+                empty.append(match[0])
         elif not secrets:
             raise Unset(
                 f"the secret {safe_text(match[0], 80)} would be seen there by others: only values "
@@ -196,6 +234,7 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
         "".join([*shown, rest]),
         tuple(used),
         tuple(parts) if has_secret else (),
+        empty=tuple(empty),
     )
 
 
@@ -217,13 +256,18 @@ def _reference(
         return _SOURCES[kind](variables, name), name if kind == "env" else body
     found = _WITH_DEFAULT.fullmatch(body) if "braced" in syntax else None
     if found is not None:
+        is_root = body == _PLUGIN and "plugin" in syntax and _PLUGIN not in variables.environ
+        if is_root and variables.base not in (None, variables.home):
+            return str(variables.base), None
         if found[2] is not None and found[1] not in variables.environ:
             return found[2], None
         return variables.variable(found[1]), found[1]
-    raise Unset(
-        f"the reference {safe_text('${' + body + '}', 80)} is not one that can be put in here: "
-        "write the value, or use a variable of the environment"
-    )
+    meant = _OF_ANY_PROGRAM.fullmatch(body)
+    named = body if meant is None else body[: meant.end(1)]
+    why = f"the reference {safe_text('${' + named + '}', 80)} is not one that can be put in here"
+    if meant is not None:
+        raise Misspelled(why, meant[1])
+    raise Unset(f"{why}: write the value, or use a variable of the environment")
 
 
 _SOURCES: dict[str, Callable[[Variables, str], str]] = {

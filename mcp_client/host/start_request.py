@@ -30,7 +30,7 @@ from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
 from .config_sandbox import GivenSandbox, confinement_of
 from .config_server import Launch, read_server
-from .config_values import Expanded, Files, followed
+from .config_values import Expanded, Files, followed, values_of
 from .options import ServerConfig
 from .start_warnings import warnings_of
 
@@ -223,7 +223,7 @@ def _program(launch: Launch) -> str | None:
     if os.path.basename(command) != command:
         place = os.path.join(cwd or os.curdir, command)
         return followed(place, [str(launch.reading.base)])[0]
-    env = {**launch.env_of_file, **{name: each.value for name, each in launch.env.items()}}
+    env = {**launch.env_of_file, **values_of(launch.env)}
     if any(name.upper() in ("PATH", "PATHEXT") for name in env):
         return None
     return find_executable(command, cwd, environment_of(env))

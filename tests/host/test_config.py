@@ -66,9 +66,12 @@ def test_claude_desktop(a_home_of_its_own: Path, project: Path) -> None:
         },
     }
     config = load_config(written(project / "claude_desktop_config.json", content))
-    assert (config.program, config.problems) == ("claude", ())
+    assert config.program == "claude"
     assert stdio(config, "filesystem").args[-1] == "/Users/ana/Desktop"
     assert stdio(config, "github").env == {"TOKEN": "${TOKEN}"}  # it has no variables
+    (problem,) = config.problems
+    assert (problem.key, problem.left_out) == ("mcpServers.github.env.TOKEN", False)
+    assert "Claude Desktop's files there are no variables" in problem.message
 
 
 def test_claude_code(project: Path) -> None:
