@@ -7,7 +7,7 @@ McpError                     .message .server .tool .retryable .attempts .advice
 │   ├── UnknownTool          the server offers no such tool
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
 │   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
-│   ├── InvalidSchema        the tool's own schema cannot be used
+│   ├── InvalidSchema        the tool's own schema exceeds a limit
 │   ├── CallDenied           .reason .source .told .by .rule: the approval hook did not say yes
 │   ├── CallPending          .ticket .tickets .paused: it waits for approval
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
@@ -174,8 +174,10 @@ class InvalidArguments(NotSent):
 
 
 class InvalidSchema(NotSent):
-    """The tool's own schema is not valid, is of an unknown dialect, has a reference that leads
-    nowhere, or exceeds a cap of ``Limits``."""
+    """The tool's own schema exceeds one of the limits for schemas in ``Limits``.
+
+    What cannot be judged for another reason is skipped, with a finding of the tool.
+    """
 
 
 class CallDenied(NotSent):

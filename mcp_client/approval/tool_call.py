@@ -271,7 +271,10 @@ class ToolCall(ApprovalRequest):
         about the old ones. Raises ``NotJson``, and ``TypeError`` for what is not a mapping."""
         if not isinstance(arguments, Mapping):
             raise TypeError("its arguments are not a mapping")
-        kept = tuple(one for one in self.findings if one.kind not in _OF_ARGUMENTS)
+        of_tool = self.tool.findings
+        kept = tuple(
+            one for one in self.findings if one.kind not in _OF_ARGUMENTS or one in of_tool
+        )
         return replace(self, arguments_json=canonical(arguments), findings=kept, edited=True)
 
     @classmethod

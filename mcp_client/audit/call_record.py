@@ -357,7 +357,7 @@ class CallRecord:
         about, text = self._safe(finding.about, 200), finding.text
         if finding.kind == "broken_arguments":  # the sentence quotes an argument
             text = f"the arguments break the tool's input schema at {self._place}"
-        elif finding.kind == "unchecked_arguments":
+        elif finding.kind == "unchecked_arguments" and not finding.about:  # of these arguments
             text = "the arguments could not be checked against the tool's input schema"
         shown = {"kind": finding.kind, "text": self._safe(text)}
         return {**shown, "about": about} if about else shown

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..runtime.safe_text import is_invisible, safe_text
-from ..validation.schema_shape import add_schema_texts, is_known_dialect
+from ..validation.schema_shape import add_schema_texts
 from .finding import Finding
 
 __all__ = [
@@ -69,13 +69,8 @@ def definition_findings(
     found: list[Finding] = []
     for member in ("inputSchema", "outputSchema"):
         schema = definition.get(member)
-        if schema is None:
-            continue
-        add_schema_texts(schema, texts)
-        if not is_known_dialect(schema):
-            dialect = safe_text(schema["$schema"], 80)
-            text = f"its {member} is in a dialect that cannot be checked: {dialect!r}"
-            found.append(Finding("unknown_dialect", text, member))
+        if schema is not None:
+            add_schema_texts(schema, texts)
     texts += [text for text in map(definition.get, ("title", "description")) if type(text) is str]
     found += text_findings(texts)
     found += name_findings(name)

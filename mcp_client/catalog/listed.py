@@ -11,7 +11,7 @@ from .finding import Finding
 
 __all__ = ["Listed", "Rejected", "RejectedKind"]
 
-RejectedKind: TypeAlias = Literal["invalid", "schema", "same_name", "not_wanted", "unnamed"]
+RejectedKind: TypeAlias = Literal["invalid", "same_name", "not_wanted", "unnamed"]
 
 T = TypeVar("T", covariant=True)
 L = TypeVar("L", bound="Listed[Any]")
@@ -26,9 +26,8 @@ class Rejected:
     reason: str
     """A sentence for people; ``kind`` is for programs."""
     kind: RejectedKind = "invalid"
-    """"invalid": not what the specification says. "schema": a schema of it is not a JSON Schema.
-    "same_name": another has its name. "not_wanted": the host leaves it out. "unnamed": the host's
-    ``naming`` gives it no name."""
+    """"invalid": not what the specification says. "same_name": another has its name. "not_wanted":
+    the host leaves it out. "unnamed": the host's ``naming`` gives it no name."""
     server: str | None = None
     """The name the host gave the server, in a list over the servers of a ``Host``."""
 

@@ -23,6 +23,7 @@ from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
+from ..validation.usable_schema import UsableSchema, usable_schema
 from .finding import Finding
 from .inspection import definition_findings
 from .listed import Listed, Rejected
@@ -214,6 +215,16 @@ class Tool:
         return self._derive(_hints_of)
 
     @property
+    def _usable_input(self) -> UsableSchema:
+        """The part of the input schema that can be judged."""
+        return self._derive(_usable_input_of)
+
+    @property
+    def _usable_output(self) -> UsableSchema | None:
+        """The part of the output schema that can be judged; None without an output schema."""
+        return self._derive(_usable_output_of)
+
+    @property
     def _header_params(self) -> tuple[HeaderParam, ...]:
         """The arguments that HTTP headers repeat (``x-mcp-header``)."""
         return self._derive(_header_params_of)
@@ -241,11 +252,33 @@ class Tool:
 
 def _findings_of(tool: Tool) -> tuple[Finding, ...]:
     definition = tool._definition
+    schemas = (("inputSchema", tool._usable_input), ("outputSchema", tool._usable_output))
     return (
+        *[
+            finding
+            for member, usable in schemas
+            if usable is not None and (usable.skipped or usable.mixed)
+            for finding in _schema_findings(member, usable)
+        ],
         *definition_findings(definition, tool.name, tool._looks_like),
         *hint_findings(definition.get("annotations"), tool.trusted),
         *trait_findings(definition),
     )
+
+
+def _schema_findings(member: str, usable: UsableSchema) -> list[Finding]:
+    from .schema_findings import schema_findings  # few tools need it
+
+    return schema_findings(member, usable)
+
+
+def _usable_input_of(tool: Tool) -> UsableSchema:
+    return usable_schema(tool._definition["inputSchema"])
+
+
+def _usable_output_of(tool: Tool) -> UsableSchema | None:
+    schema = tool._definition.get("outputSchema")
+    return None if schema is None else usable_schema(schema)
 
 
 def _without_bound(tool: Tool) -> dict[str, Any]:

@@ -21,11 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..errors import InvalidSchema, UnknownTool
+from ..errors import UnknownTool
 from ..protocol.headers import InvalidHeaderParam, header_params_of
-from ..runtime.limits import Limits
 from ..runtime.safe_text import invisible, safe_text
-from ..validation.schema_shape import is_known_dialect, listed_schema_fault
 from .finding import Finding
 from .inspection import LookAlikes, ordinary_name
 from .listed import Rejected, RejectedKind
@@ -46,7 +44,6 @@ Fault: TypeAlias = tuple[str, RejectedKind]
 Bind: TypeAlias = Callable[[list[Tool]], Awaitable[tuple[list[Tool], list[Finding]]]]
 
 _log = logging.getLogger("mcp_client")
-_MAX_REASON_CHARS = 200
 _NO_TASKS = Finding(
     "not_callable",
     "it has to be called as a task, and the server does not declare tasks.requests.tools.call: it "
@@ -55,9 +52,7 @@ _NO_TASKS = Finding(
 _SLICE_TOOLS = 25
 _SLICE_SECONDS = 0.001
 _MAX_LOGGED = 20
-_SLICE_TEXTS = 200
 _MAX_NAME_CHARS = 1_000
-_OUTPUT_SCHEMAS = (dict, bool, type(None))
 
 
 class Catalog(PagedCache[ToolList]):
@@ -95,7 +90,7 @@ class Catalog(PagedCache[ToolList]):
     async def find(self, name: str) -> Tool:
         """The definition of the tool ``name``, unless it is known to have changed or expired.
 
-        Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
+        Raises ``UnknownTool``.
         """
         known: Tool | None = self.usable(name)
         if known is not None:
@@ -121,7 +116,7 @@ class Catalog(PagedCache[ToolList]):
             raise self._unknown(name, tools)
         return tool
 
-    def _unknown(self, name: str, tools: ToolList) -> UnknownTool | InvalidSchema:
+    def _unknown(self, name: str, tools: ToolList) -> UnknownTool:
         shown = safe_text(name, 128)
         left_out = next((one for one in tools.rejected if one.name == shown), None)
         names = ", ".join(safe_text(tool.name, 64) for tool in tools[:20]) or "none"
@@ -133,8 +128,7 @@ class Catalog(PagedCache[ToolList]):
         )
         if self._pins is not None and self._pins._has_gone(self._server, name):
             text += f" ({self._pins.name} has it: the server no longer offers it)"
-        kind = InvalidSchema if left_out and left_out.kind == "schema" else UnknownTool
-        return kind(text, server=self._server, tool=shown)
+        return UnknownTool(text, server=self._server, tool=shown)
 
     # ---------------------------------------------------------- rejected tools
 
@@ -192,17 +186,12 @@ class Catalog(PagedCache[ToolList]):
         counts = Counter(names)
         transport = self._requests.connection.transport
         in_headers = transport.has_headers and transport.era is not None and transport.era.mirrors
-        texts: list[str] = []
         turn = _Turn()
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
-            look = number % _SLICE_TOOLS == _SLICE_TOOLS - 1 or len(texts) > _SLICE_TEXTS
-            if look and turn.is_over:
+            if number % _SLICE_TOOLS == _SLICE_TOOLS - 1 and turn.is_over:
                 await turn.end()
-            texts = []
             try:
                 fault = _fault(definition, name, counts[name])
-                if fault is None:
-                    fault = _schema_fault(definition, self._limits, texts)
                 if fault is None and in_headers:
                     fault = _mark_fault(definition)
             except Exception as error:  # noqa: BLE001 - it must not take the other tools along
@@ -251,7 +240,7 @@ def _name(definition: Any) -> str:
 
 
 def _fault(definition: Any, name: str, count: int) -> Fault | None:
-    """Why a definition cannot be used, or None; its schemas are checked elsewhere."""
+    """Why a definition cannot be used, or None. A schema that cannot be judged is a finding."""
     if type(definition) is not dict:
         return "it is not a JSON object", "invalid"
     if not name or name.isspace():
@@ -262,8 +251,6 @@ def _fault(definition: Any, name: str, count: int) -> Fault | None:
         return f"{count} tools have this name; which one is meant cannot be told", "same_name"
     if type(definition.get("inputSchema")) is not dict:
         return "its inputSchema is missing or not a JSON object", "invalid"
-    if type(definition.get("outputSchema")) not in _OUTPUT_SCHEMAS:
-        return "its outputSchema is not a JSON Schema", "schema"
     if not ordinary_name(name) and invisible(name):
         return "its name has invisible characters", "invalid"
     return None
@@ -274,18 +261,4 @@ def _mark_fault(definition: dict[str, Any]) -> Fault | None:
         header_params_of(definition["inputSchema"])
     except InvalidHeaderParam as error:
         return safe_text(error, 200), "invalid"
-    return None
-
-
-def _schema_fault(definition: dict[str, Any], limits: Limits, texts: list[str]) -> Fault | None:
-    """What is certainly wrong with its schemas. What takes ``jsonschema`` is left to the call.
-
-    A schema in an unknown dialect is a finding: see ``inspection``.
-    """
-    for member in ("inputSchema", "outputSchema"):
-        schema = definition.get(member)
-        fault = "" if schema is None else listed_schema_fault(schema, limits, texts)
-        if fault and is_known_dialect(schema):
-            text = f"its {member} is not a JSON Schema: {safe_text(fault, _MAX_REASON_CHARS)}"
-            return text, "schema"
     return None

@@ -41,7 +41,8 @@ from ..session.connect import connect, transport_of
 from ..session.session import Session
 from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
-from ..validation.checker import checker_for
+from ..validation.checker import checker_of
+from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code, in_shell
 from .output import print_json, print_parts, print_text
@@ -348,15 +349,15 @@ async def _check_schemas(report: Report, tools: list[Tool]) -> None:
     try:
         with anyio.move_on_after(_ALL_SCHEMAS_SECONDS):
             for tool in tools:
-                for key, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
-                    problem = None if schema is None else await _problem(schema, workers)
-                    if problem is not None and (wrong := wrong + 1) <= _MAX_LISTED:
-                        report.found(
-                            "breaks promises",
-                            f"the {key}Schema of {tool.name} cannot be used: {problem}",
-                            "Calls of this tool are refused; the others can be used. Tell the "
-                            "server's author.",
-                        )
+                for key, usable in (("in", tool._usable_input), ("out", tool._usable_output)):
+                    name = f"the {key}putSchema of {tool.name}"
+                    schema = tool._definition.get(f"{key}putSchema")
+                    problem = usable and await _schema_problem(schema, usable, workers)
+                    if problem and (wrong := wrong + 1) <= _MAX_LISTED:
+                        report.found("breaks promises", f"{name} {problem[0]}", problem[1])
+                    if usable is not None and usable.slips:
+                        slips = ", ".join(usable.slips[:_MAX_LISTED])
+                        report.notes.append(f"{name} is not quite JSON Schema at {slips}")
                 checked += 1
     finally:
         with anyio.CancelScope(shield=True):
@@ -367,11 +368,22 @@ async def _check_schemas(report: Report, tools: list[Tool]) -> None:
     report.promises["schemas"] = f"{checked} tools checked, {wrong} schemas cannot be used{left}"
 
 
-async def _problem(schema: Any, workers: WorkerPool) -> str | None:
+async def _schema_problem(
+    schema: Any, usable: UsableSchema, workers: WorkerPool
+) -> tuple[str, str] | None:
+    """What is wrong with a schema, and what follows from that."""
+    called = "The tool can be called; what was skipped is not checked. Tell the server's author."
+    if usable.is_broken:
+        return f"cannot be used whole: {'; '.join(usable.skipped[:_MAX_LISTED])}", called
     try:
-        await checker_for(schema, Limits()).prepare(workers, _ONE_SCHEMA_SECONDS)
+        checker = checker_of(schema, usable, Limits())
     except InvalidSchema as error:
-        return in_shell(error).message
+        refused = "Calls of this tool are refused; the others can be used."
+        return f"cannot be used: {in_shell(error).message}", f"{refused} Tell the server's author."
+    try:
+        await checker.prepare(workers, _ONE_SCHEMA_SECONDS)
+    except InvalidSchema as error:
+        return f"cannot be used: {in_shell(error).message}", called
     return None
 
 

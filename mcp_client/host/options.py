@@ -84,10 +84,11 @@ class ServerConfig:
     limits: Limits | None = None
     """How much is taken from this server."""
     validation: Strictness | None = None
-    """Whether a result that does not match its tool's output schema is refused: "strict", "warn" or
-    "off"."""
+    """Whether a result that is known not to match its tool's output schema is refused: "strict",
+    "warn" or "off"."""
     argument_validation: Strictness | None = None
-    """Whether arguments that do not match the tool's input schema are refused, likewise."""
+    """Whether arguments that do not match the tool's input schema are refused, likewise. "strict"
+    also refuses arguments that could not be judged within ``Timeouts.validation``."""
     extensions: Sequence[Extension] | None = None
     """The extensions that are declared to this server."""
     bind: Bind | None = field(default=None, repr=False)

@@ -293,7 +293,7 @@ class Caller:
         finding = arguments_finding(problem, text, arguments)
         if call.entry is not None:
             call.entry.breaks(finding, problem.path)
-        if self.validation.refuses(call.arguments, frozen.edited):
+        if self.validation.refuses(call.arguments, frozen.edited, problem):
             raise InvalidArguments(told_to_caller(problem, frozen.tool, text), path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))

@@ -111,8 +111,10 @@ def connect(
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
     look. ``argument_validation`` likewise before the call; with "warn" the approval hook sees the
     finding and the call goes on. None, the default, is "warn", and "strict" for what a model wrote:
-    ``Toolset.run`` tells the model what is wrong, and no one is asked. What cannot be judged within
-    ``Timeouts.validation`` counts as broken, and the text says so.
+    ``Toolset.run`` tells the model what is wrong, and no one is asked. The part of a schema that
+    cannot be judged is skipped, also with "strict": a finding of the tool says so
+    (``unchecked_arguments``, ``unchecked_result``). Arguments that cannot be judged within
+    ``Timeouts.validation`` are refused by "strict" alone; such results have a finding.
 
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
     see ``mcp_client.catalog.pins``. Its servers go by ``name``, so give one.

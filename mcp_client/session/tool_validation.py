@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,11 @@ from ..protocol.headers import HeaderParam
 from ..protocol.json_pointer import escape, parse, resolve
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from ..validation.checker import Checker, Problem, checker_for
+from ..validation.checker import Checker, Problem, checker_of
+from ..validation.engine import short
+from ..validation.schema_shape import survey_schema
 from ..validation.strictness import Strictness
+from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
 
 __all__ = [
@@ -48,6 +51,16 @@ class _NotRead:
     is_sound = False
 
 
+class _Unjudged:
+    """Takes the place of the checker of a schema that cannot be used."""
+
+    is_known_valid: Callable[[Any], bool] = staticmethod(lambda value: False)
+    is_sound = True
+
+    def __init__(self, why: str) -> None:
+        self.problem = Problem("", "", "", undecided=why, is_of_schema=True)
+
+
 _UNCHECKED, _NOT_READ = _Unchecked(), _NotRead()
 
 
@@ -65,7 +78,7 @@ class ToolPlan:
         "tool",
     )
 
-    def __init__(self, tool: Tool, input: Checker | _Unchecked) -> None:
+    def __init__(self, tool: Tool, input: Checker | _Unchecked | _Unjudged) -> None:
         self.tool: Tool = tool
         self.hints: Hints = tool.hints
         self.findings: tuple[Finding, ...] = tool.findings
@@ -77,9 +90,9 @@ class ToolPlan:
         }
         """Who may call it, of the host, which speaks for a model too, and views."""
         self.task_support = tool.task_support
-        self.input: Checker | _Unchecked = input
+        self.input: Checker | _Unchecked | _Unjudged = input
         """Checks arguments."""
-        self.output: Checker | _NotRead | None = _NOT_READ
+        self.output: Checker | _NotRead | _Unjudged | None = _NOT_READ
         """Checks structured content; None where the tool has no output schema."""
         self.mirrors: Sequence[HeaderParam] | None = None
         """The arguments that HTTP headers repeat; None before that is needed."""
@@ -98,53 +111,92 @@ class ToolValidation:
         self._workers = workers
 
     def plan(self, tool: Tool) -> ToolPlan:
-        """The plan of ``tool``, which keeps it. Raises ``InvalidSchema``."""
-        off = self._arguments == "off"
-        schema = tool._definition["inputSchema"]
-        plan = ToolPlan(tool, _UNCHECKED if off else checker_for(schema, self._limits))
+        """The plan of ``tool``, which keeps it. Raises ``InvalidSchema`` for one above a limit."""
+        if self._arguments == "off":
+            plan = ToolPlan(tool, _UNCHECKED)
+        else:
+            schema = tool._definition["inputSchema"]
+            plan = ToolPlan(tool, self._checker(schema, tool._usable_input))
         object.__setattr__(tool, "_plan", plan)
         return plan
 
-    def refuses(self, given: object, edited: bool) -> bool:
-        """Whether arguments that break the schema are refused: those of the caller, as ``given``,
-        or an approver's edit."""
+    def _checker(self, schema: Any, usable: UsableSchema) -> Checker | _Unjudged:
+        try:
+            return checker_of(schema, usable, self._limits)
+        except InvalidSchema as error:
+            if survey_schema(schema, self._limits).over_limit:
+                raise
+            return _Unjudged(str(error))
+
+    def refuses(self, given: object, edited: bool, problem: Problem) -> bool:
+        """Whether arguments with ``problem`` are refused: those of the caller, as ``given``, or an
+        approver's edit. What cannot be judged is not refused, except by "strict" what was not
+        judged in time."""
+        if problem.is_of_schema:
+            return False
         if self._arguments is None:
-            return isinstance(given, ModelArguments) and not edited
+            return not problem.undecided and isinstance(given, ModelArguments) and not edited
         return self._arguments == "strict"
 
     async def arguments_problem(
         self, plan: ToolPlan, arguments: dict[str, Any], seconds: float
     ) -> Problem | None:
-        checker = plan.input
-        if not isinstance(checker, Checker):
+        return await self._problem(plan.input, plan.tool._usable_input.patterns, arguments, seconds)
+
+    async def _problem(
+        self, checker: object, patterns: Mapping[str, str], value: Any, seconds: float
+    ) -> Problem | None:
+        if isinstance(checker, _Unjudged):
+            return checker.problem
+        if not isinstance(checker, Checker) or checker.is_known_valid(value):
             return None
-        return await checker.problem(arguments, self._workers, seconds)
+        try:
+            problem = await checker.problem(value, self._workers, seconds)
+        except InvalidSchema as error:
+            return _Unjudged(str(error)).problem
+        return _as_written(problem, patterns) if problem and patterns else problem
 
     async def prepare_results(self, plan: ToolPlan, seconds: float) -> None:
-        """Raises ``InvalidSchema`` if results could not be checked: before the call."""
+        """Find out whether results can be checked, before the call. Raises ``InvalidSchema`` for a
+        schema above a limit."""
         if isinstance(plan.output, _NotRead):
-            schema = plan.tool._definition.get("outputSchema")
-            plan.output = None if schema is None else checker_for(schema, self._limits)
-        if plan.output is not None:
-            await plan.output.prepare(self._workers, seconds)
+            usable = plan.tool._usable_output
+            if usable is None:
+                plan.output = None
+            elif usable.is_broken:
+                plan.output = _Unjudged(f"the schema cannot be used: {'; '.join(usable.skipped)}")
+            else:
+                plan.output = self._checker(plan.tool._definition["outputSchema"], usable)
+        if isinstance(plan.output, Checker):
+            try:
+                await plan.output.prepare(self._workers, seconds)
+            except InvalidSchema as error:
+                plan.output = _Unjudged(str(error))
 
     async def checked(
         self, plan: ToolPlan, result: ToolResult, strictness: Strictness, seconds: float
     ) -> ToolResult:
-        """``result``, with a finding where it breaks the output schema; raises ``InvalidResult``
-        for that where it is to be ``strict``."""
+        """``result``, with a finding if it breaks the output schema or could not be judged.
+
+        Raises ``InvalidResult`` if it is known to break the schema and ``strictness`` is "strict".
+        """
         problem = await self.result_problem(plan, result.raw, seconds)
+        usable = plan.tool._usable_output
         if problem is None:
-            return result
+            if usable is None or not usable.skipped:
+                return result
+            text = f"its result could not be checked whole: {'; '.join(usable.skipped)}"
+            return replace(result, findings=(Finding("unchecked_result", text),))
         text = problem.of("its result", "its output schema")
-        if strictness == "strict":
+        if strictness == "strict" and not problem.undecided:
             raise InvalidResult(
                 f"the tool ran, but {text}",
                 advice=_WHOLE_RESULT,
                 path=problem.path,
                 result=result,
             )
-        log_problem("result", result.server, result.tool, problem)
+        if not problem.is_of_schema:
+            log_problem("result", result.server, result.tool, problem)
         kind: FindingKind = "unchecked_result" if problem.undecided else "broken_result"
         return replace(result, findings=(Finding(kind, text, problem.path),))
 
@@ -160,19 +212,20 @@ class ToolValidation:
         self, plan: ToolPlan, result: dict[str, Any], seconds: float
     ) -> Problem | None:
         """What is wrong with the structured content of ``result``, the server's whole answer."""
-        checker = plan.output
-        if not isinstance(checker, Checker):
-            return None
-        if "structuredContent" not in result:
+        checker, usable = plan.output, plan.tool._usable_output
+        if isinstance(checker, Checker) and "structuredContent" not in result:
             return _MISSING
-        content = result["structuredContent"]
-        if checker.is_known_valid(content):
-            return None
-        try:
-            return await checker.problem(content, self._workers, seconds)
-        except InvalidSchema as error:
-            # The tool ran: this error would say that nothing was sent.
-            return Problem("", "", "", str(error))
+        patterns = {} if usable is None else usable.patterns
+        return await self._problem(checker, patterns, result.get("structuredContent"), seconds)
+
+
+def _as_written(problem: Problem, patterns: Mapping[str, str]) -> Problem:
+    """``problem`` with the patterns of the schema as its author wrote them."""
+    expected = problem.expected
+    for text, source in patterns.items():
+        expected = expected.replace(safe_text(short(text)), safe_text(short(source)))
+    others = tuple([_as_written(one, patterns) for one in problem.others])
+    return replace(problem, expected=expected, others=others)
 
 
 def told_to_caller(problem: Problem, tool: Tool, text: str) -> str:

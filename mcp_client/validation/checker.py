@@ -19,7 +19,8 @@ raises ``InvalidSchema``. ``$ref`` is followed inside the schema and to the meta
 dialects, never to a network or file address; a reference that cannot be resolved makes the schema
 ``InvalidSchema`` even if no value reaches it. ``format`` is an annotation, as in 2020-12, and is
 not checked. Patterns are Python's: one that ``re`` cannot compile makes the schema
-``InvalidSchema``.
+``InvalidSchema``. For schemas of servers, ``usable_schema`` comes first: it translates patterns and
+skips what cannot be judged, so that ``InvalidSchema`` is left for the rest.
 
 What JSON leaves open:
 
@@ -51,10 +52,11 @@ from ..runtime.safe_text import safe_text
 from . import engine
 from .cost import fits_in_place
 from .fast_path import compile_fast_path
-from .schema_shape import SchemaSurvey, survey_schema
+from .schema_shape import NO_LIMITS, SchemaSurvey, survey_schema
+from .usable_schema import UsableSchema
 from .worker_pool import WorkerFailed, WorkerPool
 
-__all__ = ["Checker", "Problem", "checker_for"]
+__all__ = ["Checker", "Problem", "checker_for", "checker_of"]
 
 _MAX_CHECKERS = 1024
 _SHOWN_CHARS = 200
@@ -76,6 +78,8 @@ class Problem:
     """The value at ``path``, shortened."""
     undecided: str = ""
     """Why the value could not be judged: it may be valid or not. Empty where it was."""
+    is_of_schema: bool = False
+    """Whether it could not be judged because the schema cannot be used, whatever the value."""
     others: tuple[Problem, ...] = ()
     """At most four, which have no ``others`` of their own."""
     more: str = ""
@@ -226,3 +230,16 @@ def checker_for(schema: Any, limits: Limits) -> Checker:
     else:
         _checkers.move_to_end(key)
     return checker
+
+
+def checker_of(schema: Any, usable: UsableSchema, limits: Limits) -> Checker:
+    """Return the checker of what can be judged of ``schema``. Raises ``InvalidSchema``.
+
+    The limits hold for the schema as the server wrote it: translated patterns may be longer.
+    """
+    if usable.schema is schema:
+        return checker_for(schema, limits)
+    over_limit = survey_schema(schema, limits).over_limit
+    if over_limit:
+        raise InvalidSchema(over_limit)
+    return checker_for(usable.schema, NO_LIMITS)

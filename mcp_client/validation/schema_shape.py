@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol.json_pointer import parse, resolve
 from ..protocol.schema_walk import Role, walk
-from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
+from .keyword_shapes import SHAPES, TYPES, is_names, is_schema_list, is_type
 from .simple_patterns import simple_pattern
 
 __all__ = [
+    "NO_LIMITS",
     "SchemaSurvey",
     "add_schema_texts",
     "is_known_dialect",
+    "is_ordinary",
     "listed_schema_fault",
     "survey_schema",
 ]
@@ -45,10 +46,9 @@ _KNOWN = frozenset(
         "http://json-schema.org/draft-03/schema",
     }
 )
-_TYPES = frozenset({"object", "string", "integer", "number", "boolean", "array", "null"})
 _PLAIN_REFERENCE = re.compile(r"#(?:/[A-Za-z0-9_$.~-]*)*\Z")
 _PLAIN_ID = re.compile(r"https?://(?!json-schema\.org)[A-Za-z0-9.-]+(?:/[A-Za-z0-9._~-]*)*#?\Z")
-_NO_LIMITS = Limits(
+NO_LIMITS = Limits(
     **dict.fromkeys(
         [
             *("schema_bytes", "schema_depth", "subschemas", "references", "pattern_chars"),
@@ -142,10 +142,15 @@ def listed_schema_fault(schema: Any, limits: Limits, texts: list[str]) -> str:
 
 def add_schema_texts(schema: Any, texts: list[str]) -> None:
     """Add the names and texts in ``schema`` that a model would read to ``texts``."""
-    listed_schema_fault(schema, _NO_LIMITS, texts)
+    listed_schema_fault(schema, NO_LIMITS, texts)
 
 
-def _is_ordinary(schema: Any, texts: list[str], depth: int) -> bool:
+def is_ordinary(schema: Any) -> bool:
+    """Whether ``schema`` is sound, and has but a few common keywords and no pattern."""
+    return type(schema) is dict and _is_ordinary(schema, [], 0, has_patterns=False)
+
+
+def _is_ordinary(schema: Any, texts: list[str], depth: int, *, has_patterns: bool = True) -> bool:
     """Whether ``schema`` is sound and has but a few common keywords; adds what a model reads.
 
     A sixth of what the survey takes, for the row "list 10,000 tools" of PERFORMANCE.
@@ -156,7 +161,7 @@ def _is_ordinary(schema: Any, texts: list[str], depth: int) -> bool:
         return False
     for keyword, item in schema.items():
         if keyword == "type":
-            if (type(item) is not str or item not in _TYPES) and not _is_type(item):
+            if (type(item) is not str or item not in TYPES) and not is_type(item):
                 return False
         elif keyword == "description":
             if type(item) is not str:
@@ -167,28 +172,28 @@ def _is_ordinary(schema: Any, texts: list[str], depth: int) -> bool:
                 return False
             for name, subschema in item.items():
                 texts.append(name)
-                if not _is_ordinary(subschema, texts, depth + 1):
+                if not _is_ordinary(subschema, texts, depth + 1, has_patterns=has_patterns):
                     return False
         elif keyword == "required":
-            if not _is_names(item):
+            if not is_names(item):
                 return False
             named = schema.get("properties")
             if type(named) is not dict:
                 return False
             texts += [name for name in item if name not in named]
         elif keyword == "items" or keyword == "additionalProperties":
-            if not _is_ordinary(item, texts, depth + 1):
+            if not _is_ordinary(item, texts, depth + 1, has_patterns=has_patterns):
                 return False
         elif keyword == "anyOf":
-            if not _is_schema_list(item):
+            if not is_schema_list(item):
                 return False
             for subschema in item:
-                if not _is_ordinary(subschema, texts, depth + 1):
+                if not _is_ordinary(subschema, texts, depth + 1, has_patterns=has_patterns):
                     return False
         elif keyword == "$schema":
             if depth or _dialect(schema) not in COMMON_DIALECTS:
                 return False
-        elif keyword not in _ORDINARY or not _SHAPES[keyword].check(item):
+        elif keyword not in _ORDINARY or not SHAPES[keyword].check(item):
             return False
         elif keyword == "enum":
             for value in item:
@@ -197,10 +202,23 @@ def _is_ordinary(schema: Any, texts: list[str], depth: int) -> bool:
                 elif type(value) is dict or type(value) is list:
                     return False
         elif type(item) is str:
+            if keyword == "pattern" and not has_patterns:
+                return False
             texts.append(item)
         elif type(item) is dict or type(item) is list:
             return False
     return True
+
+
+_COUNTED = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"})
+_NOT_KNOWN_HERE = frozenset(
+    {"$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"}
+    | {"$vocabulary", "additionalItems", "disallow", "divisibleBy", "extends"}
+)
+"""Keywords that change what a schema means, or differ from draft to draft."""
+
+_NOT_READ = frozenset({"type", "$schema", "$ref"})
+"""Keywords whose text says nothing to a model."""
 
 
 class _OverLimit(Exception):
@@ -274,11 +292,11 @@ class _Survey:
                 found.chars += len(item)
                 if keyword not in _NOT_READ:
                     found.texts.append(item)
-            if keyword == "type" and kind is str and item in _TYPES:
+            if keyword == "type" and kind is str and item in TYPES:
                 continue
             if keyword in _COUNTED:
                 self._count(keyword, item)
-            shape = _SHAPES.get(keyword)
+            shape = SHAPES.get(keyword)
             if shape is None:
                 if keyword == "$schema":
                     self._nested_dialect(item, depth)
@@ -365,134 +383,3 @@ def _all_resolve(schema: dict[str, Any], references: list[str]) -> bool:
         if type(target) is not bool and (type(target) is not dict or id(target) not in looked_at):
             return False
     return True
-
-
-# ------------------------------------------------------------------- the shapes
-
-
-@frozen_dataclass
-class _Shape:
-    """What a keyword's value has to be."""
-
-    check: Callable[[Any], bool]
-    expected: str
-    is_newer: bool = False
-    """Whether 2020-12 has the keyword and draft-07 does not."""
-
-
-def _is_type(value: Any) -> bool:
-    if type(value) is str:
-        return value in _TYPES
-    return _is_names(value) and bool(value) and _TYPES.issuperset(value)
-
-
-def _is_schema(value: Any) -> bool:
-    return type(value) is dict or type(value) is bool
-
-
-def _is_schema_list(value: Any) -> bool:
-    return type(value) is list and bool(value) and all(map(_is_schema, value))
-
-
-def _is_schema_map(value: Any) -> bool:
-    return type(value) is dict and all(map(_is_schema, value.values()))
-
-
-def _is_names(value: Any) -> bool:
-    return (
-        type(value) is list
-        and all([type(name) is str for name in value])
-        and len(set(value)) == len(value)
-    )
-
-
-def _is_names_map(value: Any) -> bool:
-    return type(value) is dict and all(map(_is_names, value.values()))
-
-
-def _is_dependencies(value: Any) -> bool:
-    return type(value) is dict and all(
-        [_is_schema(item) or _is_names(item) for item in value.values()]
-    )
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_flag(value: Any) -> bool:
-    return type(value) is bool
-
-
-def _is_array(value: Any) -> bool:
-    return type(value) is list
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) is int or type(value) is float
-
-
-def _is_divisor(value: Any) -> bool:
-    return _is_number(value) and value > 0
-
-
-def _is_size(value: Any) -> bool:
-    # 1.0 is an integer, as in JSON Schema.
-    return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
-
-
-def _any(value: Any) -> bool:
-    return True
-
-
-def _each(keywords: str, check: Callable[[Any], bool], expected: str, **rest: Any) -> Any:
-    return dict.fromkeys(keywords.split(), _Shape(check, expected, **rest))
-
-
-_COUNTED = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"})
-_NOT_KNOWN_HERE = frozenset(
-    {"$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"}
-    | {"$vocabulary", "additionalItems", "disallow", "divisibleBy", "extends"}
-)
-"""Keywords that change what a schema means, or differ from draft to draft."""
-
-_NOT_READ = frozenset({"type", "$schema", "$ref"})
-"""Keywords whose text says nothing to a model."""
-
-_SHAPES: dict[str, _Shape] = {
-    "type": _Shape(_is_type, f"one or several of {', '.join(sorted(_TYPES))}"),
-    **_each("title description $comment", _is_text, "a text"),
-    **_each("format contentEncoding contentMediaType $ref", _is_text, "a text"),
-    **_each("uniqueItems readOnly", _is_flag, "true or false"),
-    **_each("deprecated writeOnly", _is_flag, "true or false", is_newer=True),
-    **_each("enum examples", _is_array, "an array"),
-    **_each("default const", _any, "any value"),
-    **_each(
-        "minLength maxLength minItems maxItems minProperties maxProperties",
-        _is_size,
-        "a whole number, 0 or more",
-    ),
-    **_each("minContains maxContains", _is_size, "a whole number, 0 or more", is_newer=True),
-    **_each("minimum maximum exclusiveMinimum exclusiveMaximum", _is_number, "a number"),
-    **_each("multipleOf", _is_divisor, "a number above 0"),
-    **_each("required", _is_names, "an array of different names"),
-    **_each("properties definitions", _is_schema_map, "an object of schemas"),
-    **_each("$defs dependentSchemas", _is_schema_map, "an object of schemas", is_newer=True),
-    **_each("patternProperties", _is_schema_map, "an object of schemas"),
-    **_each("dependentRequired", _is_names_map, "an object of arrays of names", is_newer=True),
-    **_each("dependencies", _is_dependencies, "an object of schemas or arrays of names"),
-    **_each("anyOf allOf oneOf", _is_schema_list, "an array of schemas"),
-    **_each("prefixItems", _is_schema_list, "an array of schemas", is_newer=True),
-    **_each(
-        "additionalProperties items contains not if then else propertyNames",
-        _is_schema,
-        "a schema",
-    ),
-    **_each(
-        "unevaluatedItems unevaluatedProperties contentSchema",
-        _is_schema,
-        "a schema",
-        is_newer=True,
-    ),
-    **_each("pattern", _is_text, "a text"),
-}

@@ -12,9 +12,9 @@ the bound by that.
 
 It is judged by the tree that ``re`` itself parses a pattern to, and searches with: literals, ``.``,
 ASCII sets, ``\\d \\w \\s``, groups without flags or look-around, alternatives, ``* + ? {n,m}``,
-``^`` first and ``$`` last. Whatever else is in the tree, back-references and lazy repeats among it,
-makes a pattern not simple. ``re`` compiles every simple pattern without a warning and in time
-proportional to its length.
+``^`` first and ``$`` or ``\\Z`` last. Whatever else is in the tree, back-references and lazy
+repeats among it, makes a pattern not simple. ``re`` compiles every simple pattern without a warning
+and in time proportional to its length.
 
 It runs in this process and in the worker, and imports nothing but the standard library.
 """
@@ -118,7 +118,8 @@ def simple_pattern(source: str) -> SimplePattern | None:
         tree = _tree(source)
         marks = [str(argument) for _, argument in tree]
         anchored = marks[:1] == ["AT_BEGINNING"]
-        found.sequence(tree[anchored : len(tree) - (marks[-1:] == ["AT_END"])], 0)
+        ends = marks[-1:] == ["AT_END"] or marks[-1:] == ["AT_END_STRING"]
+        found.sequence(tree[anchored : len(tree) - ends], 0)
     except (_NotSimple, re.error, OverflowError, RecursionError):
         return None
     steps_per_char = 4 * (found.levels + 1) * (found.items + 2)

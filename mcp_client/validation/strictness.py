@@ -9,8 +9,9 @@ from ..errors import ConfigError
 __all__ = ["Strictness", "check_strictness"]
 
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
-"""What happens to a value that breaks its JSON Schema: it is refused, handed over with a finding,
-or not looked at."""
+"""What happens to a value that is known to break its JSON Schema: "strict" refuses it, "warn"
+passes it on with a finding, "off" does not check it. What cannot be judged is passed on with a
+finding."""
 
 
 def check_strictness(option: str, value: object) -> None:

@@ -78,7 +78,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "dies": {},
     "nonsense": {},
     "promises": {"outputSchema": NUMBER},
-    "no schema": {"outputSchema": {"type": "nothing"}},
+    "no schema": {"outputSchema": {"enum": [0] * 20_000}},
     "asks back": {},
     "asks again": {},
 }

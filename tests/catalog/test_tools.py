@@ -130,8 +130,6 @@ async def test_a_failed_refresh_leaves_the_list_at_hand_in_force() -> None:
         ({"name": "x", "inputSchema": None}, "x", "inputSchema is missing or not a JSON object"),
         ({"name": "x", "inputSchema": True}, "x", "inputSchema"),
         ({"name": "x", "inputSchema": "{}"}, "x", "inputSchema"),
-        (tool("x", outputSchema="{}"), "x", "outputSchema is not a JSON Schema"),
-        (tool("x", outputSchema=[]), "x", "outputSchema is not a JSON Schema"),
         ({"name": "x\x1b[31m\u202e"}, "x\\u{1b}[31m\\u{202e}", "inputSchema"),
     ],
 )
@@ -144,11 +142,11 @@ async def test_a_malformed_tool_is_left_out_with_its_reason_and_spoils_no_other(
     (rejected,) = tools.rejected
     assert rejected.name == name
     assert reason in rejected.reason
-    assert rejected.kind == ("schema" if "not a JSON Schema" in reason else "invalid")
+    assert rejected.kind == "invalid"
 
 
-@pytest.mark.parametrize("odd", [None, True, False, {}])
-async def test_an_output_schema_that_is_a_schema_or_null_is_taken(odd: Any) -> None:
+@pytest.mark.parametrize("odd", [None, True, False, {}, [], "{}", 7])
+async def test_an_output_schema_of_any_type_is_taken(odd: Any) -> None:
     server = Server({"tools": [tool("a", outputSchema=odd)]})
     assert (await server.catalog.find("a")).output_schema == odd
 

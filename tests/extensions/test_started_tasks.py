@@ -538,9 +538,9 @@ async def test_a_schema_that_cannot_be_used_leaves_the_result_unchecked() -> Non
     async with connect(MemoryServer(server), approval=allow_all) as session:
         whole = (await session.start_tool("slow", validation="off")).to_json()
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        with pytest.raises(InvalidResult) as caught:
-            await session.resume_task(whole).result()
-    assert caught.value.result.structured_content == {"n": 1}
+        result = await session.resume_task(whole).result()
+    assert result.structured_content == {"n": 1}
+    assert [one.kind for one in result.findings] == ["unchecked_result"]
 
 
 @pytest.mark.one_backend

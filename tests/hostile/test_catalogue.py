@@ -92,7 +92,7 @@ async def test_a_thousand_bad_tools_spoil_no_good_one() -> None:
         *({"name": f"bad{n}"} for n in range(300)),
         *(tool("twin", title=str(n)) for n in range(300)),
         *(tool(f"in\u200bvisible{n}") for n in range(300)),
-        *(tool(f"odd{n}", inputSchema={"type": n}) for n in range(100)),
+        *(tool(f"odd{n}", inputSchema=n) for n in range(100)),
     ]
     async with connect(server(lambda _: {"tools": [*bad, tool("good")]})) as session:
         tools = await session.list_tools()
@@ -121,7 +121,8 @@ async def test_a_pattern_that_is_costly_to_compile_or_deep_spoils_one_tool() -> 
         async with connect(server(lambda _: {"tools": tools}), approval=allow_all) as session:
             await session.list_tools()
             with pytest.raises(InvalidSchema):
-                await session.call_tool("costly")
+                await session.call_tool("deep")
+            await session.call_tool("costly")
             await session.call_tool("good")
 
 

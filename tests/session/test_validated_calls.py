@@ -101,14 +101,14 @@ async def test_a_missing_structured_content_is_told() -> None:
             await session.call_tool("t")
 
 
-async def test_a_result_whose_output_schema_fails_in_use_is_invalid_and_kept() -> None:
+async def test_a_result_whose_output_schema_fails_in_use_is_not_judged() -> None:
     endless = {"properties": {"n": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
     server = Server({"type": "object", **endless}, {"n": 1})
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        with pytest.raises(InvalidResult, match=r"the tool ran.* refers to itself") as caught:
-            await session.call_tool("t")
-    assert caught.value.result.structured_content == {"n": 1}
-    assert server.ran == 1
+        result = await session.call_tool("t")
+    assert result.structured_content == {"n": 1}
+    assert [one.kind for one in result.findings] == ["unchecked_result"]
+    assert "refers to itself" in str(result.findings[0])
 
 
 @pytest.mark.parametrize(
@@ -217,26 +217,6 @@ async def test_an_edited_argument_is_judged_too() -> None:
     assert not server.ran
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$schema": "http://example.com/x"},
-        {"$ref": "http://127.0.0.1:9/x"},
-        {"pattern": "("},
-        {**RUNAWAY, "$ref": "#/nowhere"},
-    ],
-)
-async def test_a_schema_that_cannot_be_used_is_found_out_before_the_tool_runs(schema: Any) -> None:
-    server = Server(schema, {})
-    async with connect(MemoryServer(server), approval=allow_all) as session:
-        with pytest.raises(InvalidSchema) as caught:
-            await session.call_tool("t")
-        assert caught.value.tool == "t"
-        assert server.ran == 0
-        await session.call_tool("t", validation="off")
-        assert server.ran != 0
-
-
 async def test_a_cap_of_the_connection_holds_for_its_schemas() -> None:
     server = Server({"type": "object", "title": "x" * 200}, {})
     limits = Limits(schema_bytes=100)
@@ -255,11 +235,12 @@ async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -
         ) as session,
         loop_lag() as lag,
     ):
-        with pytest.raises(InvalidResult, match=r"within 0.3 s \(Timeouts.validation\)") as caught:
-            await session.call_tool("t")
-        finding = (await session.call_tool("t", validation="warn")).findings[0]
-    assert "could not be checked" in str(finding)
-    assert caught.value.result.structured_content == {"a": NEVER_ENDS}
+        for validation in ("strict", "warn"):
+            result = await session.call_tool("t", validation=validation)
+            (finding,) = result.findings
+            assert finding.kind == "unchecked_result"
+            assert "within 0.3 s (Timeouts.validation)" in str(finding)
+            assert result.structured_content == {"a": NEVER_ENDS}
     assert lag.worst < 5
 
 

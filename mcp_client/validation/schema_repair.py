@@ -1,0 +1,410 @@
+"""A schema with nothing in it that cannot be judged: what ``usable_schema`` leaves to this module.
+
+It changes a copy, in one walk, and follows references afterwards. Every change keeps what
+``usable_schema`` promises; a part that is skipped is noted with its place and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
+
+from ..protocol.json_pointer import escape, parse, resolve
+from ..runtime.safe_text import safe_text
+from .dialects import DRAFT3, DRAFT4, LATEST, OLD, dialect_of
+from .ecma_patterns import Untranslatable, translate
+from .keyword_shapes import SHAPES, TYPES
+from .usable_schema import UsableSchema
+
+__all__ = ["repaired", "shown"]
+
+_SHOWN_CHARS = 80
+_MAX_PATTERN_CHARS = 200_000
+"""Characters of all patterns as they are written for Python: a property of Unicode takes
+thousands."""
+_ONE = frozenset(
+    {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
+    | {"additionalItems", "contentSchema", "unevaluatedItems", "unevaluatedProperties"}
+)
+_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAPS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_ANNOTATIONS = frozenset(
+    {"title", "description", "$comment", "format", "contentEncoding", "contentMediaType"}
+    | {"contentSchema", "readOnly", "writeOnly", "deprecated", "examples", "$defs", "definitions"}
+)
+"""Keywords without which a schema means the same."""
+_REFERENCES = ("$ref", "$dynamicRef")
+_BESIDE_REFERENCE = frozenset({"$defs", "definitions", "$id", "id", "$schema"})
+_Guard: TypeAlias = "tuple[dict[str, Any], tuple[str, ...]] | None"
+"""The outermost construct around a part that accepts less where the part accepts more."""
+
+
+class _Node(NamedTuple):
+    """A schema within the schema."""
+
+    part: dict[str, Any]
+    where: str
+    """A JSON pointer."""
+    dialect: str
+    guard: _Guard
+
+
+def repaired(schema: dict[str, Any], dialect: str, is_named: bool) -> UsableSchema:
+    """Return what can be judged of ``schema``, which is of ``dialect``."""
+    return _Repair(_copy(schema), dialect, is_named).usable(schema)
+
+
+class _Repair:
+    """One schema while it is changed, in a copy of its own."""
+
+    def __init__(self, root: dict[str, Any], dialect: str, is_named: bool) -> None:
+        self._root = root
+        self._is_latest = is_named and dialect == LATEST
+        self._skipped: list[str] = []
+        self._broken = False
+        self._mixed: list[str] = []
+        self._slips: list[str] = []
+        self._patterns: dict[str, str] = {}
+        self._pattern_chars = 0
+        self._bases: list[Any] = [root]
+        """What references may start from."""
+        self._ids: set[str] = set()
+        self._anchors: set[str] = set()
+        self._references: list[tuple[_Node, str]] = []
+        self._seen: set[int] = set()
+        self._waiting = [_Node(root, "", dialect, None)]
+        self._guards: list[_Guard] = []
+        """The constructs that accept less now: they go."""
+        self._doubtful: list[_Guard] = []
+        """Those with a reference in them, to what may accept more now."""
+        self._unevaluated: list[dict[str, Any]] = []
+
+    def usable(self, original: Any) -> UsableSchema:
+        while self._waiting or self._references:
+            self._walk()
+            if self._references:
+                self._follow(*self._references.pop())
+        if self._skipped:
+            for guard in (*self._guards, *self._doubtful):
+                for keyword in guard[1] if guard else ():
+                    guard[0].pop(keyword, None)
+            for part in self._unevaluated:
+                part.pop("unevaluatedProperties", None)
+                part.pop("unevaluatedItems", None)
+        return UsableSchema(
+            self._root if self._skipped or self._root != original else original,
+            tuple(self._skipped),
+            self._broken,
+            mixed=tuple(self._mixed),
+            slips=tuple(self._slips),
+            patterns=self._patterns,
+        )
+
+    def _walk(self) -> None:
+        while self._waiting:
+            node = self._waiting.pop()
+            if id(node.part) not in self._seen:
+                self._seen.add(id(node.part))
+                fixed = self._fixed(node)
+                if fixed is not None:
+                    self._waiting += self._inner(fixed)
+
+    def _skip(self, node: _Node, keyword: str, why: str, *, is_broken: bool = True) -> None:
+        node.part.pop(keyword, None)
+        self._skipped.append(f"{_place(node, keyword)} ({why})")
+        self._broken = self._broken or is_broken
+        self._guards.append(node.guard)
+
+    # --------------------------------------------------------------- one schema
+
+    def _fixed(self, node: _Node) -> _Node | None:
+        """The node with nothing in it that is not of its shape; None if nothing is left of it."""
+        part = node.part
+        named = part.get("$schema")
+        dialect, is_named = dialect_of(part) if "$schema" in part else (node.dialect, False)
+        if dialect is None:
+            part.clear()
+            self._skip(node, "$schema", f"the dialect '{safe_text(named, 60)}' is not known")
+            return None
+        node = node._replace(dialect=dialect if is_named else node.dialect)
+        if is_named and named.removesuffix("#") != dialect:  # type: ignore[union-attr]
+            part["$schema"] = dialect
+        elif not is_named:
+            part.pop("$schema", None)
+        self._identify(node)
+        for keyword in list(part):
+            item, shape = part.get(keyword), SHAPES.get(keyword)
+            if shape is None or shape.check(item) or keyword not in part:
+                continue
+            if dialect == DRAFT3:
+                continue
+            skipped = len(self._skipped)
+            if not self._rewritten(node, keyword, item):
+                if keyword in _ANNOTATIONS:
+                    del part[keyword]
+                else:
+                    self._skip(node, keyword, f"it is {shown(item)}, not {shape.expected}")
+                    self._skip_dependents(part, keyword, item)
+            if len(self._skipped) == skipped:
+                self._slips.append(_place(node, keyword))
+        self._translate(node)
+        return node
+
+    def _identify(self, node: _Node) -> None:
+        """Note how the schema can be referred to."""
+        part = node.part
+        for keyword in ("$id", "id", "$anchor", "$dynamicAnchor"):
+            name = part.get(keyword)
+            if type(name) is not str:
+                if keyword != "id" or node.dialect in OLD:
+                    part.pop(keyword, None)
+            elif keyword in ("$anchor", "$dynamicAnchor"):
+                self._anchors.add(name)
+            elif name.startswith("#"):
+                self._anchors.add(name[1:])
+                if keyword == "$id" and node.dialect not in OLD and name[1:]:
+                    part["$anchor"] = part.pop("$id")[1:]  # as drafts 6 and 7 write it
+            else:
+                self._ids.add(name.removesuffix("#"))
+                self._bases.append(part)
+        for keyword in _REFERENCES:
+            if type(part.get(keyword)) is str:
+                self._references.append((node, keyword))
+                self._doubtful.append(node.guard)
+        if "unevaluatedProperties" in part or "unevaluatedItems" in part:
+            self._unevaluated.append(part)
+
+    def _skip_dependents(self, part: dict[str, Any], keyword: str, item: Any) -> None:
+        """Remove what would accept less without ``keyword``."""
+        if keyword in ("properties", "patternProperties") and item is not None:
+            part.pop("additionalProperties", None)
+        elif keyword == "prefixItems":
+            part.pop("items", None)
+
+    def _rewritten(self, node: _Node, keyword: str, item: Any) -> bool:
+        """Whether what is not of its shape has one meaning only, and is written so now."""
+        part = node.part
+        match keyword, item:
+            case "items", list():
+                return self._tuple(node, item)
+            case (("exclusiveMinimum" | "exclusiveMaximum"), bool()):
+                self._exclusive(node, keyword, item)
+            case "type", _:
+                return self._type(node, item)
+            case "required", list():
+                names = [name for name in dict.fromkeys(map(_hashable, item)) if name is not None]
+                if len(names) < len({*map(_hashable, item)}):
+                    self._skip(node, keyword, "not all of it are names")
+                part[keyword] = names
+            case "required", dict() if not item:
+                del part[keyword]
+            case _, [] if keyword in _MAPS or keyword == "dependentRequired":
+                part[keyword] = {}  # as PHP writes an empty object
+            case _, [] if keyword in _ONE:
+                part[keyword] = {}
+            case _, dict() if keyword in _MAPS:
+                for name, member in item.items():
+                    if type(member) is not dict and type(member) is not bool:
+                        item[name] = True
+                        self._member(node, keyword, name, member)
+            case _, dict() if keyword in ("dependentRequired", "dependencies"):
+                kept = {k: v for k, v in item.items() if SHAPES[keyword].check({k: v})}
+                self._skip(node, keyword, "not all of it are names or schemas")
+                part[keyword] = kept
+            case "allOf", list():
+                kept = [one for one in item if type(one) is dict or type(one) is bool]
+                if item:
+                    self._skip(node, keyword, "not all of it are schemas")
+                part.pop(keyword, None)
+                if kept:
+                    part[keyword] = kept
+            case "prefixItems", list() if item:
+                part[keyword] = self._all_schemas(node, keyword, item)
+            case _:
+                return False
+        return True
+
+    def _member(self, node: _Node, keyword: str, name: str, member: Any) -> None:
+        if member != []:  # as PHP writes an empty object
+            whole = node._replace(part={}, where=f"{node.where}/{keyword}")
+            self._skip(whole, name, f"it is {shown(member)}, not a schema")
+
+    def _all_schemas(self, node: _Node, keyword: str, items: list[Any]) -> list[Any]:
+        found = [one if type(one) is dict or type(one) is bool else True for one in items]
+        if any(one is not its for one, its in zip(found, items, strict=True)):
+            self._skip(node, keyword, "not all of it are schemas")
+        return found
+
+    def _tuple(self, node: _Node, items: list[Any]) -> bool:
+        """A list of ``items``, which 2020-12 calls ``prefixItems``."""
+        part = node.part
+        if "prefixItems" in part and node.dialect == LATEST:
+            return False
+        first = self._all_schemas(node, "items", items)
+        if node.dialect != LATEST and first:
+            part["items"] = first
+            return True
+        part.pop("items", None)
+        more = part.pop("additionalItems", None)
+        if first:
+            part["prefixItems"] = first
+        if type(more) is dict or type(more) is bool:
+            part["items"] = more
+        self._mix(node, "items", "a list of 'items' is of older dialects")
+        return True
+
+    def _exclusive(self, node: _Node, keyword: str, flag: bool) -> None:
+        """A boolean, which says of ``minimum`` that it is not within, as in draft-04."""
+        if node.dialect == DRAFT4:
+            return
+        part, bound = node.part, f"{keyword[9:12].lower()}imum"
+        del part[keyword]
+        if flag and SHAPES[bound].check(part.get(bound)):
+            part[keyword] = part.pop(bound)
+        self._mix(node, keyword, f"a boolean '{keyword}' is of draft-04")
+
+    def _mix(self, node: _Node, keyword: str, what: str) -> None:
+        if self._is_latest:
+            self._mixed.append(f"{_place(node, keyword)} ({what})")
+
+    def _type(self, node: _Node, item: Any) -> bool:
+        names = item if type(item) is list else [item]
+        found = ["null" if name is None and type(item) is list else name for name in names]
+        found = [name.lower() if type(name) is str else name for name in found]
+        found = list(dict.fromkeys(found)) if all(type(name) is str for name in found) else []
+        if not found or not TYPES.issuperset(found):
+            return False
+        node.part["type"] = found if type(item) is list else found[0]
+        return True
+
+    # ----------------------------------------------------------------- patterns
+
+    def _translate(self, node: _Node) -> None:
+        part = node.part
+        if type(part.get("pattern")) is str:
+            text = self._translated(node, "pattern", part["pattern"])
+            if text is not None:
+                part["pattern"] = text
+        named = part.get("patternProperties")
+        if type(named) is not dict:
+            return
+        found: dict[str, Any] = {}
+        for pattern, member in named.items():
+            whole = node._replace(part={}, where=f"{node.where}/patternProperties")
+            text = self._translated(whole, pattern, pattern)
+            if text is None:
+                part.pop("additionalProperties", None)
+            else:
+                found[text] = {"allOf": [found[text], member]} if text in found else member
+        part["patternProperties"] = found
+
+    def _translated(self, node: _Node, keyword: str, pattern: str) -> str | None:
+        try:
+            text = translate(pattern)
+            self._pattern_chars += len(text)
+            if self._pattern_chars > _MAX_PATTERN_CHARS:
+                raise Untranslatable("the patterns of the schema are too large")
+        except Untranslatable as error:
+            why = f"the pattern '{safe_text(pattern, 60)}' has {safe_text(error, 80)}"
+            self._skip(node, keyword, why, is_broken=False)
+            return None
+        if text != pattern:
+            self._patterns[text] = pattern
+        return text
+
+    # --------------------------------------------------------------- what is within
+
+    def _inner(self, node: _Node) -> Iterator[_Node]:
+        part, old_reference = node.part, node.dialect in OLD and "$ref" in node.part
+        for keyword, item in part.items():
+            if old_reference and keyword not in _BESIDE_REFERENCE:
+                continue
+            guard = node.guard or self._guard(part, keyword)
+            where = f"{node.where}/{escape(keyword)}"
+            inner: dict[str, Any] = {}
+            if keyword in _ONE or keyword == "extends":
+                inner = {where: item}
+            if (keyword in _SEVERAL or keyword in ("items", "extends")) and type(item) is list:
+                inner = {f"{where}/{number}": one for number, one in enumerate(item)}
+            elif keyword in _MAPS or keyword == "dependencies":
+                members = item.items() if type(item) is dict else ()
+                inner = {f"{where}/{escape(name)}": one for name, one in members}
+            for place, one in inner.items():
+                if type(one) is dict:
+                    yield _Node(one, place, node.dialect, guard)
+
+    def _guard(self, part: dict[str, Any], keyword: str) -> _Guard:
+        if keyword in ("not", "oneOf", "disallow"):
+            return part, (keyword,)
+        if keyword == "if":
+            return part, ("if", "then", "else")
+        if keyword == "contains" and "maxContains" in part:
+            return part, ("contains",)
+        return None
+
+    # --------------------------------------------------------------- references
+
+    def _follow(self, node: _Node, keyword: str) -> None:
+        reference = node.part.get(keyword)
+        if type(reference) is not str or self._leads(reference, node):
+            return
+        if node.dialect in OLD:  # where nothing beside a reference counts
+            for other in node.part.keys() - _BESIDE_REFERENCE - {keyword}:
+                del node.part[other]
+        self._skip(node, keyword, f"'{safe_text(reference, 60)}' leads nowhere")
+
+    def _leads(self, reference: str, node: _Node) -> bool:
+        """Whether a reference may lead to a schema; what is doubtful is left to ``jsonschema``."""
+        address, _, fragment = reference.partition("#")
+        if address:
+            is_meta = dialect_of({"$schema": address})[0] is not None or "/meta/" in address
+            last = address.rpartition("/")[2]
+            return is_meta or any(one.rpartition("/")[2] == last for one in self._ids)
+        if not fragment or not fragment.startswith("/"):
+            return not fragment or fragment in self._anchors
+        for base in self._bases:
+            try:
+                steps = parse(unquote(fragment))
+                target = resolve(base, steps)
+            except (LookupError, ValueError):
+                continue
+            if type(target) is dict and steps[0] not in SHAPES:
+                self._waiting.append(_Node(target, unquote(fragment), node.dialect, None))
+            if type(target) is dict or type(target) is bool:
+                return True
+        return False
+
+
+def _place(node: _Node, keyword: str) -> str:
+    return safe_text(f"{node.where}/{escape(keyword)}", _SHOWN_CHARS)
+
+
+def _hashable(value: Any) -> str | None:
+    return value if type(value) is str else None
+
+
+def shown(value: Any) -> str:
+    """Return what ``value`` is, in a few words that are safe to show."""
+    match value:
+        case str():
+            return f"'{safe_text(value, 40)}'"
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() if value.bit_length() > 200:
+            return "a long number"
+    return str(value)
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_copy(item) for item in value]
+    return value

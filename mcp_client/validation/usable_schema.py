@@ -1,0 +1,74 @@
+"""The part of a schema that can be judged, and what had to be skipped.
+
+Servers write schemas that deviate from JSON Schema in harmless ways, and what a client cannot judge
+is not its business to forbid. ``usable_schema`` returns what ``checker`` can use:
+
+- Patterns of ECMA-262 are written for Python (``ecma_patterns``).
+- ``$schema`` is spelled as its dialect is named (``dialects``).
+- A list of ``items`` and a boolean ``exclusiveMinimum`` mean one thing only, whatever the dialect:
+  they are written in the dialect of the schema.
+- A keyword that is not of its shape is skipped, as are a pattern that cannot be translated, a
+  reference that leads nowhere, and a part of an unknown dialect.
+
+It keeps one promise: what the original accepts is accepted. A part that is skipped within ``not``,
+``if`` or ``oneOf`` takes the whole construct along, because there less would be accepted without
+it, and ``unevaluatedProperties`` goes wherever anything is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+from ..runtime.frozen import frozen_dataclass
+from ..runtime.limits import Limits
+from ..runtime.safe_text import safe_text
+from .schema_shape import is_ordinary, survey_schema
+
+__all__ = ["UsableSchema", "usable_schema"]
+
+_SHOWN_CHARS = 80
+
+
+@frozen_dataclass
+class UsableSchema:
+    """What can be judged of one schema."""
+
+    schema: Any
+    """For ``checker_for``; the schema itself if there was nothing to change."""
+    skipped: tuple[str, ...] = ()
+    """What could not be judged, each with its place and the reason; safe to show."""
+    is_broken: bool = False
+    """Whether something other than a pattern was skipped: it is not a JSON Schema."""
+    unknown_dialect: str = ""
+    """The dialect that is not known, safe to show; then nothing can be judged."""
+    mixed: tuple[str, ...] = ()
+    """What is written as in another dialect than ``$schema`` names; safe to show."""
+    slips: tuple[str, ...] = ()
+    """Where it is not quite as JSON Schema says, and means the same all the same; safe to show."""
+    patterns: dict[str, str] = field(default_factory=dict, hash=False)
+    """The patterns of the schema, by how they are written for Python."""
+
+
+def usable_schema(schema: Any) -> UsableSchema:
+    """Return what can be judged of ``schema``, which may be any JSON value. Raises nothing.
+
+    What exceeds the default ``Limits`` of a schema is returned as it is: it is refused elsewhere.
+    """
+    if type(schema) is bool or is_ordinary(schema):
+        return UsableSchema(schema)
+    if type(schema) is not dict:
+        from .schema_repair import shown
+
+        return UsableSchema(True, (f"{shown(schema)} is not a schema",), is_broken=True)
+    if survey_schema(schema, Limits()).over_limit:
+        return UsableSchema(schema)
+    from .dialects import dialect_of
+    from .schema_repair import repaired
+
+    dialect, is_named = dialect_of(schema)
+    if dialect is None:
+        named = safe_text(schema["$schema"], _SHOWN_CHARS)
+        text = f"its dialect '{named}' is not known"
+        return UsableSchema(True, (text,), is_broken=True, unknown_dialect=named)
+    return repaired(schema, dialect, is_named)
