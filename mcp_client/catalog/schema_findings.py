@@ -23,8 +23,8 @@ def schema_findings(member: str, usable: UsableSchema) -> list[Finding]:
         found.append(Finding("unknown_dialect", text, member))
     if usable.mixed:
         text = (
-            f"its {member} names 2020-12 and is written as in an older dialect, as which it is "
-            f"read: {_listed(usable.mixed)}"
+            f"its {member} names 2020-12 and is written as in an older dialect, by which it is "
+            f"checked: {_listed(usable.mixed)}"
         )
         found.append(Finding("unknown_dialect", text, f"{member} mixed"))
     if usable.skipped:

@@ -87,8 +87,9 @@ class _Repair:
                 self._follow(*self._references.pop())
         if self._skipped:
             for guard in (*self._guards, *self._doubtful):
-                for keyword in guard[1] if guard else ():
-                    guard[0].pop(keyword, None)
+                part, keywords = guard or ({}, ())
+                for keyword in keywords:
+                    part.pop(keyword, None)
             for part in self._unevaluated:
                 part.pop("unevaluatedProperties", None)
                 part.pop("unevaluatedItems", None)
@@ -213,12 +214,12 @@ class _Repair:
                 self._skip(node, keyword, "not all of it are names or schemas")
                 part[keyword] = kept
             case "allOf", list():
-                kept = [one for one in item if type(one) is dict or type(one) is bool]
+                schemas = [one for one in item if type(one) is dict or type(one) is bool]
                 if item:
                     self._skip(node, keyword, "not all of it are schemas")
                 part.pop(keyword, None)
-                if kept:
-                    part[keyword] = kept
+                if schemas:
+                    part[keyword] = schemas
             case "prefixItems", list() if item:
                 part[keyword] = self._all_schemas(node, keyword, item)
             case _:

@@ -181,7 +181,7 @@ def test_a_reference_that_leads_nowhere_is_skipped(schema: Any, leads: bool) -> 
     assert usable.is_broken is not leads
 
 
-LEAVES = st.sampled_from(
+LEAVES: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, 2, -1, "a", "any", "String", "string", "^a$", OUTSIDE, [], {}]
 )
 KEYWORDS = [
@@ -244,6 +244,8 @@ def with_mark(schema: Any, what: Any) -> Any:
     return {name: with_mark(one, what) for name, one in schema.items()}
 
 
+EITHER: tuple[Any, ...] = ({}, False)
+"""What a part that is not judged may mean: it is true of all values, or of none."""
 UNJUDGED: list[dict[str, Any]] = [
     *({"pattern": OUTSIDE}, {"$ref": "#/$defs/nowhere"}, {"required": None}, {"type": "any"}),
     *({"enum": 7}, {"minLength": "1"}, {"properties": 7}, {"anyOf": [None]}, {"$ref": None}),
@@ -265,8 +267,7 @@ def test_a_part_that_cannot_be_judged_refuses_nothing(
 ) -> None:
     whole = {"items": schema, "$defs": {"x": defined}}
     usable = usable_schema(with_mark(whole, slip))
-    # Whatever the part means: it may be true of all values, or of none.
-    if any(accepts(with_mark(whole, what), [value]) for what in ({}, False)):
+    if any(accepts(with_mark(whole, what), [value]) for what in EITHER):
         assert accepts(usable.schema, [value])
 
 
