@@ -71,8 +71,6 @@ class Finding:
     - ``same_name``: several skills have one name
     - ``unknown_dialect``: a schema in a dialect that cannot be checked, or that is written as in
       another dialect than it names
-    - ``unchecked_arguments``: part of the input schema cannot be checked, and is skipped
-    - ``unchecked_result``: the output schema, or part of it, cannot be checked, and is skipped
     - ``invalid_hints``: annotations that are not valid, or contradict each other, and do not count
     - ``invalid_metadata``: other members that are not valid and do not count (``_meta``,
       ``execution``)
@@ -90,9 +88,11 @@ class Finding:
     Of a call and its result:
 
     - ``broken_arguments``: the arguments break the tool's input schema
-    - ``unchecked_arguments``: whether they do could not be told, in time or at all
+    - ``unchecked_arguments``: whether they do could not be told in time; of a tool: part of its
+      input schema cannot be checked, and is skipped
     - ``broken_result``: the result breaks the tool's output schema
-    - ``unchecked_result``: whether it does could not be told, in time or at all
+    - ``unchecked_result``: whether it does could not be told; of a tool: its output schema, or a
+      part of it, cannot be checked, and is skipped
     - ``not_recorded``: the audit, or the journal of calls by key, does not have all of it
     - ``left_out``: what a view asks for and does not get
     - ``bind``: an argument that the host sets is one of no tool, or an approver's edit left it out
