@@ -91,6 +91,8 @@ class ServerMetadata:
     """``require_pushed_authorization_requests``."""
     at_root: bool = False
     """Whether its own origin published the metadata, in a well-known document at its root."""
+    at_path: bool = False
+    """The same, in a well-known document below the issuer's path."""
     unusable: Mapping[str, str] = field(default_factory=dict)
     """Endpoints in its metadata that must not be used, with the reason."""
 
@@ -129,9 +131,8 @@ def discover(
     document is invalid or a server does not answer.
     """
     headers = {} if revision is None else {"mcp-protocol-version": revision}
-    if metadata_url is not None and not is_url(metadata_url):
-        # A path, "undefined/...", or a template that was not filled in: it names no place.
-        yield Accepted("the resource_metadata of its challenge is not a URL, and is ignored")
+    if metadata_url is not None and not _names_a_place(metadata_url, url, http_hosts):
+        yield Accepted("the resource_metadata of its challenge names no place, and is ignored")
         metadata_url = None
     document, failed = yield from _resource_document(url, metadata_url, headers)
     if document is None:
@@ -157,6 +158,18 @@ def discover(
 
 
 # ------------------------------------------------------------------ the resource
+
+
+def _names_a_place(metadata_url: str, url: str, http_hosts: Collection[str]) -> bool:
+    """Whether the URL in a challenge is one. A path, ``undefined/...`` and a template that was not
+    filled in are not. Neither is a plain http URL of the server's own host, which a server names if
+    it does not know of the proxy before it that speaks TLS."""
+    if not is_url(metadata_url):
+        return False
+    named, own = origin_of(metadata_url), origin_of(url)
+    return not (
+        (named[:2], own[0]) == (("http", own[1]), "https") and refused_url(metadata_url, http_hosts)
+    )
 
 
 def _resource_document(
@@ -275,7 +288,8 @@ def server_metadata(
                 continue
             here = origin_of(place) == origin_of(issuer)
             at_root = here and urlsplit(candidate).path.startswith((_OAUTH, _OPENID))
-            return replace(_validated(document, issuer, http_hosts), at_root=at_root)
+            server = _validated(document, issuer, http_hosts)
+            return replace(server, at_root=at_root, at_path=here and not at_root)
     if failed is not None:
         raise failed
     return None

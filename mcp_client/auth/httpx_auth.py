@@ -18,6 +18,7 @@ for a scope that was already requested.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -150,12 +151,14 @@ class Authorization(httpx.Auth):
             new_nonce = _accept_nonce(request, response, manager, token)
             challenge = _refusal(response, token)
             if challenge is None or request.method == "DELETE":
+                manager.gave_up_for = manager.gave_up_for if challenge else None
                 return
             if challenge.error == "use_dpop_nonce" and token is not None:
                 tries.nonces += 1
                 if not new_nonce or tries.nonces > _MAX_NONCES:
                     return
-            elif self._retry_is_useless(response, challenge, manager, token, tries):
+            elif self._retry_is_useless(response, challenge, manager, token, tries, context):
+                manager.gave_up_for = context.connection
                 return
             else:
                 manager.fetcher.server_answered(response)
@@ -191,6 +194,7 @@ class Authorization(httpx.Auth):
             patience,
             revision,
             http.context.stats,
+            weakref.ref(http),
         )
         return context, self._manager(http.given_url)
 
@@ -201,15 +205,20 @@ class Authorization(httpx.Auth):
         manager: TokenManager,
         token: Token | None,
         tries: _Tries,
+        context: RequestContext,
     ) -> bool:
         """Whether another token would not help. Raises ``AuthError`` if a new one was refused."""
         tries.tokens += 1
+        # A connection asks in two ways how the server speaks, but not a person twice.
+        before = context.connection is not None and manager.gave_up_for == context.connection
         if response.status_code == 403:
             tries.step_ups += 1
             requested = manager.token is token and challenge.scopes <= manager.scopes
-            return requested or tries.step_ups > _MAX_STEP_UPS
-        if token is None or token is not manager.from_login or tries.tokens == 1:
+            return before or requested or tries.step_ups > _MAX_STEP_UPS
+        new = token is not None and token is manager.from_login
+        if not new or (tries.tokens == 1 and not before):
             return tries.tokens > _MAX_TOKENS
+        manager.gave_up_for = context.connection
         request = response.request
         secrets = {*self.secrets(), *secrets_sent(str(request.url), request.headers.multi_items())}
         raise AuthError(

@@ -11,6 +11,7 @@ hostile token endpoint, which redeems them at the honest server.
 - The first one has that relation to the issuer, and the issuer's own origin published the metadata
   in a well-known document at its root. The owner of the login page then named the other endpoint
   itself. Example: Google's login page is on the issuer's origin, its token endpoint on another.
+  A well-known document below the issuer's path counts for endpoints below that path only.
 - The host named the issuer: ``OAuth(issuer=...)``.
 
 The rule applies to the code (login page, token endpoint), the device code, the secret of a client
@@ -23,22 +24,27 @@ server is refused before the code is sent. The device flow has no redirect, and 
 customer. Two names with a common parent prove nothing without a list of public suffixes.
 
 *Why the root.* A user of an honest site may be able to publish files below a path, such as the raw
-files of a repository. One of them could be ``<path>/.well-known/openid-configuration``. For the
-same reason, a document does not count if a redirect led to it at another origin.
+files of a repository. One of them could be ``<path>/.well-known/openid-configuration``, and name
+the site's own login page, which is not below that path. For the same reason, a document does not
+count if a redirect led to it at another origin.
 
 *What only* ``iss`` *detects*: a hostile login page that redirects the browser to an honest one.
 """
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..errors import Advice, AuthError
 from ..transports.http_client import origin_of, shown
 from .discovery import ServerMetadata, same_issuer
 
 __all__ = ["check_browser", "check_device", "check_registration", "may_revoke", "within"]
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.~-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.~-]*)*")
 
 
 def within(url: str, owner: str) -> bool:
@@ -90,9 +96,20 @@ def may_revoke(server: ServerMetadata, token_endpoint: str) -> bool:
 
 
 def _may_share(server: ServerMetadata, source: str, target: str, named: str | None) -> bool:
-    if within(source, target) or (server.at_root and within(source, server.issuer)):
+    if within(source, target):
+        return True
+    if within(source, server.issuer) if server.at_root else _is_below(source, server):
         return True
     return named is not None and same_issuer(named, server.issuer)
+
+
+def _is_below(url: str, server: ServerMetadata) -> bool:
+    """Whether ``url`` is below the path of the issuer, which published its metadata there."""
+    if not server.at_path or origin_of(url) != origin_of(server.issuer):
+        return False
+    above, path = f"{urlsplit(server.issuer).path.rstrip('/')}/", urlsplit(url).path
+    # Browsers and servers resolve "..", "%2e%2e" and "..;", which lead elsewhere.
+    return path.startswith(above) and _PLAIN_PATH.fullmatch(path[len(above) :]) is not None
 
 
 def _mixed(server: ServerMetadata, what: str, source: str, secret: str, target: str) -> AuthError:

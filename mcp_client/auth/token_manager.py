@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -99,6 +100,8 @@ class RequestContext:
     revision: str | None = None
     stats: Stats | None = None
     """Where accepted deviations are counted."""
+    connection: weakref.ref[object] | None = None
+    """The connection that the request belongs to."""
 
     def accept(self, deviation: str) -> None:
         (self.stats or Stats()).accept(self.server, deviation)
@@ -124,6 +127,8 @@ class TokenManager:
         self.refreshes: int = 0
         self.scopes: frozenset[str] = frozenset()
         """The scopes requested or granted so far."""
+        self.gave_up_for: weakref.ref[object] | None = None
+        """The connection whose last request was refused with every token that could be got."""
         self.fetcher: SafeFetcher = SafeFetcher(url, client, policy=grant.policy)
         self.task: SharedTask | None = None
         """The refresh or login under way, or the last one."""

@@ -167,6 +167,8 @@ def test_an_address_that_must_not_be_used_is_the_end() -> None:
         "https://",
         "mcp.example:443/elsewhere",
         "https://mcp.example/else where",
+        "http://mcp.example/elsewhere",
+        "http://mcp.example:80/elsewhere",
     ],
 )
 def test_what_is_not_a_url_in_a_challenge_counts_as_absent(named: str) -> None:

@@ -493,3 +493,23 @@ async def test_a_stream_begins_one_login_for_which_nobody_waits_and_no_more(cloc
             library.updated("book:emma")
             assert (await anext(updates)).uri == "book:emma"
             assert len(asked) == 3
+
+
+# --------------------------------------------------- a gateway that knows few methods
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_gateway_that_refuses_the_probe_costs_one_login(status: int) -> None:
+    app = Handshake()
+
+    async def gateway(request: Request, reply: Reply) -> None:
+        if request.says == "server/discover":
+            await reply.send(status)
+        else:
+            await app(request, reply)
+
+    async with guarded(gateway) as world:
+        auth = OAuth(on_url=world.agree)
+        for _ in range(2):  # the second session begins with the token of the first
+            assert await call(world, auth) == SAID
+        assert len(world.consents) == 1

@@ -219,6 +219,37 @@ def test_a_document_below_a_path_does_not_speak_for_its_origin() -> None:
     assert logged_in(world, RegisteredClient(client_id="x")).token.access_token == "at"
 
 
+@pytest.mark.parametrize(
+    ("page", "counts"),
+    [
+        ("/realms/x/protocol/auth", True),
+        ("/realms/x/auth.do", True),
+        ("/realms/y/protocol/auth", False),
+        ("/realms/xy/auth", False),
+        ("/realms/x", False),
+        ("/realms/x/", False),
+        ("/realms/x/../y/auth", False),
+        ("/realms/x/%2e%2E/y/auth", False),
+        ("/realms/x/..;/y/auth", False),
+        ("/realms/x//auth", False),
+        ("/realms/x/.hidden", False),
+    ],
+)
+def test_a_document_below_a_path_speaks_for_what_is_below_it(page: str, counts: bool) -> None:
+    """Keycloak names its token endpoint at an internal host, if it is told to."""
+    issuer = "https://login.corp.example/realms/x"
+    world = named(
+        issuer,
+        f"{issuer}/.well-known/openid-configuration",
+        authorization_endpoint=f"https://login.corp.example{page}",
+        token_endpoint="https://keycloak.internal.example/token",
+    )
+    if counts:
+        assert logged_in(world, RegisteredClient(client_id="x")).token.access_token == "at"
+    else:
+        assert "keycloak.internal.example" in refused(world)
+
+
 def test_a_document_that_a_redirect_led_to_does_not_speak_for_the_origin() -> None:
     issuer = "https://git.example"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,16 @@ def browser(tmp_path: Path) -> dict[str, str]:
     return {"BROWSER": f"{python(program)} %s", "XDG_DATA_HOME": str(data), "DISPLAY": ":0"}
 
 
+@pytest.fixture
+def shell(browser: dict[str, str], tmp_path: Path) -> Callable[..., Awaitable[Done]]:
+    env: dict[str, Any] = {**browser, "home": tmp_path}
+
+    async def shell(*words: str) -> Done:
+        return await to_thread.run_sync(lambda: run(*words, **env))
+
+    return shell
+
+
 def test_a_login_is_kept_for_later_commands_until_the_logout(
     url: str, browser: dict[str, str], tmp_path: Path
 ) -> None:
@@ -56,16 +66,12 @@ def test_a_login_is_kept_for_later_commands_until_the_logout(
 
 @pytest.mark.one_backend
 async def test_doctor_lists_what_a_token_endpoint_does_otherwise(
-    browser: dict[str, str], tmp_path: Path
+    shell: Callable[..., Awaitable[Done]],
 ) -> None:
     def odd(document: Document) -> Document:
         return {**document, "status": 201, "token_type": "bot"}
 
     async with guarded(token=odd) as world:
-
-        async def shell(*words: str) -> Done:
-            return await to_thread.run_sync(lambda: run(*words, **browser, home=tmp_path))
-
         assert (await shell("login", world.url)).code == 0
         world.revoke()  # so that doctor refreshes the token
         report = (await shell("doctor", world.url)).out
@@ -77,7 +83,7 @@ async def test_doctor_lists_what_a_token_endpoint_does_otherwise(
 
 @pytest.mark.one_backend
 async def test_a_server_that_is_refused_as_a_mix_up_is_trusted_with_issuer(
-    browser: dict[str, str], tmp_path: Path
+    shell: Callable[..., Awaitable[Done]],
 ) -> None:
     async with guarded() as pages:
 
@@ -96,9 +102,6 @@ async def test_a_server_that_is_refused_as_a_mix_up_is_trusted_with_issuer(
         pages.options.redirect = no_iss
         async with guarded(server_metadata=two_hosts, registration=known_to_both) as world:
             world.codes = pages.codes
-
-            async def shell(*words: str) -> Done:
-                return await to_thread.run_sync(lambda: run(*words, **browser, home=tmp_path))
 
             refused = await shell("login", world.url)
             assert refused.code == 6
