@@ -11,7 +11,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..runtime.safe_text import safe_text
-from .tool_arguments import MAX_TYPE_PARTS, referred, type_text
+from .tool_arguments import MAX_TYPE_PARTS, properties_of, referred, type_text
 
 __all__ = ["argument_rows", "example_of"]
 
@@ -36,7 +36,7 @@ def argument_rows(tool: Tool) -> list[tuple[str, str, str, str]]:
 
 
 def _rows(schema: Any, root: Any, path: str, depth: int) -> Iterator[tuple[str, str, str, str]]:
-    for name, its in _properties(schema):
+    for name, its in _properties(schema, root):
         place = f"{path}{name}"
         required = "required" if name in _required(schema) else ""
         yield f"  {place}", type_text(its, root), required, _about(its, root)
@@ -45,7 +45,11 @@ def _rows(schema: Any, root: Any, path: str, depth: int) -> Iterator[tuple[str, 
             yield from _rows(inner, root, f"{place}{mark}.", depth + 1)
 
 
-def _properties(schema: Any) -> Iterator[tuple[str, Any]]:
+def _properties(schema: Any, root: Any) -> Iterator[tuple[str, Any]]:
+    """Those of the arguments also where they are within ``allOf``."""
+    if schema is root:
+        yield from properties_of(schema).items()
+        return
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     yield from properties.items() if isinstance(properties, Mapping) else ()
 
@@ -55,22 +59,22 @@ def _required(schema: Any) -> Sequence[Any]:
     return required if isinstance(required, list) else ()
 
 
-def _inner(schema: Any, root: Any) -> tuple[Any, str]:
+def _inner(schema: Any, root: Any, depth: int = 0) -> tuple[Any, str]:
     """The object within, and the mark of a list of them; None if there is not one."""
     found = referred(schema, root)
-    if not isinstance(found, Mapping):
+    if not isinstance(found, Mapping) or depth > _MAX_DEPTH:
         return None, ""
     if isinstance(found.get("properties"), Mapping):
         return found, ""
     items = referred(found.get("items"), root)
     if isinstance(items, Mapping) and isinstance(items.get("properties"), Mapping):
         return items, "[]"
-    for key in ("anyOf", "oneOf"):
+    for key in ("anyOf", "oneOf", "allOf"):
         options = found.get(key)
-        for option in options if isinstance(options, list) else ():
-            inner = referred(option, root)
-            if isinstance(inner, Mapping) and isinstance(inner.get("properties"), Mapping):
-                return inner, ""
+        for option in options[:MAX_TYPE_PARTS] if isinstance(options, list) else ():
+            inner, mark = _inner(option, root, depth + 1)
+            if inner is not None:
+                return inner, mark
     return None, ""
 
 
@@ -105,7 +109,7 @@ def example_of(tool: Tool, before: Sequence[str]) -> str | None:
     words before its name. None where a name of the server is nothing to paste."""
     schema = tool.input_schema
     words = [*before, tool.name]
-    for name, its in _properties(schema):
+    for name, its in _properties(schema, schema):
         if name not in _required(schema):
             continue
         value = _value(name, its, schema, 0)
@@ -138,7 +142,7 @@ def _value(name: str, schema: Any, root: Any, depth: int) -> Any:
         values = found.get(key)
         if isinstance(values, list) and values and _is_short(values[0]):
             return values[0]
-    for key in ("anyOf", "oneOf"):
+    for key in ("anyOf", "oneOf", "allOf"):
         options = found.get(key)
         if isinstance(options, list) and options:
             return _value(name, options[0], root, depth + 1)
@@ -160,7 +164,7 @@ def _of_type(name: str, schema: Mapping[str, Any], root: Any, depth: int) -> Any
             required = _required(schema)
             return {
                 each: _value(each, its, root, depth + 1)
-                for each, its in _properties(schema)
+                for each, its in _properties(schema, root)
                 if each in required
             }
         case "null":

@@ -169,8 +169,8 @@ async def doctor(options: argparse.Namespace) -> int:
     if options.record:
         raise UsageError("--record does not go with doctor")
     async with approval_queue(options) as queue:
-        transport, name = await _transport(options, queue)
-        report = Report(name)
+        transport, name, notes = await _transport(options, queue)
+        report = Report(name, notes=notes)
         await _examine(report, transport, options)
     _judge_times(report)
     if options.json:
@@ -183,10 +183,10 @@ async def doctor(options: argparse.Namespace) -> int:
 
 async def _transport(
     options: argparse.Namespace, queue: ApprovalQueue | None
-) -> tuple[Transport, str]:
-    """What leads to the server, and what the server is called."""
+) -> tuple[Transport, str, list[str]]:
+    """What leads to the server, what it is called, and what its config file has to be told of."""
     target: Any = await chosen_target(options)
-    name = None
+    name, notes = None, []
     if isinstance(target, Configured):
         filtered = target.config._starts[target.name].config(secrets=False)
         if filtered.include or filtered.exclude:
@@ -194,11 +194,13 @@ async def _transport(
                 f"doctor does not go with {target.name!r}, whose config file leaves out tools: "
                 "give its URL or command"
             )
+        problems = target.config.problems
+        notes = [str(one) for one in problems if target.name in one.key.split(".")]
         name, target = target.name, (await started_from(target, options, queue)).server
     else:
         target = await logged_in(target, options)
     transport = transport_of(target, sandbox_of(options))
-    return transport, name or transport.name
+    return transport, name or transport.name, notes
 
 
 async def _examine(report: Report, transport: Transport, options: argparse.Namespace) -> None:

@@ -3,7 +3,8 @@
 Words become arguments by the types of the tool's schema:
 
 - ``key=value``: text, or what the schema wants: a number, ``true``, a JSON array or object. Text
-  stays text wherever the schema allows text. An array takes JSON, or the key repeated.
+  stays text wherever the schema allows text, or this text if it has an ``enum``. An array takes
+  JSON, or the key repeated. Where the schema names no type, a JSON array or object is one.
 - ``key:=json``: exactly this JSON.
 - ``{...}``, ``@file`` and ``-``: a JSON object as it stands here, of a file or of standard input,
   whose members later words replace. ``key=@file`` is the text ``@file``: nothing is read.
@@ -16,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..catalog.tool import Tool
 from ..protocol import json_pointer
@@ -29,6 +30,7 @@ __all__ = [
     "arguments_of",
     "check_names",
     "missing_names",
+    "properties_of",
     "referred",
     "signature_parts",
     "type_text",
@@ -39,7 +41,10 @@ _MAX_JSON_DEPTH = 128
 _MAX_NUMBER_CHARS = 400
 _MAX_SCHEMA_DEPTH = 8
 _MAX_TYPE_DEPTH = 3
+_MAX_OPTIONS = 64
+"""Things that one schema allows, and places that its members are looked for in."""
 MAX_TYPE_PARTS = 8
+_OWN_WORDS = ("type", "enum", "const", "anyOf", "oneOf", "properties", "items")
 _TYPE_NAMES = {
     "string": "str",
     "integer": "int",
@@ -65,15 +70,17 @@ def arguments_of(
             continue
         key, sign, value = _parts(word)
         its = _property(schema, key)
+        options = _options(its, schema)
+        takes_list = any(option.is_named("array") for option in options)
         if sign == ":=":
             arguments[key] = _json(value, word)
             repeated.pop(key, None)
-        elif key in repeated and "array" in _kinds(its, schema):
-            repeated[key].append(_item(its, schema, value, word))
+        elif key in repeated and takes_list:
+            repeated[key].append(_item(options, schema, value, word))
             arguments[key] = list(repeated[key])
         else:
-            arguments[key] = _coerced(its, schema, value, word)
-            if "array" in _kinds(its, schema):
+            arguments[key] = _coerced(options, schema, value, word)
+            if takes_list:
                 found = arguments[key]
                 repeated[key] = list(found) if isinstance(found, list) else [found]
     return arguments
@@ -100,8 +107,7 @@ def check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str 
     Raises ``UsageError`` where the schema allows no argument of that name, and where one that is
     required is missing beside it.
     """
-    properties = schema.get("properties")
-    names = list(properties) if isinstance(properties, Mapping) else []
+    names = list(properties_of(schema))
     missing = missing_names(arguments, schema)
     patterns = bool(schema.get("patternProperties"))
     for name in arguments:
@@ -155,29 +161,76 @@ def _json(text: str, where: str) -> Any:
 
 
 def _property(schema: Mapping[str, Any], key: str) -> Any:
-    properties = schema.get("properties")
-    found = properties.get(key) if isinstance(properties, Mapping) else None
+    found = properties_of(schema).get(key)
     return found if found is not None else schema.get("additionalProperties")
 
 
-def _kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
-    """The types a schema allows, as far as that is plain; empty where anything goes."""
+def properties_of(schema: Any) -> dict[str, Any]:
+    """The members of an object, also those that are within ``allOf`` and its like, or where a
+    ``$ref`` leads."""
+    found: dict[str, Any] = {}
+    waiting, seen = [(schema, 0)], 0
+    while waiting and seen < _MAX_OPTIONS:
+        part, depth = waiting.pop()
+        seen += 1
+        if not isinstance(part, Mapping) or depth > _MAX_SCHEMA_DEPTH:
+            continue
+        properties = part.get("properties")
+        found |= {} if not isinstance(properties, Mapping) else {**properties, **found}
+        inner = [_referred(part, schema)] if _refers(part) else []
+        for key in ("allOf", "anyOf", "oneOf"):
+            inner += part[key] if isinstance(part.get(key), list) else []
+        waiting += ((each, depth + 1) for each in reversed(inner))
+    return found
+
+
+class _Option(NamedTuple):
+    """One of the things that a schema allows, as far as that is plain."""
+
+    kinds: frozenset[str] | None = None
+    """Names of types; None where none is named."""
+    values: tuple[Any, ...] | None = None
+    """Those of an ``enum`` or a ``const``; None where any is allowed."""
+    items: Any = None
+
+    def is_named(self, kind: str) -> bool:
+        return self.kinds is not None and kind in self.kinds
+
+    def takes_text(self, text: str) -> bool:
+        return self.is_named("string") and (self.values is None or text in self.values)
+
+    def both(self, other: _Option) -> _Option:
+        """What is allowed by this and by ``other``."""
+        kinds = other.kinds if self.kinds is None else self.kinds
+        if self.kinds is not None and other.kinds is not None:
+            kinds = (self.kinds & other.kinds) or self.kinds & {"integer"} or other.kinds
+        values = self.values if other.values is None else other.values
+        return _Option(kinds, values, other.items if self.items is None else self.items)
+
+
+_NO_OPTION: tuple[_Option, ...] = ()
+
+
+def _options(schema: Any, root: Mapping[str, Any], depth: int = 0) -> tuple[_Option, ...]:
+    """What ``schema`` allows: one option for each part of an ``anyOf`` or ``oneOf``."""
     if not isinstance(schema, Mapping) or depth > _MAX_SCHEMA_DEPTH:
-        return set()
-    if _refers(schema):
-        return _kinds(_referred(schema, root), root, depth + 1)
+        return _NO_OPTION if schema is False else (_Option(),)
     kinds = schema.get("type")
-    if isinstance(kinds, str):
-        return {kinds}
-    if isinstance(kinds, list):
-        return {kind for kind in kinds if isinstance(kind, str)}
     values = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(values, list):
-        return set(map(_kind_of, values))
-    found: set[str] = set()
-    for key in ("anyOf", "oneOf", "allOf"):
-        for part in schema.get(key) or () if isinstance(schema.get(key), list) else ():
-            found |= _kinds(part, root, depth + 1)
+    values = tuple(values) if isinstance(values, list) else None
+    names = {kinds} if isinstance(kinds, str) else set()
+    if isinstance(kinds, list):
+        names = {kind for kind in kinds if isinstance(kind, str)}
+    elif values is not None and not names:
+        names = set(map(_kind_of, values))
+    found: tuple[_Option, ...] = (_Option(frozenset(names) or None, values, schema.get("items")),)
+    parts = [[_referred(schema, root)]] if _refers(schema) else []
+    for key in ("allOf", "anyOf", "oneOf"):
+        listed = schema.get(key) if isinstance(schema.get(key), list) else []
+        parts += [[part] for part in listed] if key == "allOf" else [listed] if listed else []
+    for alternatives in parts:
+        others = [one for part in alternatives for one in _options(part, root, depth + 1)]
+        found = tuple(one.both(other) for one in found for other in others)[:_MAX_OPTIONS]
     return found
 
 
@@ -194,12 +247,23 @@ def _referred(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
 
 
 def referred(schema: Any, root: Mapping[str, Any]) -> Any:
-    """The schema, or what its ``$ref`` leads to; None where that is nowhere."""
+    """The schema, or what its ``$ref`` or its only ``allOf`` leads to; None if that is nowhere."""
     for _ in range(_MAX_SCHEMA_DEPTH):
-        if not isinstance(schema, Mapping) or not _refers(schema):
+        if not isinstance(schema, Mapping):
             return schema
-        schema = _referred(schema, root)
+        if _refers(schema):
+            schema = _referred(schema, root)
+        elif _wraps(schema):
+            schema = schema["allOf"][0]
+        else:
+            return schema
     return None
+
+
+def _wraps(schema: Mapping[str, Any]) -> bool:
+    """Whether it says no more than its only ``allOf``, as is written to add a description."""
+    parts = schema.get("allOf")
+    return isinstance(parts, list) and len(parts) == 1 and schema.keys().isdisjoint(_OWN_WORDS)
 
 
 def _kind_of(value: Any) -> str:
@@ -209,9 +273,9 @@ def _kind_of(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def _coerced(schema: Any, root: Mapping[str, Any], value: str, word: str) -> Any:
-    kinds = _kinds(schema, root)
-    if not kinds or "string" in kinds:
+def _coerced(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, word: str) -> Any:
+    kinds = {kind for option in options for kind in option.kinds or ()}
+    if any(option.takes_text(value) for option in options):
         return value
     if "null" in kinds and value == "null":
         return None
@@ -221,17 +285,27 @@ def _coerced(schema: Any, root: Mapping[str, Any], value: str, word: str) -> Any
         number = _number(value, whole="integer" in kinds)
         if isinstance(number, int) or (number is not None and "number" in kinds):
             return number
-    if "array" in kinds and value.startswith("["):
-        found = _json(value, word)
-        if isinstance(found, list):
-            return found
-    if "object" in kinds and value.startswith("{"):
-        return _json(value, word)
+    is_free = any(option.kinds is None for option in options)
+    for kind, sign, wanted in (("array", "[", list), ("object", "{", dict)):
+        if value.startswith(sign) and (kind in kinds or is_free):
+            try:
+                found = _json(value, word)
+            except UsageError:
+                if not is_free:
+                    raise
+            else:
+                if isinstance(found, wanted):
+                    return found
+    if is_free or not options:
+        return value
     if "array" in kinds:
-        return [_item(schema, root, value, word)]
-    wanted = " or ".join(sorted(kinds))
+        return [_item(options, root, value, word)]
+    if "string" in kinds:
+        return value  # which is not in the enum: the server says what is
+    wanted_kinds = " or ".join(sorted(kinds))
     raise UsageError(
-        f"{safe_text(word, 80)!r}: the tool wants {wanted} here; write key:=JSON to say it exactly"
+        f"{safe_text(word, 80)!r}: the tool wants {wanted_kinds} here; write key:=JSON to say it "
+        "exactly"
     )
 
 
@@ -248,9 +322,10 @@ def _number(value: str, *, whole: bool) -> int | float | None:
     return int(number) if whole and number.is_integer() else number
 
 
-def _item(schema: Any, root: Mapping[str, Any], value: str, word: str) -> Any:
-    items = schema.get("items") if isinstance(schema, Mapping) else None
-    return _coerced(items, root, value, word)
+def _item(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, word: str) -> Any:
+    lists = [option for option in options if option.is_named("array")]
+    of_items = tuple(each for option in lists for each in _options(option.items, root))
+    return _coerced(of_items, root, value, word)
 
 
 # ------------------------------------------------------------- a tool as a line of types
@@ -260,11 +335,10 @@ def signature_parts(tool: Tool) -> tuple[tuple[str, str], ...]:
     """The tool's name, and its parameters and result, in one line that is safe to show; each with
     the style of a terminal."""
     schema = tool.input_schema
-    properties = schema.get("properties")
     required = schema.get("required")
     required = required if isinstance(required, list) else []
     parts = []
-    for name, its in properties.items() if isinstance(properties, Mapping) else ():
+    for name, its in properties_of(schema).items():
         text = f"{safe_text(name, 60)}: {type_text(its, schema)}"
         if isinstance(its, Mapping) and "default" in its:
             text += f" = {_shown(its['default'])}"
@@ -283,6 +357,9 @@ def type_text(schema: Any, root: Any, depth: int = 0) -> str:
         return "any"
     if _refers(schema):
         return type_text(_referred(schema, root), root, depth + 1)
+    if isinstance(schema.get("allOf"), list) and schema.keys().isdisjoint(_OWN_WORDS):
+        parts = [type_text(one, root, depth + 1) for one in schema["allOf"][:MAX_TYPE_PARTS]]
+        return " & ".join(dict.fromkeys(part for part in parts if part != "any")) or "any"
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(values, list) and values:
         more = ["..."] if len(values) > MAX_TYPE_PARTS else []

@@ -45,6 +45,71 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+TEXT, NUMBER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
+CHOICE: dict[str, Any] = {"enum": ["all", "none"]}
+NUMBERS: dict[str, Any] = {"type": "array", "items": NUMBER}
+DEFS: dict[str, Any] = {
+    "number": NUMBER,
+    "numbers": {"type": "array", "items": {"$ref": "#/$defs/number"}},
+    "maybe": {"anyOf": [{"$ref": "#/$defs/numbers"}, NULL]},
+    "choice": CHOICE,
+    "place": {"type": "object", "properties": {"x": NUMBER}},
+}
+
+
+@pytest.mark.parametrize(
+    ("its", "given"),
+    [
+        (
+            {"anyOf": [{}, NULL]},
+            {"null": None, '{"a": 1}': {"a": 1}, "[1]": [1], "5": "5", "x": "x"},
+        ),
+        ({"oneOf": [True, NULL]}, {"null": None, '{"a": 1}': {"a": 1}, "[": "[", "true": "true"}),
+        ({}, {'{"a": [1]}': {"a": [1]}, "[1, 2]": [1, 2], "[draft] x": "[draft] x", "7": "7"}),
+        ({"description": "any"}, {"{": "{", "{}": {}, "null": "null", '"q"': '"q"'}),
+        ({"anyOf": [NUMBERS, NULL]}, {"1": [1], "[1, 2]": [1, 2], "null": None}),
+        ({"anyOf": [NULL, {"$ref": "#/$defs/numbers"}]}, {"1": [1], "null": None}),
+        ({"$ref": "#/$defs/maybe"}, {"1": [1], "[3]": [3], "null": None}),
+        ({"allOf": [{"$ref": "#/$defs/maybe"}], "default": None}, {"1": [1], "null": None}),
+        ({"type": ["array", "null"], "items": NUMBER}, {"1": [1], "null": None}),
+        ({"anyOf": [NUMBER, CHOICE]}, {"5": 5, "all": "all", "some": "some"}),
+        ({"anyOf": [CHOICE, {"type": "number"}, NULL]}, {"0.5": 0.5, "none": "none", "null": None}),
+        ({"oneOf": [{"const": "auto"}, NUMBER]}, {"5": 5, "auto": "auto"}),
+        ({"enum": ["a", 1, True, None]}, {"a": "a", "1": 1, "true": True, "null": None}),
+        ({"anyOf": [{"type": "string", "enum": ["5"]}, NUMBER]}, {"5": "5", "6": 6}),
+        (
+            {"anyOf": [{"$ref": "#/$defs/choice"}, {"type": "boolean"}]},
+            {"true": True, "all": "all"},
+        ),
+        ({"anyOf": [TEXT, NUMBER]}, {"5": "5"}),
+        ({"anyOf": [TEXT, {"type": "object"}]}, {'{"a": 1}': '{"a": 1}'}),
+        ({"anyOf": [TEXT, NULL]}, {"null": "null"}),
+        ({"allOf": [{"$ref": "#/$defs/number"}]}, {"5": 5}),
+        ({"allOf": [{"type": "number"}, NUMBER]}, {"5": 5, "5.0": 5}),
+        ({"allOf": [{"$ref": "#/$defs/place"}, {"required": ["x"]}]}, {'{"x": 1}': {"x": 1}}),
+        ({"allOf": [{"anyOf": [NUMBER, NULL]}, {"description": "x"}]}, {"5": 5, "null": None}),
+        ({"type": "array", "items": {"anyOf": [NUMBER, CHOICE]}}, {"5": [5], "all": ["all"]}),
+        ({"anyOf": [CHOICE, NUMBERS]}, {"all": "all", "5": [5]}),
+        ({"type": "array"}, {'{"a": 1}': [{"a": 1}], "x": ["x"]}),
+    ],
+)
+def test_a_word_is_read_through_all_that_the_schema_is_made_of(
+    its: dict[str, Any], given: dict[str, Any]
+) -> None:
+    schema = {"type": "object", "properties": {"a": its}, "$defs": DEFS}
+    for root in (schema, {"$ref": "#/$defs/all", "$defs": {**DEFS, "all": schema}}):
+        found = {word: arguments_of([f"a={word}"], root, str)["a"] for word in given}
+        assert repr(found) == repr(given)
+
+
+def test_the_items_of_a_list_that_may_be_null_are_numbers_when_the_key_is_repeated() -> None:
+    schema = {"properties": {"a": {"anyOf": [NUMBERS, NULL]}}}
+    assert arguments_of(["a=1", "a=2"], schema, str) == {"a": [1, 2]}
+    assert arguments_of(["a=[1]", "a=2"], schema, str) == {"a": [1, 2]}
+    with pytest.raises(UsageError, match="wants integer"):
+        arguments_of(["a=x"], schema, str)
+
+
 def read(*words: str, stdin: str = "") -> dict[str, Any]:
     return arguments_of(words, SCHEMA, lambda: stdin)
 
@@ -217,6 +282,12 @@ for _ in range(3):
         ),
         ({"type": "array", "items": {"type": "object", "properties": {"a": {}}}}, "[{...}]"),
         ({"$ref": "#/$defs/number"}, "int"),
+        ({"allOf": [{"$ref": "#/$defs/number"}]}, "int"),
+        ({"allOf": [{"$ref": "#/$defs/number"}], "default": 1, "title": "N"}, "int"),
+        ({"allOf": [{"type": "number"}, {"minimum": 1}, {"type": "integer"}]}, "float & int"),
+        ({"allOf": [{}], "type": "string"}, "str"),
+        ({"allOf": []}, "any"),
+        ({"anyOf": [{"allOf": [{"type": "array", "items": {"type": "null"}}]}]}, "[null]"),
         ({"$ref": "#/$defs/missing"}, "any"),
         ({"$ref": "https://example.com/schema", "type": "string"}, "str"),
     ],

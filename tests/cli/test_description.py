@@ -136,6 +136,10 @@ POINT = {"type": "object", "properties": {"x": {"type": "null"}}}
         ({"anyOf": [{"type": "null"}, POINT]}, [("null|{...}", ""), ("null", "")]),
         ({"oneOf": [POINT]}, [("{...}", ""), ("null", "")]),
         ({"oneOf": [{"type": "integer"}]}, [("int", "")]),
+        ({"allOf": [{"$ref": "#/$defs/d"}]}, [("int", "its own; default: 1")]),
+        ({"allOf": [{"$ref": "#/$defs/d"}], "description": "mine"}, [("int", "mine; default: 1")]),
+        ({"allOf": [POINT]}, [("{...}", ""), ("null", "")]),
+        ({"allOf": [POINT, {"required": ["x"]}]}, [("{...}", ""), ("null", "")]),
     ],
 )
 def test_an_argument_is_described_by_its_schema(its: Any, wanted: list[tuple[str, str]]) -> None:
@@ -146,6 +150,20 @@ def test_an_argument_is_described_by_its_schema(its: Any, wanted: list[tuple[str
     paths = [path for path, *_ in rows]
     mark = "[]" if isinstance(its, dict) and "items" in its else ""
     assert paths == ["  a", f"  a{mark}.x"][: len(wanted)]
+
+
+def test_the_arguments_within_all_that_the_schema_is_made_of_are_described() -> None:
+    listed = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/p"}}, {"type": "null"}]}
+    schema = {
+        "allOf": [{"$ref": "#/$defs/more"}, {"properties": {"b": listed}}],
+        "$defs": {"more": {"properties": {"a": {"type": "integer"}}}, "p": POINT},
+    }
+    one = Tool("t", "s", False, {"name": "t", "inputSchema": schema})
+    assert [row[:2] for row in argument_rows(one)] == [
+        ("  a", "int"),
+        ("  b", "[{...}]|null"),
+        ("  b[].x", "null"),
+    ]
 
 
 def test_rows_are_bounded_in_number_and_depth() -> None:

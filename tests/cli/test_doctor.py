@@ -4,6 +4,7 @@ that wants a login."""
 from __future__ import annotations
 
 import json
+import shlex
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,6 +133,20 @@ def test_what_a_person_should_look_at_is_a_kind_and_a_sentence(tmp_path: Path) -
     assert f"Look at these:\n    {said}" in run("doctor", target).out
     assert run("doctor", target, "--json").json["findings"] == [
         {"kind": "orders_to_model", "text": said, "about": "do not tell the user"}
+    ]
+
+
+def test_what_the_config_file_says_of_the_server_and_is_accepted_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "mcp-client" / "mcp.json"
+    file.parent.mkdir(parents=True)
+    command, *args = shlex.split(offering(tmp_path, {}))
+    server = {"type": "STDIO", "command": command, "args": args, "env": {"A": "${MISSING:-}"}}
+    other = {"command": "x", "colour": "red"}
+    file.write_text(json.dumps({"mcpServers": {"one": server, "two": other}}))
+    notes = run("doctor", "one", "--json", home=tmp_path).json["notes"]
+    assert [note.partition("mcp.json:1: ")[2] for note in notes] == [
+        "mcpServers.one.type: 'STDIO' is taken for 'stdio'",
+        "mcpServers.one.env.A: ${MISSING:-} is empty here: set the variable",
     ]
 
 
