@@ -15,13 +15,12 @@ import argparse
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 import anyio
 
 from ..approval.queue import ApprovalQueue
-from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..errors import (
     BrokenPromise,
@@ -32,7 +31,6 @@ from ..errors import (
     OutcomeUnknown,
     ends_of,
 )
-from ..protocol.capabilities import TOOLS_CALL
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.limits import Limits
@@ -44,8 +42,9 @@ from ..transports.recording import Recorder, RecordingTransport
 from ..validation.checker import checker_of
 from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
+from .doctor_report import MAX_LISTED, Report, Step, show_report
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code, in_shell
-from .output import print_json, print_parts, print_text
+from .output import print_json
 from .session import (
     approval_queue,
     chosen_target,
@@ -59,63 +58,11 @@ from .target import Configured
 
 __all__ = ["doctor"]
 
-_MAX_LISTED = 12
-"""Problems of one kind that are listed one by one."""
 _SLOW_SECONDS = 2.0
 """Longer than a person expects to wait."""
 _NOT_CONFINED = ("whatever you can: it is not confined (--sandbox)",)
 _ALL_SCHEMAS_SECONDS = 30.0
 _ONE_SCHEMA_SECONDS = 5.0
-
-
-@dataclass(slots=True)
-class Step:
-    """Something that was asked, and how it went."""
-
-    what: str
-    at: float
-    """Seconds since the beginning."""
-    seconds: float | None = None
-    """Until the answer; None where there was none."""
-    outcome: str = "no answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that is wrong, and what a person may do about it."""
-
-    kind: str
-    """"unreachable", "needs login", "breaks promises", "slow" or "old"."""
-    what: str
-    advice: str
-
-
-@dataclass(slots=True)
-class Report:
-    """What was seen of a server, and what is wrong with it."""
-
-    server: str
-    revision: str | None = None
-    info: str = ""
-    steps: list[Step] = field(default_factory=list)
-    promises: dict[str, str] = field(default_factory=dict)
-    """What the server declares, and whether it was so."""
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    confinement: tuple[str, ...] | None = None
-    """What a server that is started can do in its sandbox, or that it has none."""
-    findings: list[Finding] = field(default_factory=list)
-    """What a person should look at: texts that could mislead a model, and the like."""
-    code: int = DONE
-
-    @property
-    def verdict(self) -> str:
-        order = ("needs login", "unreachable", "breaks promises", "slow", "old")
-        kinds = {problem.kind for problem in self.problems}
-        return next((kind for kind in order if kind in kinds), "healthy")
-
-    def found(self, kind: str, what: str, advice: str) -> None:
-        self.problems.append(Problem(kind, what, advice))
 
 
 class _Timeline(Recorder):
@@ -177,7 +124,7 @@ async def doctor(options: argparse.Namespace) -> int:
         found = [finding.to_json() for finding in report.findings]
         print_json({**asdict(report), "findings": found, "verdict": report.verdict})
     else:
-        _show(report)
+        show_report(report)
     return report.code
 
 
@@ -245,13 +192,13 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
             _broken_list(report, feature, method, error)
             continue
         report.promises[feature] = f"kept: {len(listed)} listed"
-        for rejected in listed.rejected[:_MAX_LISTED]:
+        for rejected in listed.rejected[:MAX_LISTED]:
             report.found(
                 "breaks promises",
                 f"{rejected.name} of {method} cannot be used: {rejected.reason}",
                 "It is left out; the rest can be used. Tell the server's author.",
             )
-        left = len(listed.rejected) - _MAX_LISTED
+        left = len(listed.rejected) - MAX_LISTED
         if left > 0:
             report.found("breaks promises", f"{left} more of {method} cannot be used", "")
         report.findings += getattr(listed, "findings", ())
@@ -355,17 +302,17 @@ async def _check_schemas(report: Report, tools: list[Tool]) -> None:
                     name = f"the {key}putSchema of {tool.name}"
                     schema = tool._definition.get(f"{key}putSchema")
                     problem = usable and await _schema_problem(schema, usable, workers)
-                    if problem and (wrong := wrong + 1) <= _MAX_LISTED:
+                    if problem and (wrong := wrong + 1) <= MAX_LISTED:
                         report.found("breaks promises", f"{name} {problem[0]}", problem[1])
                     if usable is not None and usable.slips:
-                        slips = ", ".join(usable.slips[:_MAX_LISTED])
+                        slips = ", ".join(usable.slips[:MAX_LISTED])
                         report.notes.append(f"{name} is not quite JSON Schema at {slips}")
                 checked += 1
     finally:
         with anyio.CancelScope(shield=True):
             await workers.aclose()
-    if wrong > _MAX_LISTED:
-        report.found("breaks promises", f"{wrong - _MAX_LISTED} more schemas cannot be used", "")
+    if wrong > MAX_LISTED:
+        report.found("breaks promises", f"{wrong - MAX_LISTED} more schemas cannot be used", "")
     left = f"; {len(tools) - checked} not checked in time" if checked < len(tools) else ""
     report.promises["schemas"] = f"{checked} tools checked, {wrong} schemas cannot be used{left}"
 
@@ -376,7 +323,7 @@ async def _schema_problem(
     """What is wrong with a schema, and what follows from that."""
     called = "The tool can be called; what was skipped is not checked. Tell the server's author."
     if usable.is_broken:
-        return f"cannot be used whole: {'; '.join(usable.skipped[:_MAX_LISTED])}", called
+        return f"cannot be used whole: {'; '.join(usable.skipped[:MAX_LISTED])}", called
     try:
         checker = checker_of(schema, usable, Limits())
     except InvalidSchema as error:
@@ -463,42 +410,3 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
     if isinstance(error, ConnectError) and error.no_such_command:
         return "Install the program, or give its full path."
     return "Run it by hand and see what it waits for; give it longer with --timeout S."
-
-
-# ------------------------------------------------------------------------- for people
-
-
-def _show(report: Report) -> None:
-    speaks = f", speaks {report.revision}" if report.revision else ""
-    called = f" ({report.info})" if report.info else ""
-    style = {"healthy": "bold green", "old": "bold yellow", "slow": "bold yellow"}
-    verdict = (report.verdict, style.get(report.verdict, "bold red"))
-    print_parts((f"{report.server}: ", "bold"), verdict, (f"{speaks}{called}", ""))
-    for problem in report.problems:
-        kind = (f"[{problem.kind}]", style.get(problem.kind, "bold red"))
-        print_parts(("\n", ""), kind, (f" {safe_text(problem.what, 2_000)}", ""))
-        if problem.advice:
-            print_text(f"    {safe_text(problem.advice, 1_000)}")
-    if report.confinement is not None:
-        print_text("\nWhat it can do here:")
-        for sentence in report.confinement:
-            print_text(f"    {safe_text(sentence, 2_000)}")
-    if report.promises:
-        print_text("\nWhat it declares:")
-        for name, state in report.promises.items():
-            print_text(f"    {name}: {state}")
-    calls = any(step.what == TOOLS_CALL for step in report.steps)
-    print_text(
-        "\nWhat happened (seconds since the beginning"
-        + ("):" if calls else "; no tool was called):")
-    )
-    for step in report.steps:
-        took = "" if step.seconds is None else f" after {step.seconds:.2f} s"
-        print_text(f"    {step.at:6.2f}  {step.what}: {step.outcome}{took}")
-    notes = [*report.notes, *map(str, report.findings)]
-    if notes:
-        print_text("\nLook at these:")
-        for note in notes[:_MAX_LISTED]:
-            print_text(f"    {safe_text(note, 400)}")
-        if len(notes) > _MAX_LISTED:
-            print_text(f"    and {len(notes) - _MAX_LISTED} more")

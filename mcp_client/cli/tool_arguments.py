@@ -226,7 +226,8 @@ def _options(schema: Any, root: Mapping[str, Any], depth: int = 0) -> tuple[_Opt
     found: tuple[_Option, ...] = (_Option(frozenset(names) or None, values, schema.get("items")),)
     parts = [[_referred(schema, root)]] if _refers(schema) else []
     for key in ("allOf", "anyOf", "oneOf"):
-        listed = schema.get(key) if isinstance(schema.get(key), list) else []
+        given = schema.get(key)
+        listed = given if isinstance(given, list) else []
         parts += [[part] for part in listed] if key == "allOf" else [listed] if listed else []
     for alternatives in parts:
         others = [one for part in alternatives for one in _options(part, root, depth + 1)]

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_client.catalog.finding import Finding
 from mcp_client.cli import doctor as doctor_module
-from mcp_client.cli.doctor import Problem, Report, Step
+from mcp_client.cli.doctor_report import Problem, Report, Step, show_report
 from mcp_client.errors import (
     Advice,
     CallTimeout,
@@ -454,7 +454,7 @@ def test_the_report_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None
     )
     report.found("slow", "what", "advice")
     report.found("old", "else", "")
-    doctor_module._show(report)
+    show_report(report)
     listed = "".join(f"    n{n}\n" for n in range(12))
     whole = (
         "s: slow, speaks r (i)\n\n[slow] what\n    advice\n\n[old] else\n"
@@ -464,9 +464,9 @@ def test_the_report_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None
     )
     assert capsys.readouterr().out == whole
     report.findings.append(Finding("odd_name", "odd"))
-    doctor_module._show(report)
+    show_report(report)
     assert capsys.readouterr().out == f"{whole}    and 1 more\n"
-    doctor_module._show(Report("s"))
+    show_report(Report("s"))
     assert capsys.readouterr().out == (
         "s: healthy\n\nWhat happened (seconds since the beginning; no tool was called):\n"
     )
