@@ -410,6 +410,7 @@ WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
     "structured": (True, "structured=True: give 'auto' or 'always'"),
     "large_results": ("lose", "large_results='lose': give 'cut' or 'keep'"),
     "kept_bytes": (0, "kept_bytes=0: give a whole number above 0"),
+    "show_images": (1, "show_images=1: give True or False"),
     "code": (1, "code=1: give True or False"),
 }
 

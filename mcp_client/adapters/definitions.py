@@ -15,6 +15,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..protocol.schema_walk import Role, walk
+from .portable_patterns import with_portable_patterns
 from .schema_inlining import Effect, Notes, inline
 from .schema_merging import is_of, object_root, type_of_value, types_of
 from .schema_subset import EMPTY_ITEMS, OPTIONAL, Profile, Unsuitable, subset
@@ -55,6 +56,8 @@ class Dialect:
     """The names that members may have; None for any."""
     complete: bool = False
     """Whether an object has to have ``properties`` and an array ``items``."""
+    portable: bool = False
+    """Whether the provider refuses patterns that are not portable, also without strict mode."""
     in_request: RequestLimits | None = None
     """What the strict tools of one request may have in all; None for any number of them."""
 
@@ -91,6 +94,8 @@ class Dialect:
 
     def _made(self, tool: Tool, strict: bool) -> Definition:
         schema, names, notes = inline(tool.input_schema, self.member_names)
+        if self.portable:
+            schema = with_portable_patterns(schema, notes)
         schema = object_root(schema, notes)
         profile = self.strict if strict else self.plain
         if profile is not None:

@@ -50,6 +50,10 @@ class ToolsetOptions(TypedDict, total=False):
       asked, nothing is sent, and it is in no audit log. It gives only what was kept for an equal
       ``context``, and no binary data or image is ever among it.
     - ``kept_bytes``: the memory for what is kept, 64 MiB by default. The oldest is forgotten.
+    - ``show_images``: for ``openai_chat``, whose tool messages take nothing but text. With True
+      ``run`` adds one message with the role "user" after the tool messages, with the images of all
+      results, and the texts of the tool messages refer to them. By default images are only named.
+      The other providers take images within a result, and always show them.
     - ``code``: True for three tools in place of all but ``always``: ``search_tools`` and
       ``describe_tools``, which say how tools are called in Python, and ``run_code(code)``, which
       ``run`` executes in a sandbox: the model writes one script in place of many calls, and is
@@ -64,6 +68,7 @@ class ToolsetOptions(TypedDict, total=False):
     structured: Structured
     large_results: Literal["cut", "keep"]
     kept_bytes: int
+    show_images: bool
     code: bool
 
 
@@ -122,5 +127,6 @@ _CHECKS: dict[str, Any] = {
     "structured": _check_word(*get_args(Structured)),
     "large_results": _check_word("cut", "keep"),
     "kept_bytes": check_number,
+    "show_images": _check_flag,
     "code": _check_flag,
 }

@@ -32,7 +32,20 @@ from ..protocol.schema_walk import walk
 from ..runtime.safe_text import safe_text
 from .naming import legal_members
 
-__all__ = ["ANNOTATIONS", "TYPES", "Effect", "Notes", "Path", "clean_data", "clean_text", "inline"]
+__all__ = [
+    "ANNOTATIONS",
+    "NAMED",
+    "ONE",
+    "SEVERAL",
+    "TYPES",
+    "Effect",
+    "Notes",
+    "Path",
+    "clean_data",
+    "clean_text",
+    "inline",
+    "not_widened",
+]
 
 Path: TypeAlias = tuple[str, ...]
 """Steps from the root of the schema: keywords, names of properties, and indices."""
@@ -51,14 +64,14 @@ _COUNTS = frozenset(
     }
 )
 _FLAGS = frozenset({"uniqueItems", "deprecated", "readOnly", "writeOnly"})
-_ONE = frozenset(
+ONE = frozenset(
     {
         *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames"),
         *("then", "unevaluatedItems", "unevaluatedProperties"),
     }
 )
-_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
+SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
 _RESOLVED = frozenset(
     {
         *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$ref"),
@@ -126,9 +139,9 @@ def _without_schemas(schema: dict[str, Any]) -> dict[str, Any]:
     """``schema`` with no more of the schemas in it than which there are. What becomes required is
     said of the member."""
     found = {keyword: value for keyword, value in schema.items() if keyword != "required"}
-    for keyword in schema.keys() & (_ONE | _SEVERAL | _NAMED):
+    for keyword in schema.keys() & (ONE | SEVERAL | NAMED):
         inner = schema[keyword]
-        if keyword in _ONE:
+        if keyword in ONE:
             found[keyword] = type(inner) is bool and inner
         else:
             found[keyword] = list(inner) if type(inner) is dict else len(inner)
@@ -252,9 +265,7 @@ class _Inliner:
             out.pop("additionalProperties", None)
         if _bounds(out, node):
             notes.add("an exclusive bound is written as a number", path)
-        self._not_widened(out, widened, path)
-        if notes.widened > before:
-            self._without(out, path, "unevaluatedProperties", "unevaluatedItems")
+        not_widened(out, widened, path, notes, before)
         if type(node.get("$ref")) is str:
             return self._referred(out, node["$ref"], place)
         return out
@@ -267,11 +278,11 @@ class _Inliner:
             self.notes.add(what, place.path, Effect.ACCEPTS_MORE)
         elif keyword == "additionalProperties" and type(value) is bool:
             out[keyword] = value
-        elif keyword in _ONE and type(value) in (dict, bool):
+        elif keyword in ONE and type(value) in (dict, bool):
             out[keyword] = self.schema(value, place.below(keyword))
-        elif keyword in _SEVERAL and type(value) is list and value:
+        elif keyword in SEVERAL and type(value) is list and value:
             out[keyword] = self._several(value, place.below(keyword))
-        elif keyword in _NAMED and type(value) is dict:
+        elif keyword in NAMED and type(value) is dict:
             rename = clean_text if keyword == "patternProperties" else self._name
             out[keyword] = {
                 rename(name): self.schema(item, place.below(keyword, name))
@@ -339,37 +350,6 @@ class _Inliner:
         self.mentioned[name] = None
         return self._names.get(name, name)
 
-    # ------------------------------------------------- what must not accept more
-
-    def _not_widened(self, out: dict[str, Any], widened: set[str], path: Path) -> None:
-        """Leave out what accepts less when a part of it accepts more."""
-        if "not" in widened:
-            self._without(out, path, "not")
-        if "if" in widened:
-            self._without(out, path, "if")
-        if "if" not in out:
-            self._without(out, path, "then", "else", effect=Effect.NONE)
-        if "contains" in widened:
-            self._without(out, path, "maxContains")
-        if "oneOf" in widened and "oneOf" in out:
-            self.notes.add("'oneOf' becomes 'anyOf'", path, Effect.ACCEPTS_MORE)
-            found = out.pop("oneOf")
-            if "anyOf" in out:
-                out["allOf"] = [*out.get("allOf", ()), {"anyOf": found}]
-            else:
-                out["anyOf"] = found
-
-    def _without(
-        self,
-        out: dict[str, Any],
-        path: Path,
-        *keywords: str,
-        effect: Effect = Effect.ACCEPTS_MORE,
-    ) -> None:
-        for keyword in keywords:
-            if out.pop(keyword, None) is not None:
-                self.notes.add(f"'{keyword}' is left out", path, effect)
-
     # ------------------------------------------------------------------ references
 
     def _referred(self, own: dict[str, Any], ref: str, place: _Place) -> dict[str, Any]:
@@ -422,6 +402,33 @@ class _Inliner:
             if type(part) is dict and f"#{fragment}" in (part.get("$id"), part.get("id")):
                 return part, base
         raise LookupError(ref)
+
+
+def not_widened(
+    out: dict[str, Any], widened: set[str], path: Path, notes: Notes, before: int
+) -> None:
+    """Leave out what accepts less when a part of it accepts more, as the keywords ``widened`` do.
+    ``before`` is ``notes.widened`` as it was before."""
+
+    def leave_out(*keywords: str, effect: Effect = Effect.ACCEPTS_MORE) -> None:
+        for keyword in keywords:
+            if out.pop(keyword, None) is not None:
+                notes.add(f"'{keyword}' is left out", path, effect)
+
+    leave_out(*[keyword for keyword in ("not", "if") if keyword in widened])
+    if "if" not in out:
+        leave_out("then", "else", effect=Effect.NONE)
+    if "contains" in widened:
+        leave_out("maxContains")
+    if "oneOf" in widened and "oneOf" in out:
+        notes.add("'oneOf' becomes 'anyOf'", path, Effect.ACCEPTS_MORE)
+        found = out.pop("oneOf")
+        if "anyOf" in out:
+            out["allOf"] = [*out.get("allOf", ()), {"anyOf": found}]
+        else:
+            out["anyOf"] = found
+    if notes.widened > before:
+        leave_out("unevaluatedProperties", "unevaluatedItems")
 
 
 def _bounds(out: dict[str, Any], node: dict[str, Any]) -> bool:
@@ -483,9 +490,9 @@ _MEANINGFUL = (
     _TEXTS - {"title", "description", "format", "contentEncoding", "contentMediaType"}
     | _NUMBERS
     | _COUNTS
-    | _ONE
-    | _SEVERAL
-    | _NAMED
+    | ONE
+    | SEVERAL
+    | NAMED
     | {"type", "enum", "const", "required", "dependentRequired", "dependencies", "uniqueItems"}
     | {"$dynamicRef", "$recursiveRef"}
 )

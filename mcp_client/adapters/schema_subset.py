@@ -14,10 +14,10 @@ way back (see ``definitions``). Where that cannot be had, ``Unsuitable`` is rais
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
+from .portable_patterns import is_portable
 from .schema_inlining import Effect, Notes, Path
 from .schema_merging import both, described, is_never, is_of, type_of_value, types_of
 
@@ -65,9 +65,6 @@ _SAID = ("type", "title", "description", *_HINTS)
 _MAX_SCHEMAS = 2_000
 _MAX_LEVELS = 40
 _MAX_OPTIONS = 40
-_NOT_PORTABLE = re.compile(r"\(\?|\\[1-9bBpPkAzZG]|[*+?}]\+")
-"""In a pattern: look-around and other groups with ``(?``, references, word boundaries, properties,
-and possessive quantifiers, which linear-time engines do not have."""
 
 
 class Unsuitable(Exception):
@@ -90,6 +87,8 @@ class Profile:
     """Whether it guarantees arguments that fit, and wants more of a schema for that."""
     type_lists: bool = False
     """Whether ``type`` may be a list of scalar types; else it becomes ``anyOf``."""
+    non_capturing: bool = False
+    """Whether patterns may have groups with ``(?:``."""
     optional: bool = False
     """Whether members may be optional in strict mode; else they are required and may be null."""
 
@@ -132,6 +131,9 @@ class _Subset:
             options = [{"type": name} for name in types]
             return self._alternatives({**node, "type": list(types)}, options, path, depth)
         return self._typed(node, types, path, depth)
+
+    def _is_portable(self, pattern: str) -> bool:
+        return is_portable(pattern) and (self._profile.non_capturing or "(?:" not in pattern)
 
     def _fail(self, why: str) -> None:
         if self._strict:
@@ -272,7 +274,7 @@ class _Subset:
         gone = []
         for keyword in sorted(relevant & node.keys()):
             value = node[keyword]
-            if keyword == "pattern" and _NOT_PORTABLE.search(value):
+            if keyword == "pattern" and not self._is_portable(value):
                 gone.append(keyword)
             elif keyword == "format":
                 if value in self._profile.formats:

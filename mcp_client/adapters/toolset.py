@@ -418,11 +418,16 @@ class Toolset:
         parts = shortened([encodable(text)], max_chars)
         return Answer(call, tuple(parts), call.answer is None)
 
+    @property
+    def _result_media(self) -> MediaTypes:
+        """What a model is shown of results, beside text."""
+        return self.media_types
+
     def _content_of(self, outcome: ToolResult | ScriptOutput) -> ServerContent:
         if isinstance(outcome, ScriptOutput):
             return outcome.content
         # Anthropic takes nothing but text beside an error, and errors have little else.
-        media = {} if outcome.is_error else self.media_types
+        media = {} if outcome.is_error else self._result_media
         return ServerContent.of_result(outcome, media, self._options.get("structured", "auto"))
 
     # --------------------------------------------------------- prompts and resources

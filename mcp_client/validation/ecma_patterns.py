@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from .code_points import ANY, Ranges, complement, is_property, merged, of_property
 
-__all__ = ["Untranslatable", "translate"]
+__all__ = ["Untranslatable", "check_syntax", "translate"]
 
 _MAX_DEPTH = 100
 _DIGITS: Ranges = [(48, 57)]
@@ -87,19 +87,19 @@ def _translated(source: str, whole: bool) -> str | Untranslatable:
         if whole and (short := _translated(source, False)) != text:
             return short if isinstance(short, Untranslatable) else text  # too long to parse again
         if "{" in text or "(?" in text:
-            _parse(text)
+            check_syntax(text)
         return text
     except Untranslatable as error:
         if not error.is_of_syntax or _WARNED_OF.search(source):
             return error
         try:
-            _parse(source)  # what ECMA-262 does not know may be Python's own
+            check_syntax(source)  # what ECMA-262 does not know may be Python's own
         except Untranslatable:
             return error
         return source
 
 
-def _parse(text: str) -> None:
+def check_syntax(text: str) -> None:
     """Raises ``Untranslatable`` for what ``re`` would not compile."""
     try:
         _check_look_behinds(import_module("re._parser").parse(text))

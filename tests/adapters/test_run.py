@@ -44,7 +44,23 @@ from mcp_client import (
 from mcp_client.adapters.model_calls import ModelCall
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import CHAT, GEMINI, Provider, Wanted, every_provider
-from tests.adapters.worlds import Server, opened
+from tests.adapters.worlds import IMAGE, Server, opened
+
+
+async def test_images_of_results_follow_in_a_users_message_where_that_is_wanted() -> None:
+    picture = {"content": [{"type": "image", "data": IMAGE, "mimeType": "image/png"}]}
+    wanted: list[Wanted] = [
+        ("1", "result", {"result": picture}),
+        ("2", "echo", {"text": "two"}),
+    ]
+    async with opened(Server()) as session:
+        kit = CHAT.toolset(await session.list_tools(), show_images=True)
+        found = await kit.run(session, CHAT.response(wanted))
+    assert [one["role"] for one in found] == ["tool", "tool", "user"]
+    assert found[-1]["content"][-1] == {
+        "type": "image_url",
+        "image_url": {"url": f"data:image/png;base64,{IMAGE}"},
+    }
 
 
 @every_provider
