@@ -269,7 +269,7 @@ OPTIONS = {
     for name, parameter in inspect.signature(connect).parameters.items()
     if parameter.kind is parameter.KEYWORD_ONLY
 }
-OF_ONE_SERVER = {"name", "revision", "bind"}
+OF_ONE_SERVER = {"name"}
 """Options of ``connect`` that a host does not have for all its servers."""
 OF_A_HOST = {"naming", "required"}
 OF_THE_HOST_ALONE = {
@@ -314,8 +314,7 @@ class TestTheOptionsOfASession:
         own = {one.name: str(one.type) for one in fields(ServerConfig)}
         assert set(own) - OF_A_SERVER_CONFIG == set(OPTIONS) - OF_THE_HOST_ALONE
         for name in set(own) - OF_A_SERVER_CONFIG:
-            of_the_host = set() if name in OF_ONE_SERVER else {"None"}
-            assert named(own[name]) == named(OPTIONS[name].annotation) | of_the_host, name
+            assert named(own[name]) == named(OPTIONS[name].annotation) | {"None"}, name
 
     @pytest.mark.parametrize("face", [Host, sync.Host])
     def test_hosts_take_them_from_the_one_list(self, face: Any) -> None:

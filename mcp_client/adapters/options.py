@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ..errors import ConfigError
+from ..runtime.option_names import check_names
 from .parts import Structured
 
 __all__ = ["BUDGET", "Search", "ToolsetOptions", "check_number", "check_toolset_options"]
@@ -75,8 +76,7 @@ class ToolsetOptions(TypedDict, total=False):
 def check_toolset_options(options: Mapping[str, Any]) -> None:
     """Raises ``ConfigError`` for a wrong value, ``TypeError`` for an unknown name."""
     for name, value in options.items():
-        if name not in _CHECKS:
-            raise TypeError(f"toolset() has no option {name!r}; it has: {', '.join(_CHECKS)}")
+        check_names("toolset()", [name], _CHECKS)
         _CHECKS[name](name, value)
     if options.get("code"):
         for name in ("search", "budget"):

@@ -18,6 +18,7 @@ from ..errors import ConfigError
 from ..protocol.canonical_json import object_of
 from ..protocol.metadata import check_meta
 from ..runtime.limits import Timeouts
+from ..runtime.option_names import check_names
 from ..validation.strictness import Strictness, check_strictness
 from .cancellation import CancelToken
 from .rpc import OnProgress
@@ -93,7 +94,7 @@ def check_read_options(options: Mapping[str, Any]) -> None:
 def _check(options: Mapping[str, Any], what: str, names: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in names:
-            raise TypeError(f"{what} has no option {name!r}; it has: {', '.join(names)}")
+            check_names(what, options, names)
         if value is not None:
             _CHECKS[name](value)
 

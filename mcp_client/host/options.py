@@ -17,6 +17,7 @@ from ..approval.constraints import glob
 from ..errors import ConfigError, McpError
 from ..runtime.folder import given_path
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.option_names import check_names, with_option_names
 from ..runtime.storage import Storage
 from ..transports.stdio import StdioServer
 
@@ -41,6 +42,18 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..validation.strictness import Strictness
     from .naming import Naming
 
+ELSEWHERE = {
+    "include": "give it to ServerConfig(server, include=[...])",
+    "exclude": "give it to ServerConfig(server, exclude=[...])",
+    "lazy": "give it to ServerConfig(server, lazy=True)",
+    "confirm": "it is an option of Host.from_config()",
+    **dict.fromkeys(("headers", "auth"), "give it to HttpServer(url, ...)"),
+    **dict.fromkeys(("env", "cwd"), "give it to StdioServer(command, args, ...)"),
+    "timeout": "give timeouts=Timeouts(total=...), or timeout= to call_tool()",
+    "approve": "did you mean approval?",
+}
+"""What to write instead of an option that a host has not."""
+
 __all__ = ["AnyServer", "HostOptions", "ServerConfig", "SharedOptions", "StartGate", "ToolFilter"]
 
 AnyServer: TypeAlias = (
@@ -54,6 +67,7 @@ place. Raises why it is not started, which becomes the ``error`` of its status. 
 as a person does."""
 
 
+@with_option_names()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """A server and its own options: ``Host({"docs": ServerConfig(url, include=["search_*"])})``.
@@ -99,7 +113,7 @@ class ServerConfig:
     """A file that everything said on the session is written to."""
     sandbox: Sandbox | bool | None = None
     """What this server is confined to, where it is started; False: nothing."""
-    revision: str = "auto"
+    revision: str | None = None
     """The one revision of the protocol to speak; "auto" agrees on one with the server."""
     description: str | None = None
     """What the server is for, in the host's own words: for people, shown in its status."""
@@ -193,6 +207,8 @@ class HostOptions(TypedDict, total=False):
     client_info: Implementation | None
     extensions: Sequence[Extension] | None
     retry: Retry | None
+    bind: Bind | None
+    revision: str
     sandbox: Sandbox | bool | None
     policy: ManagedPolicy | None
     trace_content: bool
@@ -204,11 +220,7 @@ class SharedOptions:
     def __init__(self, options: HostOptions) -> None:
         from ..session.session_options import kept_in
 
-        for name in options:
-            if name not in HostOptions.__annotations__:
-                is_of_one = name in ("bind", "revision")
-                advice = "give it to ServerConfig(...)" if is_of_one else "see connect"
-                raise TypeError(f"Host() has no option {name!r}: {advice}")
+        check_names("Host()", options, HostOptions.__annotations__, ELSEWHERE)
         self._options: dict[str, Any] = {**options}
         self._folder = _folder(self._options.pop("record", None))
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)

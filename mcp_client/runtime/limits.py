@@ -35,6 +35,7 @@ from dataclasses import fields, replace
 
 from ..errors import ConfigError
 from .frozen import frozen_dataclass
+from .option_names import with_option_names
 
 __all__ = ["Limits", "RateLimit", "Timeouts", "seconds_text"]
 
@@ -43,6 +44,7 @@ _IDLE = float("60")
 """An object of its own: it tells the default from 60 seconds that the host has set."""
 
 
+@with_option_names(timeout="did you mean total?")
 @frozen_dataclass
 class Timeouts:
     """Time limits in seconds. The time a person takes to answer counts only for ``approval``.
@@ -123,6 +125,7 @@ class _Part(Timeouts):
         return self._whole.expired(clock)
 
 
+@with_option_names()
 @frozen_dataclass
 class Limits:
     """Limits on what a server may send. What exceeds one is refused with the limit's name and

@@ -22,6 +22,7 @@ from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration, Implementation
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
@@ -51,6 +52,15 @@ __all__ = ["Connecting", "NotOpen", "connect", "is_started", "transport_of"]
 _USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
 
+@with_option_names(
+    timeout="give timeouts=Timeouts(total=...), or timeout= to call_tool()",
+    headers="give it to HttpServer(url, headers={...})",
+    auth="give it to HttpServer(url, auth=...)",
+    env="give it to StdioServer(command, args, env={...})",
+    cwd="give it to StdioServer(command, args, cwd=...)",
+    args="give StdioServer(command, args), or the words of the command as a list",
+    approve="did you mean approval?",
+)
 def connect(
     server: StdioServer | HttpServer | ServerInProcess | Transport | str | Sequence[str],
     *,

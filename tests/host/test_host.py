@@ -505,8 +505,8 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("options", "error"),
         [
-            ({"nothing": 1}, TypeError),
-            ({"revision": "2025-06-18"}, TypeError),
+            ({"nothing": 1}, ConfigError),
+            ({"revision": "2025-06-99"}, ConfigError),
             ({"naming": "x"}, ConfigError),
             ({"required": "one"}, ConfigError),
             ({"required": ["two"]}, ConfigError),

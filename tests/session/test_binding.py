@@ -338,8 +338,8 @@ async def test_a_host_lists_it_out_and_says_what_matches_nothing() -> None:
         for name in ("delete_*", "read_*")
     ]
     assert "acme" not in repr(config)
-    with pytest.raises(TypeError, match=r"no option 'bind': give it to ServerConfig"):
-        Host({}, bind=ACME)  # type: ignore[call-arg]
+    async with Host({"s": MemoryServer(Server())}, bind=bind, approval=allow_all) as host:
+        assert ("tenant",) in [tool.bound for tool in await host.list_tools()]
 
 
 async def test_a_response_that_waits_for_approval_is_resumed_with_it() -> None:
