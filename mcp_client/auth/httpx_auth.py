@@ -163,8 +163,20 @@ class Authorization(httpx.Auth):
             else:
                 manager.fetcher.server_answered(response)
                 refresh = response.status_code == 401 and manager.refreshes == tries.refreshes
-                token = await manager.replace(context, token, challenge, refresh=refresh)
+                quietly = token is not None and self._spares_login(request, response)
+                newer = await manager.replace(
+                    context, token, challenge, refresh=refresh, quietly=quietly
+                )
+                if newer is token:
+                    return
+                token = newer
             response.stream = _BoundedBody(response.stream)
+
+    def _spares_login(self, request: httpx.Request, response: httpx.Response) -> bool:
+        """Whether no person is to be asked because of this refusal."""
+        spares = getattr(request.stream, "spares_login", None)
+        asks = self._grant.browser is not None and response.status_code == 401
+        return asks and spares is not None and spares()
 
     def _manager(self, url: str) -> TokenManager:
         manager = self._managers.get(url)

@@ -224,9 +224,18 @@ class TokenManager:
     # ---------------------------------------------------------------- after a refusal
 
     async def replace(
-        self, context: RequestContext, used: Token | None, challenge: Challenge, *, refresh: bool
+        self,
+        context: RequestContext,
+        used: Token | None,
+        challenge: Challenge,
+        *,
+        refresh: bool,
+        quietly: bool = False,
     ) -> Token:
-        """Another token than ``used``, which the server refused. Raises ``AuthError``."""
+        """Return another token than ``used``, which the server refused. Raises ``AuthError``.
+
+        ``quietly``: ask no person. Then it may be the same token.
+        """
         self._challenge = challenge
 
         async def work(task: SharedTask) -> None:
@@ -234,7 +243,8 @@ class TokenManager:
                 return
             if refresh and used is not None and await self._refresh(context, used):
                 return
-            await self._log_in(context, task, used, challenge)
+            if not quietly:
+                await self._log_in(context, task, used, challenge)
 
         while True:
             await self._share(context, used, work)

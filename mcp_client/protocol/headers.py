@@ -20,6 +20,7 @@ from .schema_walk import Role, walk
 
 __all__ = [
     "HEADER_MISMATCH",
+    "METHOD",
     "NAMED_BY",
     "PROTOCOL_VERSION",
     "HeaderParam",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 HEADER_MISMATCH = -32020
+METHOD = "Mcp-Method"
 PROTOCOL_VERSION = "MCP-Protocol-Version"
 
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -60,7 +62,7 @@ class HeaderParam(NamedTuple):
 def request_headers(method: str, name: str | None = None) -> tuple[tuple[str, str], ...]:
     """``Mcp-Method``, and ``Mcp-Name`` where the request names something."""
     named = () if name is None else (("Mcp-Name", header_value(name)),)
-    return ("Mcp-Method", method), *named
+    return (METHOD, method), *named
 
 
 def name_header(name: object) -> Mapping[str, str]:

@@ -445,7 +445,10 @@ def _may_be_the_method(outcome: Failed) -> bool:
     error = outcome.error
     if not isinstance(error, AuthError) or error.http_status not in (401, 403):
         return False
-    return outcome.with_credentials or (error.http_status == 403 and not error.challenge)
+    challenge = error.challenge or ""
+    if outcome.with_credentials:
+        return "use_dpop_nonce" not in challenge
+    return error.http_status == 403 and not challenge
 
 
 def passes(outcome: AnsweredWithError | Failed) -> bool:

@@ -22,6 +22,7 @@ from anyio.lowlevel import checkpoint
 
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
+from ..protocol.headers import METHOD
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
 from .base import Exchange, Received, Transport
 from .http_base import POSTED, HttpBasedTransport
@@ -49,6 +50,7 @@ class HttpTransport(HttpBasedTransport):
         super().__init__(server)
         self._session: HttpSession | None = None
         self._refused_with: int | None = None
+        self._probed = False
         self._offered_session: str | None = None
         self._exchanges: set[HttpExchange] = set()
         self._last_unsent_id: Id | None = None
@@ -117,6 +119,9 @@ class HttpTransport(HttpBasedTransport):
         if self._session is not None:
             return await self._session.exchange(id, text, own, until, stale)
         body = RequestBody(text.encode("utf-8", "replace"), stale)
+        if not self.agreed and METHOD in headers and not self._probed:  # not ``initialize``
+            self._probed = True
+            body.spares_login = lambda: True  # ``initialize`` may be allowed
         return HttpExchange(self, client, id, (own, body))
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:

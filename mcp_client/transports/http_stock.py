@@ -198,6 +198,8 @@ class RequestBody(httpx.AsyncByteStream):
     data: bytes = field(repr=False)
     is_stale: Callable[[], bool] | None = field(default=None, repr=False)
     """Whether it must not be sent now, or again: see ``Transport.hold``."""
+    spares_login: Callable[[], bool] | None = field(default=None, repr=False)
+    """Whether a 401 to it is no reason to ask a person to log in, since it may have another one."""
     begun: bool = field(default=False, init=False)
     """Whether the connection was given it to send, which comes after the headers: until then no
     server can have taken the request up."""

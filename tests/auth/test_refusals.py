@@ -127,6 +127,23 @@ async def test_a_server_that_refuses_every_token_is_given_up() -> None:
         assert len(world.consents) == 1
 
 
+@pytest.mark.both_backends
+async def test_a_method_that_is_refused_like_a_token_asks_no_person() -> None:
+    async def gateway(request: Request, reply: Reply) -> None:
+        if request.says == "server/discover":
+            await reply.send(401, headers={"WWW-Authenticate": "Bearer"})
+        else:
+            await worlds[0]._guarded(request, reply)
+
+    worlds: list[World] = []
+    async with guarded(Handshake(), pages={"/mcp": gateway}) as world:
+        worlds.append(world)
+        auth = OAuth(on_url=world.agree)
+        for _ in range(2):
+            assert await call(world, auth) == SAID
+        assert len(world.consents) == 1
+
+
 # ------------------------------------------------------------------ what is not sent
 
 
