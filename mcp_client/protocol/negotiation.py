@@ -41,7 +41,7 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 from ..errors import Advice, AuthError, ConnectError, McpError, NegotiationError
-from .capabilities import MISSING_CAPABILITY, ClientDeclaration, missing_capabilities
+from .capabilities import MISSING_CAPABILITY, ClientDeclaration
 from .era import Era, HandshakeEra, StatelessEra, discover_params, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
 from .opening import (
@@ -62,6 +62,7 @@ from .opening import (
     accepted_revision,
     choose,
     listed_in,
+    refused_probe,
     supported_by,
 )
 from .versions import HANDSHAKE, LATEST_STATELESS
@@ -293,9 +294,9 @@ class _Conversation:
                     return chosen
                 self._offers = chosen
             case AnsweredWithError(code=code) if code in _STATELESS_CODES:
-                raise _refused_probe(outcome)
+                raise refused_probe(outcome)
             case AnsweredWithError() | Failed():
-                self._judge_refused_probe(outcome)
+                self._judgerefused_probe(outcome)
             case Silent():
                 self._deviations.append(_NO_ANSWER)
         if self._pin is not None:
@@ -305,7 +306,7 @@ class _Conversation:
             )
         return None
 
-    def _judge_refused_probe(self, outcome: AnsweredWithError | Failed) -> None:
+    def _judgerefused_probe(self, outcome: AnsweredWithError | Failed) -> None:
         """Note whether the refusal says anything of the method. Raises the error if it is that of
         every request."""
         meaning = _meaning(outcome)
@@ -478,15 +479,6 @@ def _restart() -> Generator[Step, Outcome | None, None]:
 
 
 # ----------------------------------------------------------------------- revisions
-
-
-def _refused_probe(outcome: AnsweredWithError) -> NegotiationError:
-    needs = ""
-    if outcome.code == MISSING_CAPABILITY:
-        needs = f"; it needs the client to declare {missing_capabilities(outcome.data)[1]}"
-    return NegotiationError(
-        f"the server refuses server/discover: {outcome.message}{needs} (code {outcome.code})"
-    )
 
 
 def _discovered(

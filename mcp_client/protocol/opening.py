@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import Advice, McpError, NegotiationError
+from .capabilities import MISSING_CAPABILITY, missing_capabilities
 from .era import Era
 from .versions import HANDSHAKE, LATEST_HANDSHAKE, STATELESS
 
@@ -29,6 +30,7 @@ __all__ = [
     "accepted_revision",
     "choose",
     "listed_in",
+    "refused_probe",
     "supported_by",
 ]
 
@@ -136,6 +138,16 @@ Refusal: TypeAlias = AnsweredWithError | Failed | Silent
 
 
 # ----------------------------------------------------------------------- revisions
+
+
+def refused_probe(outcome: AnsweredWithError) -> NegotiationError:
+    """Return the error for a refusal of ``server/discover`` that only the stateless era has."""
+    needs = ""
+    if outcome.code == MISSING_CAPABILITY:
+        needs = f"; it needs the client to declare {missing_capabilities(outcome.data)[1]}"
+    return NegotiationError(
+        f"the server refuses server/discover: {outcome.message}{needs} (code {outcome.code})"
+    )
 
 
 def choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]:
