@@ -5,7 +5,7 @@ this more than 3 times". A sentence counts as an order only if one of these is i
 
 - what the model was told before is to be ignored
 - something is to be hidden from the person, or done behind the person's back
-- a secret or a sensitive file is to be passed on
+- a secret, a sensitive file or what is personal is to be passed on
 - the conversation, or the model's own instructions, are to be passed on
 - something is to be sent to an address that the text names
 - calls of other tools are to be changed, copied or left out
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from ..runtime.safe_text import is_invisible
+from .order_phrases import NEGATIONS, PHRASES
 from .order_words import (
     ADDRESS,
     CALL_WITH,
@@ -34,10 +35,8 @@ from .order_words import (
     MANY,
     MUST,
     NEGATED,
-    NEGATIONS,
     OTHER_TOOL,
     PERSON,
-    PHRASES,
     READ,
     READ_ONLY,
     SECRET,
@@ -128,6 +127,7 @@ _READS_FIRST = (
     rf"\b(?:{MUST}|first|please) (?:\w+ ){{0,2}}{READ_ONLY}\b"
     rf"|\bbefore (?:you )?(?:us|call|runn?)(?:e|ing)?\b.*\b{READ_ONLY}\b"
     rf"|\b(?:{GIVE}|fill)\b.{{0,30}}\bcontents?\b|\b(?:{MUST}|unless)\b.*\bcontents?\b"
+    r"|\bcontents?\b.*\b(?:required|needed|expected) (?:as|in|for)\b"
 )
 _GIVES_CONTENTS = (
     rf"\bbefore (?:you )?(?:us|call)(?:e|ing)? (?:this|{OTHER_TOOL})\b.*(?:{GIVE}\b|{CALL_WITH})"
@@ -163,15 +163,26 @@ _SECRET_OF_SOMEONE = (
 _SEEKS_SECRETS = (
     rf"(?:\b{SEEK}\b.{{0,60}}\b{SECRETS}|\b(?:grep|rg)\b.{{0,60}}\b(?:tokens?|keys?|secrets?)\b)"
     rf".*{GIVE_IT}"
+    rf"|\b{SEEK}\b.{{0,40}}\benvironment variables\b.{{0,40}}\b(?:parameter|argument|field)\b"
+    rf"|\b(?:retrieve|{SEEK[3:-1]})\b.{{0,40}}\b{SECRET} from (?:the |your )?(?:environment"
+    rf"|keychain|browser|clipboard|disk|file ?system|home|conversation|memory)\b.*{GIVE_IT}"
 )
+
+
+_GIVES_SECRET = rf"{_GIVES}.{{0,80}}\b{SECRET}"
 
 
 def _passes_on_a_secret(text: str) -> bool:
     if not _find(_NAMES_A_SECRET, text):
         return False
-    if not (_find(_GIVES_OR_CALLS, text) or _is_given(text)):
+    if _find(_SEEKS_SECRETS, text):
+        return True
+    if not _find(_SECRET_OF_SOMEONE, text):
         return False
-    return bool(_find(_SECRET_OF_SOMEONE, text) or _find(_SEEKS_SECRETS, text))
+    for pattern in (_GIVES_SECRET, GIVE_IT, CALL_WITH):
+        if _find(pattern, text):
+            return True
+    return _is_given(text)
 
 
 _IS_AN_OPTION = r"\bin the (?:response|result|output|export)\b|\bwhether\b|\bif true\b"
@@ -190,7 +201,7 @@ def _passes_on_the_conversation(text: str) -> bool:
     return bool(_find(_TOOLS_OF_THE_MODEL, text) and _find(_GIVES_THEM, text))
 
 
-_EACH_TIME = rf"\b(?:{MUST}|whenever|(?:every|each|any) ?time)\b"
+_EACH_TIME = rf"\b(?:{MUST}|whenever|(?:every|each|any) ?time|when (?:you )?(?:call|us|send)\w*)\b"
 _GOES_TO_MAILBOX = (
     rf"\b(?:sent|forwarded|copied|routed|delivered)\b.{{0,60}}{MAILBOX}"
     rf"|{MAILBOX}.{{0,40}}\b(?:b?cc|recipients?)\b|\bb?cc\b.{{0,40}}{MAILBOX}"
@@ -209,7 +220,9 @@ def _sends_to_an_address(text: str) -> bool:
     return bool(_find(_SENDS_TO_ADDRESS, text) and _find(MANY, text))
 
 
-_PARTS = r"(?:results?|outputs?|arguments?|parameters?|responses?|inputs?|descriptions?)\b"
+_PARTS = (
+    r"(?:results?|outputs?|contents?|arguments?|parameters?|responses?|inputs?|descriptions?)\b"
+)
 _GIVES_PARTS = rf"\b{GIVE} (?:its|their) (?:\w+ )?{_PARTS}"
 _GIVES_COPY = rf"\b{GIVE} a copy of (?:\w+ )?{_PARTS}"
 _WHEN_CALLED = (
@@ -231,6 +244,17 @@ def _changes_other_calls(text: str) -> bool:
     if _find(_GIVES_COPY, text):
         return True
     return bool(_find(_WHEN_CALLED, text) and _find(_IS_CHANGED, text))
+
+
+_PASSES_ON_THE_PERSON = (
+    rf"\b{MUST}\b.{{0,20}}\b(?:{GIVE}|{GIVEN}|start with|contain)\b.{{0,40}}\buser(?:'s|s'|'s own)"
+    r" (?:\w+ ){0,2}?(?:name|e-?mails?|address(?:es)?|phone(?: number)?|location|files?|documents?"
+    r"|messages?|history|photos?|contacts?|calendar)\b"
+)
+
+
+def _passes_on_the_person(text: str) -> bool:
+    return _find(_PASSES_ON_THE_PERSON, text) is not None
 
 
 _PUBLISHES = rf"{_GIVES}.{{0,60}}\bprivate\b.{{0,60}}\b(?:public|external)\b"
@@ -264,6 +288,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[str], bool]], ...] = (
     ),
     (("@", "+", "http", "0x", "account", "iban"), _sends_to_an_address),
     (("tool", "_"), _changes_other_calls),
+    (("user",), _passes_on_the_person),
     (("private",), _publishes),
 )
 """Each with words of which one is in every sentence that breaks the rule."""

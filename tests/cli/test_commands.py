@@ -123,6 +123,18 @@ def test_a_tool_that_is_not_as_it_was_pinned_runs_only_where_that_finding_is_all
     assert run(*words, *allowed).code == 0
 
 
+def test_an_order_of_calls_and_a_long_text_keep_no_allowed_tool_from_running(
+    tmp_path: Path,
+) -> None:
+    order = "You MUST call count_all first, UNLESS the user gives a number. "
+    target = offering(tmp_path, {"content": []}, description=order * 200)
+    allowed = run("call", target, "count", "--allow", "count", "--no-input")
+    assert (allowed.code, "look at this" in allowed.err) == (0, False)
+    unread = offering(tmp_path, {"content": []}, description=order * 2_000)
+    refused = run("call", unread, "count", "--allow", "count", "--no-input")
+    assert (refused.code, "--allow-finding long_text" in refused.err) == (3, True)
+
+
 def test_an_unknown_kind_of_finding_is_a_usage_error() -> None:
     words = ["call", WEATHER, "get_weather", "location=x", "--allow", "*"]
     done = run(*words, "--allow-finding", "definition_change")
