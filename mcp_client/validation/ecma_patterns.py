@@ -47,6 +47,9 @@ _GROUP_NAME = re.compile(r"<([^<>\s]{1,200})>")
 _HEX = {"x": re.compile(r"[0-9A-Fa-f]{2}"), "u": re.compile(r"[0-9A-Fa-f]{4}")}
 _CODE_POINT = re.compile(r"\{0*([0-9A-Fa-f]{1,6})\}")
 _PROPERTY = re.compile(r"\{\^?(?:[A-Za-z_]+=)?[A-Za-z0-9_]{1,60}\}|[LMNPSZC]")
+_PLAIN = re.compile(r"[A-Za-z0-9_ ,:;=@%!'\"<>]+(?![*+?{])")
+"""Literals that are the same in both languages, without one that is repeated."""
+_PLAIN_SET = re.compile(r"\[\^?(?:a-[fz]|A-[FZ]|0-9|[A-Za-z0-9_ ,:;=@%!'\"<>.+*?$()/])+\]")
 _SPECIAL = frozenset("\\.^$*+?{}[]|()-&~#/ ")
 _WARNED_OF = re.compile(r"--|&&|\|\||~~|\[\^?\[")
 """What ``re`` warns of in a set of characters."""
@@ -166,6 +169,9 @@ class _Translator:
             if self._source[self._at] == "|":
                 self._at += 1
                 branches.append("")
+            elif plain := _PLAIN.match(self._source, self._at):
+                self._at = plain.end()
+                branches[-1] += plain[0]
             else:
                 branches[-1] += self._term()
         self._depth -= 1
@@ -208,7 +214,11 @@ class _Translator:
             case "(":
                 return self._group()
             case "[":
-                return self._set(), True
+                plain = _PLAIN_SET.match(self._source, self._at - 1)
+                if plain is None:
+                    return self._set(), True
+                self._at = plain.end()
+                return plain[0], True
             case "\\":
                 return self._escape()
             case "*" | "+" | "?":

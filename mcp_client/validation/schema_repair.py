@@ -20,9 +20,15 @@ from .usable_schema import UsableSchema
 __all__ = ["repaired", "shown"]
 
 _SHOWN_CHARS = 80
-_MAX_PATTERN_CHARS = 200_000
-"""Characters of all patterns as they are written for Python: a property of Unicode takes
-thousands."""
+_MAX_PATTERN_CHARS = 5_000
+"""Characters of all patterns of a schema: translating them takes some tens of milliseconds."""
+_MAX_PROPERTIES = 40
+"""Properties of Unicode in all patterns: each takes thousands of characters for Python."""
+_MAX_PLACE_CHARS = 200
+_MAX_NOTES = 100
+"""Places that are noted of each kind; more are changed without a note of their own."""
+_MAX_BASES = 16
+"""Schemas with an address of their own from which references are looked up here."""
 _ONE = frozenset(
     {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
     | {"additionalItems", "contentSchema", "unevaluatedItems", "unevaluatedProperties"}
@@ -66,10 +72,11 @@ class _Repair:
         self._mixed: list[str] = []
         self._slips: list[str] = []
         self._patterns: dict[str, str] = {}
-        self._pattern_chars = 0
+        self._pattern_chars = self._properties = 0
         self._bases: list[Any] = [root]
         """What references may start from."""
         self._ids: set[str] = set()
+        """The ends of their addresses."""
         self._anchors: set[str] = set()
         self._references: list[tuple[_Node, str]] = []
         self._seen: set[int] = set()
@@ -113,7 +120,8 @@ class _Repair:
 
     def _skip(self, node: _Node, keyword: str, why: str, *, is_broken: bool = True) -> None:
         node.part.pop(keyword, None)
-        self._skipped.append(f"{_place(node, keyword)} ({why})")
+        if len(self._skipped) < _MAX_NOTES:
+            self._skipped.append(f"{_place(node, keyword)} ({why})")
         self._broken = self._broken or is_broken
         self._guards.append(node.guard)
 
@@ -147,7 +155,7 @@ class _Repair:
                 else:
                     self._skip(node, keyword, f"it is {shown(item)}, not {shape.expected}")
                     self._skip_dependents(part, keyword, item)
-            if len(self._skipped) == skipped:
+            if len(self._skipped) == skipped and skipped + len(self._slips) < _MAX_NOTES:
                 self._slips.append(_place(node, keyword))
         self._translate(node)
         return node
@@ -167,7 +175,7 @@ class _Repair:
                 if keyword == "$id" and node.dialect not in OLD and name[1:]:
                     part["$anchor"] = part.pop("$id")[1:]  # as drafts 6 and 7 write it
             else:
-                self._ids.add(name.removesuffix("#"))
+                self._ids.add(name.removesuffix("#").rpartition("/")[2])
                 self._bases.append(part)
         for keyword in _REFERENCES:
             if type(part.get(keyword)) is str:
@@ -266,7 +274,7 @@ class _Repair:
         self._mix(node, keyword, f"a boolean '{keyword}' is of draft-04")
 
     def _mix(self, node: _Node, keyword: str, what: str) -> None:
-        if self._is_latest:
+        if self._is_latest and len(self._mixed) < _MAX_NOTES:
             self._mixed.append(f"{_place(node, keyword)} ({what})")
 
     def _type(self, node: _Node, item: Any) -> bool:
@@ -301,11 +309,13 @@ class _Repair:
         part["patternProperties"] = found
 
     def _translated(self, node: _Node, keyword: str, pattern: str) -> str | None:
+        chars = self._pattern_chars + len(pattern)
+        properties = self._properties + pattern.count("\\p") + pattern.count("\\P")
         try:
+            if chars > _MAX_PATTERN_CHARS or properties > _MAX_PROPERTIES:
+                raise Untranslatable("too much in the other patterns of the schema")
+            self._pattern_chars, self._properties = chars, properties
             text = translate(pattern)
-            self._pattern_chars += len(text)
-            if self._pattern_chars > _MAX_PATTERN_CHARS:
-                raise Untranslatable("the patterns of the schema are too large")
         except Untranslatable as error:
             why = f"the pattern '{safe_text(pattern, 60)}' has {safe_text(error, 80)}"
             self._skip(node, keyword, why, is_broken=False)
@@ -322,16 +332,14 @@ class _Repair:
             if old_reference and keyword not in _BESIDE_REFERENCE:
                 continue
             guard = node.guard or self._guard(part, keyword)
-            where = f"{node.where}/{escape(keyword)}"
-            inner: dict[str, Any] = {}
-            if keyword in _ONE or keyword == "extends":
-                inner = {where: item}
-            if (keyword in _SEVERAL or keyword in ("items", "extends")) and type(item) is list:
-                inner = {f"{where}/{number}": one for number, one in enumerate(item)}
-            elif keyword in _MAPS or keyword == "dependencies":
-                members = item.items() if type(item) is dict else ()
-                inner = {f"{where}/{escape(name)}": one for name, one in members}
-            for place, one in inner.items():
+            where = _below(node.where, keyword)
+            if type(item) is list and keyword in (*_SEVERAL, "items", "extends"):
+                inner = [(_below(where, str(number)), one) for number, one in enumerate(item)]
+            elif type(item) is dict and keyword in (*_MAPS, "dependencies"):
+                inner = [(_below(where, name), one) for name, one in item.items()]
+            else:
+                inner = [(where, item)] if keyword in _ONE or keyword == "extends" else []
+            for place, one in inner:
                 if type(one) is dict:
                     yield _Node(one, place, node.dialect, guard)
 
@@ -361,9 +369,11 @@ class _Repair:
         if address:
             is_meta = dialect_of({"$schema": address})[0] is not None or "/meta/" in address
             last = address.rpartition("/")[2]
-            return is_meta or any(one.rpartition("/")[2] == last for one in self._ids)
+            return is_meta or last in self._ids
         if not fragment or not fragment.startswith("/"):
             return not fragment or fragment in self._anchors
+        if len(self._bases) > _MAX_BASES:
+            return True
         for base in self._bases:
             try:
                 steps = parse(unquote(fragment))
@@ -377,8 +387,13 @@ class _Repair:
         return False
 
 
+def _below(where: str, step: str) -> str:
+    """The pointer to a part, which is not complete where it would be long."""
+    return f"{where}/{escape(step[:_SHOWN_CHARS])}" if len(where) < _MAX_PLACE_CHARS else where
+
+
 def _place(node: _Node, keyword: str) -> str:
-    return safe_text(f"{node.where}/{escape(keyword)}", _SHOWN_CHARS)
+    return safe_text(_below(node.where, keyword), _SHOWN_CHARS)
 
 
 def _hashable(value: Any) -> str | None:

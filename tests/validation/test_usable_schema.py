@@ -298,3 +298,19 @@ def test_whatever_is_left_of_a_schema_is_one(schema: Any) -> None:
     assert repr(schema) == before
     jsonschema.Draft202012Validator.check_schema(usable.schema)
     assert usable_schema(usable.schema).skipped == ()
+
+
+def test_what_is_made_of_a_hostile_schema_is_bounded() -> None:
+    long = "n" * 300_000
+    members = {f"p{i}": {"type": None, "required": None, "enum": 7} for i in range(1_500)}
+    usable = usable_schema({"properties": {long: {"properties": members}}})
+    assert len(usable.skipped) == 100
+    assert max(map(len, usable.skipped)) < 500
+    assert usable.schema["properties"][long]["properties"]["p1499"] == {}
+    properties = {f"p{i}": {"pattern": rf"\p{{L}}+{i}"} for i in range(60)}
+    usable = usable_schema({"properties": properties})
+    assert len(usable.skipped) == 20
+    assert sum(map(len, usable.patterns)) < 250_000
+    literals = {f"p{i}": {"pattern": "a{2}" * 100 + str(i)} for i in range(60)}
+    usable = usable_schema({"properties": literals})
+    assert len(usable.skipped) > 40
