@@ -155,7 +155,8 @@ class _Repair:
                 else:
                     self._skip(node, keyword, f"it is {shown(item)}, not {shape.expected}")
                     self._skip_dependents(part, keyword, item)
-            if len(self._skipped) == skipped and skipped + len(self._slips) < _MAX_NOTES:
+            is_same = keyword in part and part[keyword] == item
+            if len(self._skipped) == skipped < _MAX_NOTES > len(self._slips) and not is_same:
                 self._slips.append(_place(node, keyword))
         self._translate(node)
         return node

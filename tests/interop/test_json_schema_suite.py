@@ -16,6 +16,7 @@ import pytest
 from mcp_client.errors import InvalidSchema
 from mcp_client.runtime.limits import Limits
 from mcp_client.validation.checker import Checker, checker_for
+from mcp_client.validation.usable_schema import usable_schema
 from mcp_client.validation.worker_pool import WorkerPool
 from tests.interop.fetch_suite import SUITE
 
@@ -87,6 +88,25 @@ async def test_every_schema_of_the_suite_gets_the_verdict_of_jsonschema_alone(dr
     assert not wrong, "\n".join(wrong)
     assert judged >= LEAST[draft], judged
     assert len(refused) < 40, refused
+
+
+@pytest.mark.interop
+@pytest.mark.needs("the JSON-Schema-Test-Suite")
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_of_every_schema_of_the_suite_all_can_be_judged_and_means_the_same(draft: str) -> None:
+    judged, wrong = 0, []
+    for name, schema, tests in groups(draft):
+        if elsewhere(schema):
+            continue
+        usable = usable_schema(schema)
+        if usable.skipped or usable.mixed or usable.slips:
+            wrong.append(f"{name}: {usable}")
+        for test in tests:
+            judged += 1
+            if alone(usable.schema, test["data"]) is not alone(schema, test["data"]):
+                wrong.append(f"{name}: {test['description']}")
+    assert not wrong, "\n".join(wrong)
+    assert judged >= LEAST[draft], judged
 
 
 @pytest.mark.interop

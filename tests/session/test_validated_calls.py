@@ -22,6 +22,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.adapters import gemini
 from mcp_client.session.tool_validation import arguments_finding, log_problem
 from mcp_client.validation.checker import Problem
 from tests.loop_lag import loop_lag
@@ -262,6 +263,25 @@ async def test_a_runaway_input_pattern_is_a_finding_and_strict_stops_the_call() 
             else:
                 await session.call_tool("t", {"a": NEVER_ENDS})
     assert server.ran == 1
+
+
+@pytest.mark.slow
+async def test_a_models_call_goes_out_where_its_arguments_were_not_judged_in_time() -> None:
+    seen: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call)
+        return Allow()
+
+    server = Server(takes={"type": "object", "properties": {"a": RUNAWAY}})
+    async with connect(
+        MemoryServer(server), approval=approve, timeouts=Timeouts(validation=0.2)
+    ) as session:
+        kit = gemini.toolset(await session.list_tools())
+        call = {"function_call": {"name": "t", "args": {"a": NEVER_ENDS}}}
+        await kit.run(session, {"role": "model", "parts": [call]})
+    assert server.ran == 1
+    assert [one.kind for one in seen[0].findings] == ["unchecked_arguments"]
 
 
 async def test_closing_the_session_ends_its_worker_after_the_check_under_way() -> None:
