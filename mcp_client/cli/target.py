@@ -104,6 +104,11 @@ def _unknown(name: str, configs: list[Config], program: str | None = None) -> No
         for problem in config.problems:
             if name in problem.key.split("."):
                 return UsageError(f"the server {safe_text(name, 60)!r} cannot be used: {problem}")
+    empty = [
+        str(config.problems[0]) for config in configs if config.problems and not config.servers
+    ]
+    if len(empty) == len(configs) == 1:
+        return NotFound(f"unknown server {safe_text(name, 60)!r}: {empty[0]}")
     names = [each for config in configs for each in config.servers]
     where = ", ".join(str(config.path) for config in configs) or "a config file (none was found)"
     path = f"its path ({shlex.quote(program)})" if program else "its path"

@@ -82,7 +82,8 @@ def arguments_of(
             arguments[key] = _coerced(options, schema, value, word)
             if takes_list:
                 found = arguments[key]
-                repeated[key] = list(found) if isinstance(found, list) else [found]
+                is_list = isinstance(found, list)
+                repeated[key] = list(found) if is_list else [_first(options, schema, value, word)]
     return arguments
 
 
@@ -327,6 +328,14 @@ def _item(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, wor
     lists = [option for option in options if option.is_named("array")]
     of_items = tuple(each for option in lists for each in _options(option.items, root))
     return _coerced(of_items, root, value, word)
+
+
+def _first(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, word: str) -> Any:
+    """The item that a word becomes once its key is repeated; the word itself if it is not one."""
+    try:
+        return _item(options, root, value, word)
+    except UsageError:
+        return value
 
 
 # ------------------------------------------------------------- a tool as a line of types

@@ -259,6 +259,7 @@ PROGRAMS: Mapping[str, Program] = {
             **as_ours("cwd", "oauth", "description"),
             "envFile": "env_file",
             "timeout": "timeout_ms",
+            "tools": "tool_names",
             "title": "",
         },
         syntax=_EDITOR | {"input", "braced"},

@@ -108,6 +108,10 @@ def test_the_items_of_a_list_that_may_be_null_are_numbers_when_the_key_is_repeat
     assert arguments_of(["a=[1]", "a=2"], schema, str) == {"a": [1, 2]}
     with pytest.raises(UsageError, match="wants integer"):
         arguments_of(["a=x"], schema, str)
+    either = {"properties": {"a": {"anyOf": [TEXT, NUMBERS]}}}
+    assert arguments_of(["a=1"], either, str) == {"a": "1"}
+    assert arguments_of(["a=1", "a=2"], either, str) == {"a": [1, 2]}
+    assert arguments_of(["a=x", "a=2"], either, str) == {"a": ["x", 2]}
 
 
 def read(*words: str, stdin: str = "") -> dict[str, Any]:

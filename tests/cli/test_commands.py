@@ -123,6 +123,15 @@ def test_a_tool_that_is_not_as_it_was_pinned_runs_only_where_that_finding_is_all
     assert run(*words, *allowed).code == 0
 
 
+def test_a_file_without_a_server_says_why_when_one_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"editor.fontSize": 12}')
+    done = run("tools", "docs", "--config", str(path))
+    assert done.code == 4
+    assert "unknown server 'docs'" in done.err
+    assert "taken for a file of Gemini CLI" in done.err
+
+
 def test_an_order_of_calls_and_a_long_text_keep_no_allowed_tool_from_running(
     tmp_path: Path,
 ) -> None:

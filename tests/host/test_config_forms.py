@@ -138,6 +138,13 @@ def test_copilot_cli(tmp_path: Path) -> None:
     assert told(config) == [("mcpServers.odd.oauthGrantType", False)]
 
 
+def test_the_words_of_copilot_cli_are_those_of_the_file_of_no_program_too(tmp_path: Path) -> None:
+    server = {"type": "local", "command": "x", "tools": ["a"]}
+    config = config_of(tmp_path, "mcp.json", {"mcpServers": {"a": server}})
+    assert (config.program, config.problems) == ("mcp-client", ())
+    assert config.servers["a"].include == ("a",)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
 def test_the_files_of_copilot_cli_and_zed_are_found(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "project"
