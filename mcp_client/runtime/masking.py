@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
+from .path_keys import path_keys
 from .secret_names import KEYS, SecretNames, SecretText
 
 __all__ = [
@@ -141,7 +142,8 @@ def is_harmless(header: str) -> bool:
 
 
 def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
-    """What is secret in a request: credentials, cookies, proofs, unknown headers, the URL's query.
+    """What is secret in a request: credentials, cookies, proofs, unknown headers, and of the URL
+    user, password, query and keys in the path.
 
     Header values of the protocol itself, such as ``Content-Type`` and ``Mcp-Param-*``, are not.
     """
@@ -187,6 +189,7 @@ def _secrets_of_url(url: str) -> set[str]:
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     found = {text for word in (user, password) for text in (word, unquote(word))}
     found = {text for text in found if len(text) >= _MIN_SECRET_CHARS}
+    found |= path_keys(parts.path)
     if _long(parts.query):
         found.add(parts.query)
     pairs = parse_qsl(parts.query, max_num_fields=None)
@@ -207,7 +210,7 @@ def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]
       ``http://localhost:8080/mcp``), or a path. Where the name has the word of a secret elsewhere
       (``PASSWORD_FOR_CI``), one word alone is not plainly a setting.
     - A ``SecretText``, and what is secret in it, from 4 characters on.
-    - In each: user, password and query of a URL, and ``name=value`` by the same names.
+    - In each: user, password, query and path keys of a URL, and ``name=value`` by the same names.
     - Words of the command by the same names: ``--token X``, ``--token=X``, ``-e TOKEN=X``.
 
     So a secret that reads like a word, in a variable of which the name says nothing, is not known.

@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.executables import shown_words, split_words
 from ..runtime.loopback import is_loopback
+from ..runtime.path_keys import path_keys, without_path_keys
 from ..runtime.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ class HttpServer:
     sends everything through ``httpx.AsyncClient``, so that its loggers, mocks such as respx, and
     instrumentation see it.
 
-    Neither headers nor tokens appear in the repr, in logs or in errors, and they are sent to the
-    URL's own origin only. Raises ``ConfigError`` for a URL or a header that HTTP cannot carry.
+    Neither headers nor tokens appear in the repr, in logs or in errors, nor does what looks like a
+    key in the URL's path. They are sent to the URL's own origin only. Raises ``ConfigError`` for a
+    URL or a header that HTTP cannot carry.
     """
 
     url: str
@@ -152,7 +154,7 @@ def _check_url(url: Any) -> None:
 def _url_advice(url: str) -> str:
     if _SCHEMELESS.fullmatch(url):
         local = is_loopback(urlsplit(f"//{url}").hostname or "")
-        return f"has no scheme: give {'http' if local else 'https'}://{safe_text(url, 80)}"
+        return f"has no scheme: give {'http' if local else 'https'}://{shown(url)}"
     scheme, separator, _ = url.partition("://")
     if separator and " " not in scheme:
         return (
@@ -206,13 +208,14 @@ def _value_fault(value: object) -> str | None:
 
 
 def shown(url: str) -> str:
-    """A URL without what may be secret in it: user, password, query."""
+    """Return a URL without what may be secret in it: user, password, query, keys in the path."""
     bare, question, _ = url.partition("#")[0].partition("?")
     scheme, colon, rest = bare.partition("://")
     if not colon:  # not a URL: what stands before an "@" may still be a password
         scheme, rest = "", bare.rpartition("@")[2]
     location, slash, path = rest.partition("/")
     location = location.rpartition("@")[2]
+    path = without_path_keys(path)
     return safe_text(f"{scheme}{colon}{location}{slash}{path}{'?...' if question else ''}", 200)
 
 
@@ -251,7 +254,8 @@ def name_of_url(url: str) -> str:
     while segments and segments[-1] in _ENDPOINTS:
         segments.pop()
     segments = [segment for segment in segments if segment]
-    shown = [one for one in segments[:3] if _PLAIN_SEGMENT.fullmatch(one)]
+    keys = path_keys(parts.path)
+    shown = [one for one in segments[:3] if _PLAIN_SEGMENT.fullmatch(one) and one not in keys]
     if len(shown) < len(segments) or parts.query:
         shown.append(sha256(f"{parts.path}?{parts.query}")[:4])
     return "/".join([name, *shown]) if host else "server"

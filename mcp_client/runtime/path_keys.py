@@ -1,0 +1,71 @@
+"""Keys in the path of a URL: ``https://example.com/s/<key>/mcp``.
+
+Many services put the key of a user there, so that a URL is all that has to be copied. Nothing marks
+such a segment as a secret. ``path_keys`` goes by its form: letters mixed with digits or of mixed
+case, for 8 characters or more, and runs that are too long for words. After a segment that is called
+as a secret is (``/token/<key>``), 4 characters are enough.
+
+What reads like words is not found: ``streamable-http``, ``v1``, ``2025-06-18``, ``gmailServer2``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import unquote
+
+from .secret_names import KEYS, SecretNames
+
+__all__ = ["path_keys", "without_path_keys"]
+
+_MARK = "***"
+_MIN_CHARS, _MIN_NAMED_CHARS = 8, 4
+"""Characters of a segment that are in no word, from which on it is a key."""
+_MAX_SEGMENTS = 64
+_MAX_CACHED = 256
+"""Paths: those of the same servers are judged again and again."""
+_PART = re.compile(r"[^\W_]+")
+_WORD = re.compile(
+    r"(?:[A-Z]?[a-z]{1,20}|[A-Z]{1,10}|[A-Z]?[a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,4})\d{0,3}"
+    r"|[vV]?\d{1,12}"
+)
+_NO_WORD = re.compile(r"[bcdfghjklmnpqrstvwxz]{7,}", re.IGNORECASE)
+_PREFIX = re.compile(r"(?:sk|pk|rk|zpk|pat|tok|key|token|secret|gh[opsu]|xox[a-z])[-_](?=.*\d).{4}")
+_names = SecretNames(KEYS)
+
+
+def path_keys(path: str) -> frozenset[str]:
+    """Return the segments of ``path`` that look like keys, as they are and decoded."""
+    keys = _keys(path)
+    return keys | {unquote(key) for key in keys} if keys else keys
+
+
+def without_path_keys(path: str) -> str:
+    """Return ``path`` with ``***`` in place of the segments that look like keys."""
+    keys = _keys(path)
+    if not keys:
+        return path
+    return "/".join(_MARK if segment in keys else segment for segment in path.split("/"))
+
+
+@lru_cache(_MAX_CACHED)
+def _keys(path: str) -> frozenset[str]:
+    found: set[str] = set()
+    before = ""
+    for number, segment in enumerate(path.split("/")):
+        least = _MIN_NAMED_CHARS if before and _names.ends_as_secret(before) else _MIN_CHARS
+        if len(segment) >= least and (number >= _MAX_SEGMENTS or _is_key(segment, least)):
+            found.add(segment)
+        before = segment
+    return frozenset(found)
+
+
+def _is_key(segment: str, least: int) -> bool:
+    name, equals, value = segment.partition("=")
+    if equals and value and _names.ends_as_secret(name):
+        return True
+    if _PREFIX.match(segment):
+        return True
+    parts = _PART.findall(unquote(segment))
+    odd = [part for part in parts if not _WORD.fullmatch(part) or _NO_WORD.search(part)]
+    return sum(map(len, odd)) >= least
