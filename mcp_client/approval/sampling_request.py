@@ -14,6 +14,7 @@ from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..protocol.canonical_json import plain
 from ..protocol.content import ContentBlock, content_block
+from ..protocol.jsonrpc import whole
 from ..runtime.frozen import frozen_dataclass
 from .request import (
     ApprovalRequest,
@@ -113,7 +114,7 @@ class SamplingRequest(ApprovalRequest):
         return cls(
             server,
             tuple(map(SamplingMessage.of, params["messages"])),
-            params["maxTokens"],
+            whole(params["maxTokens"]),
             _of(str, params.get("systemPrompt")),
             _of(dict, params.get("modelPreferences")),
             _of(str, params.get("includeContext")),

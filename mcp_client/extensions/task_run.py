@@ -49,6 +49,7 @@ from .task_state import (
     WORKING,
     TaskState,
     hide_id,
+    note_status,
     read_task,
 )
 
@@ -252,6 +253,7 @@ class TaskRun:
             return
         try:
             self.state = self._read(said)
+            note_status(said, self._context)
         except Malformed as error:
             raise ProtocolViolation(str(error), result=said, server=self._context.server) from None
         self._failures = 0

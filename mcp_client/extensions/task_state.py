@@ -19,16 +19,19 @@ from ..errors import McpError
 from ..protocol.era import Malformed
 from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text
+from ..runtime.session_context import SessionContext
 
 __all__ = [
     "CANCELLED",
     "COMPLETED",
     "FAILED",
     "INPUT_REQUIRED",
+    "STATUSES",
     "WORKING",
     "TaskState",
     "hide_id",
     "is_call_result",
+    "note_status",
     "read_status",
     "read_task",
 ]
@@ -38,7 +41,7 @@ INPUT_REQUIRED: Final = "input_required"
 COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
-_STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
+STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
 _ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 
 _POLL_SECONDS = 1.0
@@ -120,8 +123,10 @@ def read_status(
         raise Malformed(f"the taskId of a task is not a text of 1 to {_MAX_ID_CHARS} characters")
     if expected is not None and id != expected:
         raise Malformed("the answer is about another task than the one asked about")
-    if type(status) is not str or status not in _STATUSES:
+    if type(status) is not str:
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
+    if status not in STATUSES:
+        status = WORKING  # "queued", "submitted": it has not ended, as far as this client knows
     message, seconds = said.get("statusMessage"), _seconds(interval)
     if seconds is None:
         seconds = _POLL_SECONDS
@@ -132,6 +137,12 @@ def read_status(
         min(max(seconds, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS),
         _seconds(ttl),
     )
+
+
+def note_status(said: Mapping[str, Any], context: SessionContext) -> None:
+    """Report a status that the specification does not have, which counts as ``working``."""
+    if said.get("status") not in STATUSES:
+        context.stats.accept(context.server, "a task has a status of its own, taken for working")
 
 
 def hide_id(error: McpError, id: str) -> McpError:

@@ -38,7 +38,7 @@ from ..runtime.limits import Timeouts, seconds_text
 from ..runtime.session_context import SessionContext
 from .handshake_task import HandshakeTaskRun, read_creation
 from .task_run import TaskRun, TotalClock
-from .task_state import WORKING, TaskState, read_task
+from .task_state import WORKING, TaskState, note_status, read_task
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
@@ -73,6 +73,7 @@ class TaskCalls:
             raise ProtocolViolation(
                 f"invalid task: {error}", result=created, server=self.context.server
             ) from None
+        note_status(created.get("task", created) if era.has_tasks else created, self.context)
         if isinstance(run, HandshakeTaskRun):
             run.token = ids[-1]
             era.lasting_tokens.add(run.token)

@@ -2,8 +2,9 @@
 
 2025-11-25 and 2026-07-28 ``server/utilities/logging``. The logger is ``mcp_client.server.<name>``
 with the name the host gave. "notice" is between info and warning; levels above critical are logged
-as critical. Texts pass ``safe_text``, and what the server was given to keep secret is hidden in
-them. Of more than ``Limits.log_lines`` within a second the rest is dropped and counted.
+as critical, and a level that the specification does not have as info. Texts pass ``safe_text``, and
+what the server was given to keep secret is hidden in them. Of more than ``Limits.log_lines`` within
+a second the rest is dropped and counted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["ServerLog"]
 
 _LEVELS = dict(zip(LOG_LEVELS, (10, 20, 25, 30, 40, 50, 50, 50), strict=True))
+_DEFAULT_LEVEL = "info"
 _MAX_TEXT_CHARS = 2_000
+_MAX_LEVEL_CHARS = 40
 
 
 class ServerLog:
@@ -74,13 +77,18 @@ class ServerLog:
     def handle(self, params: Mapping[str, Any]) -> None:
         """Take one notification. Malformed ones are dropped and counted."""
         level, logger, data = params.get("level"), params.get("logger"), params.get("data")
-        if not isinstance(level, str) or level not in _LEVELS or not isinstance(logger, str | None):
+        if not isinstance(level, str) or not isinstance(logger, str | None):
             self._stats.dropped_notices += 1
             return
-        lowest = self._min_level
-        if lowest is not None and LOG_LEVELS.index(level) < LOG_LEVELS.index(lowest):
+        # "warn" or "trace" is shown as it is, at info.
+        counts_as = level if level in _LEVELS else _DEFAULT_LEVEL
+        if counts_as != level:
+            level = safe_text(level, _MAX_LEVEL_CHARS)
+            self._stats.accept(self._server, "a log notification has a level of its own")
+        lowest, number = self._min_level, _LEVELS[counts_as]
+        if lowest is not None and LOG_LEVELS.index(counts_as) < LOG_LEVELS.index(lowest):
             return
-        if not self._logger.isEnabledFor(_LEVELS[level]) and self._queue is None:
+        if not self._logger.isEnabledFor(number) and self._queue is None:
             return
         if self._too_many():
             self._stats.dropped_notices += 1
@@ -90,8 +98,9 @@ class ServerLog:
         logger, data = self._secrets.json(logger), self._secrets.json(data)
 
         message = LogMessage(self._server, level, logger, data, _line(data))
-        prefix = "" if logger is None else safe_text(logger, 80) + ": "
-        self._logger.log(_LEVELS[level], "%s%s", prefix, message.text)
+        prefix = "" if counts_as == level else f"[{level}] "
+        prefix += "" if logger is None else safe_text(logger, 80) + ": "
+        self._logger.log(number, "%s%s", prefix, message.text)
         if self._queue is not None:
             self._queue.tell(message)
 

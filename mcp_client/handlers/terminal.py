@@ -191,8 +191,9 @@ def _expected(field: FormField) -> str:
         "boolean": "yes or no",
         "choice": "the number of one choice",
         "choices": "the numbers of choices, with commas between",
+        "texts": "texts, with commas between, or as a JSON list",
     }[field.kind]
-    unit = {"string": " characters", "choices": " of them"}.get(field.kind, "")
+    unit = {"string": " characters", "choices": " of them", "texts": " of them"}.get(field.kind, "")
     least = "" if field.least is None else f", at least {field.least:g}{unit}"
     most = "" if field.most is None else f", at most {field.most:g}{unit}"
     return f"{what}{least}{most}; {'required' if field.required else 'may be left out'}"
@@ -209,7 +210,7 @@ def _keys(field: FormField) -> str:
         keys.append("Enter leaves it out")
     if field.default is not None and not field.required:
         keys.append("!- leaves it out")
-    if field.kind in ("string", "choices"):
+    if field.kind in ("string", "choices", "texts"):
         keys.append("!e is empty")
     return "; ".join([*keys, "!n declines the whole"]) + "."
 
@@ -309,7 +310,7 @@ def typed_value(field: FormField, line: str) -> Any:
             return None
         case "!e" if field.kind == "string":
             value: Any = ""
-        case "!e" if field.kind == "choices":
+        case "!e" if field.kind in ("choices", "texts"):
             value = []
         case _ if line.startswith("!!"):
             value = _parsed(field, line[1:])
@@ -353,7 +354,18 @@ def _parsed(field: FormField, line: str) -> Any:
         case "choices":
             chosen = [_chosen(field, word.strip()) for word in line.split(",")]
             return list(dict.fromkeys(chosen))
+        case "texts":
+            return _list_of_texts(line)
     return line
+
+
+def _list_of_texts(line: str) -> Any:
+    if not line.startswith("["):
+        return [text.strip() for text in line.split(",")]
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("it begins as a JSON list, and is not one") from None
 
 
 def _number(line: str) -> int | float:

@@ -15,6 +15,7 @@ from ..approval.gate import Deny
 from ..protocol.canonical_json import NotJson, plain
 from ..protocol.consent_url import NotOpenable, address_of
 from ..protocol.elicitation import Form, NotAForm, Wrong, form_of
+from ..protocol.jsonrpc import whole
 from ..runtime.safe_text import safe_text
 from .handlers import (
     Accept,
@@ -99,7 +100,8 @@ def encode_answer(request: HandlerRequest, answer: Any, full: bool) -> dict[str,
 def _elicit_request(
     params: dict[str, Any], server: str, settings: Mapping[str, Any], full: bool
 ) -> ElicitRequest:
-    mode, message = params.get("mode", "form"), params.get("message")
+    mode, message = params.get("mode"), params.get("message")
+    mode = "form" if mode is None else mode
     if not isinstance(mode, str) or mode not in (settings or {"form": {}}):
         raise RequestRefused(
             INVALID_PARAMS, f"this client does not do elicitation of mode {mode!r:.40}"
@@ -186,11 +188,13 @@ def _sampling_request(
     params: dict[str, Any], server: str, settings: Mapping[str, Any], full: bool
 ) -> SamplingRequest:
     tools, choice = params.get("tools"), params.get("toolChoice")
-    if (tools is not None or choice is not None) and "tools" not in settings:
+    # Without tools there is nothing to choose, unless one must be used.
+    may_be_none = choice is None or choice in ({}, {"mode": "auto"}, {"mode": "none"})
+    if (tools not in (None, []) or not may_be_none) and "tools" not in settings:
         raise RequestRefused(INVALID_PARAMS, "this client does not do sampling with tools")
     if not isinstance(tools, list | None) or not all(isinstance(t, dict) for t in tools or ()):
         raise RequestRefused(INVALID_PARAMS, "tools is not a list of objects")
-    max_tokens = params.get("maxTokens")
+    max_tokens = whole(params.get("maxTokens"))
     if type(max_tokens) is not int or max_tokens < 1:
         raise RequestRefused(INVALID_PARAMS, "maxTokens is not a whole number above 0")
     _check_messages(params.get("messages"), full)

@@ -1,9 +1,11 @@
 """A form that a server asks a person to fill in: read from its restricted schema, and checked.
 
 2025-06-18, 2025-11-25 and 2026-07-28 ``client/elicitation``: a flat object of strings, numbers,
-booleans and, since 2025-11-25, enums with titles and multiple choice. Nested objects, ``anyOf``,
-references and properties without a type are not allowed in a form: a person could not be shown
-what is asked. Answers are checked here before they are sent.
+booleans and, since 2025-11-25, enums with titles and multiple choice. Servers generate their
+schemas, so more is accepted as far as it means one of these: a type or ``null`` is a field that may
+be left out, a reference or an ``allOf`` of one schema is that schema, and an array of strings is a
+list of texts. Nested objects, other combinations and properties without a type are not allowed in a
+form: a person could not be shown what is asked. Answers are checked here before they are sent.
 """
 
 from __future__ import annotations
@@ -13,12 +15,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
+
+from .json_pointer import parse, resolve
 
 __all__ = ["Choice", "Form", "FormField", "NotAForm", "Wrong", "form_of"]
 
-Kind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice", "choices"]
+Kind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice", "choices", "texts"]
 _MAX_FIELDS = 200
 _MAX_CHOICES = 10_000
+_MAX_STEPS = 16
+"""References and the like that lead to the schema of one property."""
 _COMBINING = (
     "anyOf",
     "allOf",
@@ -53,8 +60,8 @@ class FormField:
 
     name: str
     kind: Kind
-    """"string", "number", "integer", "boolean", "choice" (one of ``choices``) or "choices" (a list
-    of them)."""
+    """"string", "number", "integer", "boolean", "choice" (one of ``choices``), "choices" (a list of
+    them) or "texts" (a list of any texts)."""
     required: bool
     title: str | None = None
     description: str | None = None
@@ -62,13 +69,18 @@ class FormField:
     format: str | None = None
     """Of a string: "email", "uri", "date" or "date-time"."""
     least: float | None = None
-    """The smallest number, the shortest string in characters, the fewest choices."""
+    """The smallest number, the shortest string in characters, the fewest choices or texts."""
     most: float | None = None
-    """The largest number, the longest string in characters, the most choices."""
+    """The largest number, the longest string in characters, the most choices or texts."""
     default: Any = None
     """The value to fill in beforehand; None without one that the field allows."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The property's schema as it came."""
+    item: FormField | None = None
+    """What each of "texts" has to be."""
+    null_if_left_out: bool = False
+    """Whether ``null`` is sent if it is left out: the schema requires the member and permits null.
+    """
 
     def problem(self, value: Any) -> str | None:
         """Why ``value`` cannot be sent; None where it can."""
@@ -93,10 +105,15 @@ class Form:
         for name, value in content.items():
             if name not in known:
                 raise Wrong(f"the form has no field {str(name)[:80]!r}")
+            if value is None and known[name].null_if_left_out:
+                continue
             problem = known[name].problem(value)
             if problem is not None:
                 raise Wrong(f"field {name[:80]!r}: {problem}")
         sent = {**self.defaults, **content} if fill else dict(content)
+        for one in self.fields:
+            if one.null_if_left_out:
+                sent.setdefault(one.name, None)
         missing = [f.name for f in self.fields if f.required and f.name not in sent]
         if missing:
             raise Wrong(f"field {missing[0][:80]!r} is required and has no value")
@@ -108,9 +125,12 @@ def form_of(schema: object, *, titled: bool = True) -> Form:
 
     ``titled``: whether the revision has ``oneOf`` with titles, and multiple choice.
     """
-    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+    root, (schema, _) = schema, _simplified(schema, schema, "it")
+    if not isinstance(schema, Mapping) or schema.get("type") not in (None, "object"):
         raise NotAForm("requestedSchema is not the schema of an object")
-    properties, required = schema.get("properties", {}), schema.get("required", [])
+    properties, required = schema.get("properties"), schema.get("required")
+    properties = {} if properties is None else properties
+    required = [] if required is None else required
     if not isinstance(properties, Mapping) or len(properties) > _MAX_FIELDS:
         raise NotAForm(f"its properties are not an object of at most {_MAX_FIELDS} fields")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
@@ -122,20 +142,24 @@ def form_of(schema: object, *, titled: bool = True) -> Form:
     ):
         raise NotAForm(f"it has {found!r}, which forms must not have")
     asked = frozenset(required)
-    return Form(tuple(_field(name, p, name in asked, titled) for name, p in properties.items()))
+    fields = [_field(name, p, name in asked, titled, root) for name, p in properties.items()]
+    return Form(tuple(fields))
 
 
-def _field(name: str, schema: object, required: bool, titled: bool) -> FormField:
-    if not isinstance(schema, Mapping):
+def _field(name: str, raw: object, required: bool, titled: bool, root: object) -> FormField:
+    place = f"property {name[:80]!r}"
+    schema, may_be_null = _simplified(raw, root, place)
+    if not isinstance(raw, Mapping) or not isinstance(schema, Mapping):
         raise NotAForm(f"property {name[:80]!r} has no schema")
     if found := next((word for word in _COMBINING if word in schema), None):
         raise NotAForm(f"property {name[:80]!r} has {found!r}, which forms must not have")
-    kind, choices = _kind(name, schema, titled)
+    items, _ = _simplified(schema.get("items"), root, place)
+    kind, choices = _kind(name, schema, items, titled)
     least, most = (schema.get(word) for word in _BOUNDS.get(kind, ("", "")))
     form_field = FormField(
         name,
         kind,
-        required,
+        required and not may_be_null,
         _text(schema.get("title")),
         _text(schema.get("description")),
         choices,
@@ -143,7 +167,9 @@ def _field(name: str, schema: object, required: bool, titled: bool) -> FormField
         least if _is_number(least) else None,
         most if _is_number(most) else None,
         None,
-        schema,
+        raw,
+        _field(name, items, True, titled, root) if kind == "texts" else None,
+        required and may_be_null,
     )
     default = schema.get("default")
     if default is None or form_field.problem(default) is not None:
@@ -151,26 +177,113 @@ def _field(name: str, schema: object, required: bool, titled: bool) -> FormField
     return replace(form_field, default=default)
 
 
+def _simplified(schema: Any, root: object, place: str) -> tuple[Any, bool]:
+    """Return what ``schema`` means without references and null, and whether null is allowed.
+
+    ``place`` is what an error names.
+    """
+    may_be_null = False
+    for _ in range(_MAX_STEPS):
+        found = _simplified_once(schema, root, place) if isinstance(schema, Mapping) else None
+        if found is None:
+            return schema, may_be_null
+        schema, is_null = found
+        may_be_null = may_be_null or is_null
+    raise NotAForm(f"{place} has a '$ref' that leads on without end")
+
+
+def _simplified_once(
+    schema: Mapping[str, Any], root: object, place: str
+) -> tuple[Any, bool] | None:
+    ref = schema.get("$ref")
+    if isinstance(ref, str):
+        return _merged(_target(ref, root, place), schema, "$ref"), False
+    if isinstance(both := schema.get("allOf"), list) and len(both) == 1:
+        return _merged(both[0], schema, "allOf"), False
+    for word in ("anyOf", "oneOf"):
+        options = schema.get(word)
+        if not isinstance(options, list):
+            continue
+        left = [option for option in options if not _is_null(option)]
+        is_null = len(left) < len(options)
+        if len(left) == 1 and not _is_choice(left[0]) and (is_null or word == "anyOf"):
+            return _merged(left[0], schema, word), is_null
+        if is_null and left:
+            return {**schema, word: left}, True
+        if word == "anyOf" and left and all(map(_is_choice, left)):
+            return _merged({"oneOf": left}, schema, "anyOf"), False
+    kinds, values = schema.get("type"), schema.get("enum")
+    if isinstance(kinds, list) and len(left := [kind for kind in kinds if kind != "null"]) == 1:
+        return {**schema, "type": left[0]}, len(kinds) > 1
+    if isinstance(values, list) and None in values and len(values) > 1:
+        rest = {name: item for name, item in schema.items() if name != "enumNames"}
+        return {**rest, "enum": [value for value in values if value is not None]}, True
+    if kinds is None and (_are_texts(values) or "oneOf" in schema):
+        return {**schema, "type": "string"}, False
+    return None
+
+
+def _target(ref: str, root: object, place: str) -> object:
+    """Return the schema that a reference leads to, within ``root`` only."""
+    try:
+        if ref.startswith("#"):
+            return resolve(root, parse(unquote(ref[1:])))
+    except (LookupError, ValueError):
+        pass
+    raise NotAForm(f"{place} has the '$ref' {ref[:80]!r}, which leads nowhere in requestedSchema")
+
+
+def _merged(inner: object, outer: Mapping[str, Any], word: str) -> object:
+    """Return ``inner`` with the members that stand beside ``word`` in ``outer``."""
+    if not isinstance(inner, Mapping):
+        return inner
+    return {**inner, **{name: value for name, value in outer.items() if name != word}}
+
+
+def _is_null(option: object) -> bool:
+    return isinstance(option, Mapping) and (
+        option.get("type") == "null"
+        or ("const" in option and option["const"] is None)
+        or option.get("enum") == [None]
+    )
+
+
+def _is_choice(option: object) -> bool:
+    return isinstance(option, Mapping) and "const" in option
+
+
+def _are_texts(values: object) -> bool:
+    return (
+        isinstance(values, list)
+        and bool(values)
+        and all(isinstance(value, str) for value in values)
+    )
+
+
 _BOUNDS = {
     "string": ("minLength", "maxLength"),
     "number": ("minimum", "maximum"),
     "integer": ("minimum", "maximum"),
     "choices": ("minItems", "maxItems"),
+    "texts": ("minItems", "maxItems"),
 }
 
 
-def _kind(name: str, schema: Mapping[str, Any], titled: bool) -> tuple[Kind, tuple[Choice, ...]]:
+def _kind(
+    name: str, schema: Mapping[str, Any], items: Any, titled: bool
+) -> tuple[Kind, tuple[Choice, ...]]:
     match schema.get("type"):
         case "string" if "enum" in schema:
             return "choice", _named(name, schema["enum"], schema.get("enumNames"))
         case "string" if "oneOf" in schema and titled:
             return "choice", _titled(name, schema["oneOf"])
-        case "array" if titled:
-            items = schema.get("items")
-            if isinstance(items, Mapping) and "anyOf" in items:
-                return "choices", _titled(name, items["anyOf"])
-            if isinstance(items, Mapping) and items.get("type") == "string" and "enum" in items:
+        case "array" if titled and isinstance(items, Mapping):
+            if "oneOf" in items or "anyOf" in items:
+                return "choices", _titled(name, items.get("oneOf", items.get("anyOf")))
+            if items.get("type") == "string" and "enum" in items:
                 return "choices", _named(name, items["enum"], None)
+            if items.get("type") == "string":
+                return "texts", ()
         case "string" | "number" | "integer" | "boolean" as plain if "oneOf" not in schema:
             return plain, ()
     raise NotAForm(f"property {name[:80]!r} is of a kind that forms must not have")
@@ -248,6 +361,18 @@ def _choices(field: FormField, value: Any) -> str | None:
     return None if fits else "one of them is not one of the choices"
 
 
+def _texts(field: FormField, value: Any) -> str | None:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return "it is not a list"
+    if field.least is not None and len(value) < field.least:
+        return f"it has fewer than {field.least:g} texts"
+    if field.most is not None and len(value) > field.most:
+        return f"it has more than {field.most:g} texts"
+    problems = (None if field.item is None else field.item.problem(item) for item in value)
+    found = next((problem for problem in problems if problem is not None), None)
+    return None if found is None else f"of one of its texts, {found}"
+
+
 _CHECKS = {
     "string": _string,
     "number": _number,
@@ -255,6 +380,7 @@ _CHECKS = {
     "boolean": _boolean,
     "choice": _choice,
     "choices": _choices,
+    "texts": _texts,
 }
 
 

@@ -200,7 +200,7 @@ async def test_a_result_at_once_is_taken_although_a_task_was_asked_for(more: Any
         {"task": {}},
         {"task": {"taskId": 7, "status": "working"}},
         {"task": {"taskId": "", "status": "working"}},
-        {"task": {"taskId": ID, "status": "unheard of"}},
+        {"task": {"taskId": ID, "status": 7}},
     ],
 )
 async def test_a_task_that_is_malformed_breaks_the_protocol(created: Any) -> None:
@@ -212,6 +212,14 @@ async def test_a_task_that_is_malformed_breaks_the_protocol(created: Any) -> Non
 
 
 # ------------------------------------------------------------------------- polls
+
+
+async def test_a_status_that_the_revision_does_not_have_counts_as_working_and_is_reported() -> None:
+    server = CoreTasking({"status": "queued", "pollInterval": 1}, "completed")
+    server.created = {"task": {"taskId": ID, "status": "submitted", "pollInterval": 1}}
+    async with session_of(server) as session:
+        assert (await session.call_tool("slow")).text
+        assert any("a status of its own" in one for one in session.stats.deviations)
 
 
 async def test_the_newest_interval_is_kept_between_polls(clock: Clock) -> None:

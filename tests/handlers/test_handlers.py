@@ -85,6 +85,57 @@ async def asked(server: Asking, handlers: Handlers, **options: Any) -> Any:
         return json.loads((await session.call_tool("ask")).text)
 
 
+OPTIONAL = {
+    "type": "object",
+    "properties": {
+        "nick": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "age": {"type": ["integer", "null"]},
+        "size": {"$ref": "#/$defs/Size"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["nick", "size"],
+    "$defs": {"Size": {"type": "string", "enum": ["s", "m"]}},
+}
+
+
+@EACH_ERA
+async def test_a_form_of_a_schema_generator_is_shown_and_answered(revision: str) -> None:
+    seen: list[Any] = []
+
+    def answer(request: ElicitRequest) -> Accept:
+        seen.append([(field.name, field.kind, field.required) for field in request.fields])
+        return Accept({"size": "m", "tags": ["a", "b"]})
+
+    params = {"mode": None, "message": "Who?", "requestedSchema": OPTIONAL}
+    said = await asked(
+        Asking(revision, ("elicitation/create", params)), Handlers(elicitation=answer)
+    )
+    assert seen == [
+        [
+            ("nick", "string", False),
+            ("age", "integer", False),
+            ("size", "choice", True),
+            ("tags", "texts", False),
+        ]
+    ]
+    assert said["q0"]["content"] == {"size": "m", "tags": ["a", "b"], "nick": None}
+
+
+@EACH_ERA
+async def test_sampling_in_the_words_of_servers_is_a_plain_request(revision: str) -> None:
+    seen: list[SamplingRequest] = []
+
+    def answer(request: SamplingRequest) -> SamplingResult:
+        seen.append(request)
+        return SamplingResult("Hello", model="m")
+
+    message = {"role": "user", "content": {"type": "text", "text": "Hi"}}
+    odd = {"messages": [message], "maxTokens": 10.0, "tools": [], "toolChoice": {"mode": "auto"}}
+    said = await asked(Asking(revision, ("sampling/createMessage", odd)), Handlers(sampling=answer))
+    assert said["q0"]["model"] == "m"
+    assert [(one.max_tokens, type(one.max_tokens), one.tools) for one in seen] == [(10, int, ())]
+
+
 # ------------------------------------------------------------------- what is declared
 
 

@@ -194,11 +194,31 @@ async def test_log_lines_below_the_level_are_dropped() -> None:
 
 async def test_a_malformed_log_line_is_dropped_and_counted() -> None:
     bad: list[dict[str, Any]] = [{}, {"level": 7, "data": 1}, {"level": "info", "logger": 7}]
-    bad += [{"level": "loud", "data": 1}, {"level": ["info"], "data": 1}]
+    bad += [{"level": None, "data": 1}, {"level": ["info"], "data": 1}]
     server = Logging(NEWEST_HANDSHAKE, *bad, {"level": "info", "data": "sound"})
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.call_tool("ask")
         assert session.stats.dropped_notices == len(bad)
+
+
+@EACH_ERA
+async def test_a_level_that_the_specification_does_not_have_is_shown_at_info(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    lines = [{"level": level, "data": "x"} for level in ("warn", "trace", "\x1b[31m", "info")]
+    found = await heard(Logging(revision, *lines), 4)
+    assert [line.level for line in found] == ["warn", "trace", "\\u{1b}[31m", "info"]
+    records = [r for r in caplog.records if r.name == "mcp_client.server.desk"]
+    assert [(r.levelno, r.getMessage()) for r in records] == [
+        (20, "[warn] x"),
+        (20, "[trace] x"),
+        (20, "[\\u{1b}[31m] x"),
+        (20, "x"),
+    ]
+    odd = [{"level": "warn", "data": "x"}, {"level": "error", "data": "y"}]
+    found = await heard(Logging(revision, *odd), 1, log_level="warning")
+    assert [line.level for line in found] == ["error"]
 
 
 async def test_a_flood_of_log_lines_is_cut_each_second_and_counted(

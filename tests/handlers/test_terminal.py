@@ -332,6 +332,11 @@ def field_of(required: bool = False, **schema: Any) -> Any:
         ({"type": "string", "enum": ["b", "a"]}, "a", "a"),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "!e", []),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "2,a,2", ["b", "a"]),
+        ({"type": "array", "items": {"type": "string"}}, "a, b c,d", ["a", "b c", "d"]),
+        ({"type": "array", "items": {"type": "string"}}, '["a, b"]', ["a, b"]),
+        ({"type": "array", "items": {"type": "string"}}, "!e", []),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "", None),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "7", 7),
     ],
 )
 def test_a_typed_line_becomes_the_value_it_stands_for(
@@ -360,6 +365,9 @@ def test_a_typed_line_becomes_the_value_it_stands_for(
         ({"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 1}, "!e"),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "maxItems": 1}, "1,2"),
         ({"type": "array", "items": {"type": "string", "enum": ["a"]}}, "1,,"),
+        ({"type": "array", "items": {"type": "string"}}, "[a"),
+        ({"type": "array", "items": {"type": "string"}}, "[1]"),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 1}, "a,b"),
     ],
 )
 def test_a_typed_line_without_a_value_is_refused(schema: dict[str, Any], line: str) -> None:

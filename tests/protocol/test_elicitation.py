@@ -69,6 +69,105 @@ def test_each_kind_allows_what_it_says_and_nothing_else(
             form.checked({"f": value})
 
 
+DEFS = {
+    "Size": {"type": "string", "enum": ["s", "m"], "title": "Size"},
+    "Again": {"$ref": "#/$defs/Size"},
+    "One": {"const": "a", "title": "Ay"},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "good", "bad"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string", "x", 7),
+        ({"oneOf": [{"type": "null"}, {"type": "integer", "minimum": 1}]}, "integer", 1, 0),
+        ({"type": ["string", "null"], "maxLength": 1}, "string", "x", "xy"),
+        ({"type": ["null", "boolean"], "default": None}, "boolean", True, "yes"),
+        ({"anyOf": [{"$ref": "#/$defs/Size"}, {"type": "null"}]}, "choice", "s", "l"),
+        ({"enum": ["a", "b", None]}, "choice", "a", "c"),
+        (
+            {"type": ["string", "null"], "enum": ["a", None], "enumNames": ["A", "-"]},
+            "choice",
+            "a",
+            "A",
+        ),
+        ({"anyOf": [*ONE_OF["oneOf"], {"const": None}]}, "choice", "b", "Bee"),
+        ({"anyOf": [MANY, {"type": "null"}]}, "choices", ["a"], ["c"]),
+        (
+            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+            "texts",
+            ["x"],
+            "x",
+        ),
+    ],
+)
+def test_a_type_or_null_is_a_field_that_may_be_left_out(
+    schema: Any, kind: str, good: Any, bad: Any
+) -> None:
+    for required in (False, True):
+        names = ["f"] if required else []
+        whole = {"type": "object", "properties": {"f": schema}, "required": names, "$defs": DEFS}
+        form = form_of(whole)
+        (found,) = form.fields
+        assert (found.kind, found.required) == (kind, False)
+        assert found.raw == schema
+        left_out = {"f": None} if required else {}
+        assert form.checked({}) == left_out
+        assert form.checked({"f": good}) == {"f": good}
+        with pytest.raises(Wrong, match="'f'"):
+            form.checked({"f": bad})
+        if required:
+            assert form.checked({"f": None}) == left_out
+        assert jsonschema.Draft202012Validator(whole).is_valid(form.checked({}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "good", "bad"),
+    [
+        ({"$ref": "#/$defs/Size"}, "choice", "s", "l"),
+        ({"$ref": "#/$defs/Again", "title": "Own"}, "choice", "s", "l"),
+        ({"allOf": [{"$ref": "#/$defs/Size"}], "default": "s"}, "choice", "m", "l"),
+        ({"enum": ["a", "b"]}, "choice", "a", "c"),
+        ({"anyOf": [{"const": "a"}, {"$ref": "#/$defs/One"}]}, None, None, None),
+        ({"anyOf": [{"const": "a"}, {"const": "b", "title": "Bee"}]}, "choice", "b", "Bee"),
+        ({"type": "array", "items": {"$ref": "#/$defs/Size"}}, "choices", ["s"], ["l"]),
+        ({"type": "array", "items": {"type": "string"}}, "texts", ["x", "y"], ["x", 1]),
+        (
+            {"type": "array", "items": {"type": "string", "format": "email"}, "minItems": 1},
+            "texts",
+            ["a@b.c"],
+            [],
+        ),
+        ({"type": "array", "items": {"type": "string", "maxLength": 2}}, "texts", ["ab"], ["abc"]),
+    ],
+)
+def test_what_means_a_plain_field_is_one(schema: Any, kind: Any, good: Any, bad: Any) -> None:
+    whole = {"type": "object", "properties": {"f": schema}, "required": ["f"], "$defs": DEFS}
+    if kind is None:
+        with pytest.raises(NotAForm, match="'f'"):
+            form_of(whole)
+        return
+    form = form_of(whole)
+    assert (form.fields[0].kind, form.fields[0].required) == (kind, True)
+    assert form.checked({"f": good}) == {"f": good}
+    for wrong in (bad, None):
+        with pytest.raises(Wrong, match="'f'"):
+            form.checked({"f": wrong})
+
+
+def test_the_whole_schema_may_be_behind_a_reference_and_lack_what_is_null() -> None:
+    form = {"type": "object", "properties": {"f": {"type": "string"}}, "required": None}
+    assert form_of({"$ref": "#/$defs/Form", "$defs": {"Form": form}}).fields[0].name == "f"
+    assert form_of({"type": "object", "properties": None}).fields == ()
+
+
+def test_references_without_end_and_nested_objects_are_refused_by_name() -> None:
+    circle = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+    for schema in ({"$ref": "#/$defs/a"}, {"type": "object"}, {"anyOf": [{"type": "object"}]}):
+        with pytest.raises(NotAForm, match="'place'"):
+            form_of({"type": "object", "properties": {"place": schema}, "$defs": circle})
+
+
 def test_choices_come_with_their_titles() -> None:
     for schema in (NAMES, ONE_OF, MANY_TITLED):
         assert one(schema).fields[0].choices == (Choice("a", "Ay"), Choice("b", "Bee"))
@@ -103,12 +202,18 @@ def test_the_revision_before_has_no_titled_choices_and_no_lists(schema: Any) -> 
                 {"type": "object"},
                 {"type": "object", "properties": {}},
                 {"type": "null"},
-                {"type": ["string", "null"]},
+                {"type": ["string", "integer"]},
+                {"type": ["null"]},
                 {"type": "array"},
                 {"type": "array", "items": {"type": "integer", "enum": [1]}},
                 {"type": "array", "items": {"type": "array"}},
-                {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                {"anyOf": [{"type": "object"}, {"type": "null"}]},
+                {"anyOf": [{"type": "null"}]},
                 {"type": "string", "$ref": "#/x"},
+                {"$ref": "https://example.com/x"},
+                {"$ref": "#/properties/f"},
+                {"allOf": [{"type": "string"}, {"type": "string"}]},
                 {"type": "string", "enum": []},
                 {"type": "string", "enum": [1]},
                 {"type": "string", "enum": "ab"},
