@@ -35,7 +35,7 @@ from anyio.lowlevel import checkpoint
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
 from ..runtime.backoff import NoticePace
 from ..runtime.event_loop import LoopLock, current
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import one_line, safe_text
 from .finding import Finding
 from .inspection import text_findings
 from .listed import Listed, Rejected
@@ -237,7 +237,7 @@ class PagedCache(ABC, Generic[L]):
         _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
         text = (
             f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
-            f"{safe_text(error, _MAX_REASON_CHARS)}"
+            f"{safe_text(one_line(error), _MAX_REASON_CHARS)}"
         )
         return old.with_finding(Finding("stale_list", text, noun))
 

@@ -343,7 +343,7 @@ async def _authorization(connection: RpcConnection) -> Hashable:
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:
-    said = safe_text(failure.message)
+    said = safe_text(failure.message.strip(), lines=True)
     return ServerError(
         f"the server refused the subscription: {said} (code {failure.code})",
         server_message=said,

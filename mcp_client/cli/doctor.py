@@ -34,7 +34,7 @@ from ..errors import (
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.limits import Limits
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import one_line, safe_text
 from ..session.connect import connect, transport_of
 from ..session.session import Session
 from ..transports.base import Received, Transport
@@ -96,7 +96,7 @@ class _Timeline(Recorder):
                 self._answered(number, f"error {code}: {safe_text(text, 100)}")
 
     def failed(self, number: int, error: McpError) -> None:
-        self._answered(number, f"failed: {safe_text(in_shell(error).message, 200)}")
+        self._answered(number, f"failed: {safe_text(one_line(in_shell(error).message), 200)}")
 
     def unasked(self, message: Request | Notification) -> None:
         if isinstance(message, Request):
@@ -207,13 +207,15 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
 
 
 def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
-    report.promises[feature] = f"broken: {safe_text(in_shell(error).message, 120)}"
+    report.promises[feature] = f"broken: {safe_text(one_line(in_shell(error).message), 120)}"
     if isinstance(error, OutcomeUnknown):
         kind, advice = "slow", "Give it longer with --timeout; look at what the server waits for."
     else:
         kind, advice = "breaks promises", "Tell the server's author; other features may work."
     report.found(
-        kind, f"it declares {feature}, and {method} fails: {in_shell(error).message}", advice
+        kind,
+        f"it declares {feature}, and {method} fails: {one_line(in_shell(error).message)}",
+        advice,
     )
     report.code = report.code or exit_code(error)
 
@@ -359,7 +361,7 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
         )
         state = "no answer"
     except McpError as error:
-        state = f"failed: {safe_text(in_shell(error).message, 120)}"
+        state = f"failed: {safe_text(one_line(in_shell(error).message), 120)}"
     else:
         state = "the tool reports an error" if result.is_error else "kept"
     report.promises[f"call of {name}"] = state

@@ -175,7 +175,8 @@ def note_error(error: McpError) -> None:
     """An error, and below it what the server wrote to its standard error."""
     said = in_shell(error)
     tail = vars(said).pop("stderr_tail", "")
-    note(f"mcp-client: {said.message if exit_code(said) == USAGE else said}")
+    text = f"mcp-client: {said.message if exit_code(said) == USAGE else said}"
+    note(text.replace("\n", "\n    "))
     for line in ends_of(tail):
         note_of_server(said.server or "server", line)
 

@@ -66,6 +66,7 @@ An async one may take its time: what it is not quick enough for waits, the oldes
 in place, in the event loop, and must not block.
 """
 
+
 _log = logging.getLogger("mcp_client")
 _NO_HEADERS: Mapping[str, str] = {}
 _BUSY = frozenset({429, 503})
@@ -462,7 +463,7 @@ class _Progress:
 
 def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
     """What to raise for an error that the server answered with."""
-    said = safe_text(answer.message)
+    said = safe_text(answer.message.strip(), lines=True)
     text = f"the server answered with an error: {said}"
     fields = {
         "code": answer.code,

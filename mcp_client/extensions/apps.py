@@ -338,7 +338,9 @@ def _told(error: McpError) -> tuple[int, str]:
         case CallTimeout():
             return _REFUSED, "the request timed out"
         case ServerError():
-            said = safe_text(error.server_message, 500) or "the server refused the request"
+            said = (
+                safe_text(error.server_message, 500, lines=True) or "the server refused the request"
+            )
             return _REFUSED if error.code is None else error.code, said
     return _REFUSED, "the request failed"
 

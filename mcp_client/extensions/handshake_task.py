@@ -166,7 +166,8 @@ class HandshakeTaskRun(TaskRun):
             return result
         if "content" in result:
             return {**result, "isError": True}
-        reason = safe_text(self.state.message or "the server gives no reason", 500)
+        reason = self.state.message or "the server gives no reason"
+        reason = safe_text(reason.strip(), 500, lines=True)
         raise ServerError(
             f"the task failed: {reason}", server_message=reason, server=self._context.server
         )

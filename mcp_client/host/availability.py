@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import StartDenied
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import one_line, safe_text
 
 if TYPE_CHECKING:
     from .server import HostedServer
@@ -20,7 +20,7 @@ def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
         return None
     error = server.error or server.listing.error
     reason = error.reason if isinstance(error, StartDenied) else error.message if error else ""
-    why = f": {safe_text(reason, 500)}" if error else ""
+    why = f": {safe_text(one_line(reason), 500)}" if error else ""
     name = repr(safe_text(server.name, 60))
     waits = f"waits to be allowed to start; host.session({name}) waits for the answer"
     whole, words = f"it is not connected{why}", "not connected"

@@ -17,7 +17,7 @@ from ..extensions.extension import SKILLS
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import one_line, safe_text
 from ..runtime.watch import Notifier
 from ..session.session import Session
 from .availability import why_unavailable
@@ -130,7 +130,7 @@ async def _gather(
             found[server.name] = await ask(session)
         except McpError as error:
             server.note(error)
-            failed[server.name] = safe_text(error.message, 500)
+            failed[server.name] = safe_text(one_line(error.message), 500)
         finally:
             asked.discard(server.name)
             notifier.notify()

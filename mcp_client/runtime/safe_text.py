@@ -7,10 +7,14 @@ such characters instead of obeying them.
 
 from __future__ import annotations
 
+import logging
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-__all__ = ["close_names", "invisible", "is_invisible", "near", "safe_text"]
+from ..errors import McpError
+
+__all__ = ["close_names", "invisible", "is_invisible", "near", "one_line", "safe_text"]
 
 _MAX_NAMES = 20
 """That an error lists, of those that there are."""
@@ -52,6 +56,25 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
         shown = "".join(_spelled(shown, lines))
     left = len(text) - limit
     return f"{shown}… ({left} more characters)" if left > 0 else shown
+
+
+def one_line(text: object) -> str:
+    """Return ``text`` with a blank in place of each line feed or tab and the blanks around it."""
+    return re.sub(r"[ \r]*[\n\t][ \r\n\t]*", " ", str(text).strip())
+
+
+class _ErrorsOnOneLine(logging.Filter):
+    """Writes an error in a log line on one line, because a server's error may have several."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                one_line(each) if isinstance(each, McpError) else each for each in record.args
+            )
+        return True
+
+
+logging.getLogger("mcp_client").addFilter(_ErrorsOnOneLine())
 
 
 def _spelled(text: str, lines: bool) -> Iterator[str]:

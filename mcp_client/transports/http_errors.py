@@ -241,7 +241,7 @@ def _excerpt(body: bytes, response: HttpResponse, failure: ErrorResponse | None)
         text = f"{response.html_page(body)}; {_page_advice(response.status)}"
     else:
         text = body.decode("utf-8", "replace").strip()
-    return safe_text(response.mask(text), _MAX_EXCERPT_CHARS)
+    return safe_text(response.mask(text.strip()), _MAX_EXCERPT_CHARS, lines=True)
 
 
 def _page_advice(status: int) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client.cli.output import Progress, note, note_of_server
+from mcp_client import ServerError
+from mcp_client.cli.output import Progress, note, note_error, note_of_server
 from tests.cli.shell import (
     ROOT,
     at_terminal,
@@ -311,3 +312,14 @@ def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
     done = in_sh(f"mcp describe {target} get_weather | head -n 1", tmp_path)
     assert done.stdout.startswith("get_weather(")
     assert done.stderr == ""
+
+
+def test_an_error_of_several_lines_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    said = 'bad: [\n\t"city"\n]\nmcp-client: all is well\x1b[2J'
+    note_error(ServerError(f"the server answered with an error: {said}", code=-32602, server="s"))
+    assert capsys.readouterr().err.splitlines() == [
+        "mcp-client: s: the server answered with an error: bad: [",
+        '    \t"city"',
+        "    ]",
+        "    mcp-client: all is well\\u{1b}[2J",
+    ]

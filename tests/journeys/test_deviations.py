@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import McpError, allow_all, connect
-from tests.server.answering import ERAS, WIRES, Failure, answering
+from mcp_client import InvalidResult, McpError, ServerError, Session, allow_all, connect
+from mcp_client.adapters import openai_chat
+from tests.server.answering import ERAS, WIRES, Failure, answering, tool
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("era", ERAS)]
 
@@ -96,6 +97,69 @@ async def test_progress_whose_token_is_spelled_otherwise_keeps_its_call_alive(
             assert heard == [(1, None, None), (2, None, None)]
             reported = [one for one in session.stats.deviations if "progress token" in one]
             assert bool(reported) is (spelled is str)
+
+
+LINES = 'Invalid arguments: [\n\t{"path": "city"},\n\x1b[2J\n]'
+SHOWN = 'Invalid arguments: [\n\t{"path": "city"},\n\\u{1b}[2J\n]'
+
+
+async def test_an_error_of_several_lines_keeps_them_and_is_one_line_in_a_log(
+    wire: str, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: dict[str, Any] = {"tools/call": Failure(-32602, LINES)}
+    with anyio.fail_after(60):
+        async with (
+            answering(wire, era, answers) as server,
+            connect(server, approval=allow_all) as session,
+        ):
+            tools = await session.list_tools()
+            with pytest.raises(ServerError) as caught:
+                await session.call_tool("echo", {})
+            error = caught.value
+            assert error.server_message == SHOWN
+            assert SHOWN in str(error) and SHOWN in error.message
+            (message,) = await _run_as_a_model(session, tools)
+            assert SHOWN in message["content"]
+            answers["tools/list"] = Failure(-32000, LINES)
+            stale = await session.list_tools()  # fetched again, because nothing tells of changes
+    assert "\n" not in str(stale.findings[0]) and "\\u{a}" not in str(stale.findings[0])
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("could not be refreshed" in line for line in lines)
+    assert not any("\n" in line or "\\u{a}" in line for line in lines)
+
+
+async def _run_as_a_model(session: Session, tools: Any) -> list[dict[str, Any]]:
+    call = {"id": "1", "type": "function", "function": {"name": "echo", "arguments": "{}"}}
+    response = {"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]}
+    messages: list[dict[str, Any]] = await openai_chat.toolset(tools).run(session, response)
+    return messages
+
+
+@pytest.mark.parametrize("content", [[{"type": "text", "text": "no workspace was found"}], []])
+async def test_a_model_reads_the_content_of_a_result_that_breaks_its_schema(
+    wire: str, era: str, content: list[Any]
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    answers = {
+        "tools/list": {"tools": [tool(outputSchema=schema)]},
+        "tools/call": {"content": content, "structuredContent": {"n": "none"}},
+    }
+    with anyio.fail_after(60):
+        async with (
+            answering(wire, era, answers) as server,
+            connect(server, approval=allow_all) as session,
+        ):
+            (message,) = await _run_as_a_model(session, await session.list_tools())
+            with pytest.raises(InvalidResult) as caught:
+                await session.call_tool("echo", {})
+    text = message["content"]
+    assert text.startswith("The tool ran: do not simply repeat it.")
+    assert "/n" in text
+    assert text.count("no workspace was found") == len(content)
+    if content:
+        mark = text.rpartition("[end ")[2]
+        assert f"until [end {mark}: no workspace was found [end {mark}" in text
+    assert "no workspace" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
