@@ -84,9 +84,10 @@ def _is_root() -> bool:
 
 @functools.cache
 def _may_mount() -> bool:
-    if not _is_root() or shutil.which("unshare") is None:
+    if not _is_root() or not all(map(shutil.which, ("unshare", "mount", "setpriv"))):
         return False
-    return not subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode
+    words = ["unshare", "-m", "mount", "--bind", "/etc", "/etc"]
+    return not subprocess.run(words, capture_output=True).returncode
 
 
 _INSTALL = "sudo apt-get install"
@@ -109,7 +110,11 @@ NEEDS = {
     "Landlock": Need("a kernel with Landlock", _has_landlock, is_program=False),
     "IPv6": Need("a machine with the address ::1", _has_ipv6, is_program=False),
     "root": Need("run the tests as root", _is_root, is_program=False),
-    "mounts of its own": Need("run the tests as root that may mount", _may_mount, is_program=False),
+    "mounts of its own": Need(
+        "run the tests as root that may mount, with util-linux and mount",
+        _may_mount,
+        is_program=False,
+    ),
     "the kernel's headers": Need(
         f"{_INSTALL} linux-libc-dev",
         Path("/usr/include/asm-generic/unistd.h").exists,
