@@ -152,7 +152,7 @@ def closing_lines(skipped: Iterable[Any]) -> list[str]:
     if not counts:
         return []
     shown = counts.most_common(_LINES - 2)
-    lines = [f"{counts.total()} tests were skipped (-rs lists them). What they need:"]
+    lines = [f"{counts.total()} skipped (-rs lists them). What the tests need:"]
     lines += [f"{count:6}  {sentence.removeprefix('needs ')}" for sentence, count in shown]
     if others := counts.total() - sum(count for _, count in shown):
         lines.append(f"{others:6}  {len(counts) - len(shown)} other things")

@@ -67,7 +67,7 @@ def test_the_end_of_a_run_has_one_line_for_each_missing_program_and_never_more_t
     others = [report(f"needs tool {n}: install {n}") for n in range(1, 30) for _ in range(40 - n)]
     lines = closing_lines([*parts, *others])
     assert len(lines) == 10
-    assert lines[0].startswith(f"{40 + len(others)} tests were skipped")
+    assert lines[0].startswith(f"{40 + len(others)} skipped")
     assert lines[1].split(maxsplit=1) == ["40", "tool 0: install 0"]
     assert lines[-1].split(maxsplit=1)[1] == "22 other things"
     assert sum(int(line.split()[0]) for line in lines[1:]) == 40 + len(others)
