@@ -17,6 +17,7 @@ from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_context
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, UnknownTool
+from ..protocol.schema_walk import copy_of
 from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
@@ -487,10 +488,4 @@ class Toolset:
 def declared(name: str, about: str, **schema: dict[str, Any]) -> dict[str, Any]:
     """A tool's name, description and schema, which is a copy that its owner may change."""
     texts = {"name": name, "description": about} if about else {"name": name}
-    return {**texts, **{key: _copied(value) for key, value in schema.items()}}
-
-
-def _copied(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if type(value) is list else value
+    return {**texts, **{key: copy_of(value) for key, value in schema.items()}}

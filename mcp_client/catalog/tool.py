@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam, header_params_of
+from ..protocol.schema_walk import copy_of
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema
@@ -116,7 +117,7 @@ class Tool:
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments that a call gives: without those that are ``bound``, and
         otherwise with every keyword kept. A copy: yours to change."""
-        schema: dict[str, Any] = _copy(self._listed_schema)
+        schema: dict[str, Any] = copy_of(self._listed_schema)
         return schema
 
     @property
@@ -127,7 +128,7 @@ class Tool:
     @property
     def output_schema(self) -> Any:
         """JSON Schema of the structured content, or None. A copy: yours to change."""
-        return _copy(self._definition.get("outputSchema"))
+        return copy_of(self._definition.get("outputSchema"))
 
     @property
     def annotations(self) -> dict[str, Any] | None:
@@ -139,7 +140,7 @@ class Tool:
         if not isinstance(annotations, dict):
             return None
         return {
-            key: _copy(value)
+            key: copy_of(value)
             for key, value in annotations.items()
             if key not in HINTS or type(value) is bool
         }
@@ -148,7 +149,7 @@ class Tool:
     def icons(self) -> list[Any]:
         """As they came. What a person is shown are ``safe_icons``."""
         icons = self._definition.get("icons")
-        return _copy(icons) if isinstance(icons, list) else []
+        return copy_of(icons) if isinstance(icons, list) else []
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
@@ -181,7 +182,7 @@ class Tool:
     def execution(self) -> dict[str, Any] | None:
         """How the tool is run (2025-11-25 ``server/tools``), as it came; see ``task_support``."""
         execution = self._definition.get("execution")
-        return _copy(execution) if isinstance(execution, dict) else None
+        return copy_of(execution) if isinstance(execution, dict) else None
 
     @property
     def task_support(self) -> TaskSupport:
@@ -193,12 +194,12 @@ class Tool:
     def meta(self) -> dict[str, Any] | None:
         """``_meta`` of the definition, as it came; None without one. A copy."""
         meta = self._definition.get("_meta")
-        return _copy(meta) if isinstance(meta, dict) else None
+        return copy_of(meta) if isinstance(meta, dict) else None
 
     @property
     def raw(self) -> dict[str, Any]:
         """The definition as it came, unknown members included. A copy."""
-        raw: dict[str, Any] = _copy(self._definition)
+        raw: dict[str, Any] = copy_of(self._definition)
         return raw
 
     @property
@@ -284,7 +285,7 @@ def _usable_output_of(tool: Tool) -> UsableSchema | None:
 def _without_bound(tool: Tool) -> dict[str, Any]:
     from .bound_schema import without  # few hosts bind arguments
 
-    return without(_copy(tool._definition["inputSchema"]), tool.bound)
+    return without(copy_of(tool._definition["inputSchema"]), tool.bound)
 
 
 def _hints_of(tool: Tool) -> Hints:
@@ -369,14 +370,6 @@ def not_a_name(name: object, attribute: str = "name", *, server: str | None = No
 
 
 new_tool: type[Tool] = maker_of(Tool)
-
-
-def _copy(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copy(item) for key, item in value.items()}
-    if type(value) is list:
-        return [_copy(item) for item in value]
-    return value
 
 
 def _text(value: Any) -> str | None:

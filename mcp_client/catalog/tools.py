@@ -133,6 +133,7 @@ class Catalog(PagedCache[ToolList]):
     # ---------------------------------------------------------- rejected tools
 
     async def _sorted_out(self, found: list[Any]) -> ToolList:
+        found = [self._with_schema(definition) for definition in found]
         names = [_name(definition) for definition in found]
         repeats: list[Finding] = []
         if len(set(names)) < len(names):
@@ -179,6 +180,14 @@ class Catalog(PagedCache[ToolList]):
                 if tool.task_support == "required"
             ]
         return ToolList(tools, rejected, differences)
+
+    def _with_schema(self, definition: Any) -> Any:
+        """Return the definition with an empty schema in place of an empty array."""
+        if type(definition) is not dict or definition.get("inputSchema") != []:
+            return definition
+        deviation = "an inputSchema is an empty array, and not an empty object"  # as PHP writes it
+        self._requests.context.stats.accept(self._server, deviation)
+        return {**definition, "inputSchema": {}}
 
     async def _faults(self, found: list[Any], names: list[str]) -> dict[int, Fault]:
         """Why definitions cannot be used, by their position in the list."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, TypeAlias
 
-__all__ = ["Part", "Role", "walk"]
+__all__ = ["Part", "Role", "copy_of", "walk"]
 
 
 class Role(Enum):
@@ -98,3 +98,12 @@ def walk(schema: Any) -> Iterator[Part]:
         if len(inner) > 1:
             inner.reverse()
         waiting += inner
+
+
+def copy_of(value: Any) -> Any:
+    """Return a copy of a JSON value."""
+    if type(value) is dict:
+        return {key: copy_of(item) for key, item in value.items()}
+    if type(value) is list:
+        return [copy_of(item) for item in value]
+    return value

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from ..protocol.json_pointer import escape, parse, resolve
+from ..protocol.schema_walk import copy_of
 from ..runtime.safe_text import safe_text
 from .dialects import DRAFT3, DRAFT4, LATEST, OLD, dialect_of
 from .ecma_patterns import Untranslatable, translate
 from .keyword_shapes import SHAPES, TYPES
+from .schema_shape import shown
 from .usable_schema import UsableSchema
 
-__all__ = ["repaired", "shown"]
+__all__ = ["repaired"]
 
 _SHOWN_CHARS = 80
 _MAX_PATTERN_CHARS = 5_000
@@ -58,7 +60,7 @@ class _Node(NamedTuple):
 
 def repaired(schema: dict[str, Any], dialect: str, is_named: bool) -> UsableSchema:
     """Return what can be judged of ``schema``, which is of ``dialect``."""
-    return _Repair(_copy(schema), dialect, is_named).usable(schema)
+    return _Repair(copy_of(schema), dialect, is_named).usable(schema)
 
 
 class _Repair:
@@ -399,29 +401,3 @@ def _place(node: _Node, keyword: str) -> str:
 
 def _hashable(value: Any) -> str | None:
     return value if type(value) is str else None
-
-
-def shown(value: Any) -> str:
-    """Return what ``value`` is, in a few words that are safe to show."""
-    match value:
-        case str():
-            return f"'{safe_text(value, 40)}'"
-        case dict():
-            return "an object"
-        case list():
-            return "an array"
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case int() if value.bit_length() > 200:
-            return "a long number"
-    return str(value)
-
-
-def _copy(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copy(item) for key, item in value.items()}
-    if type(value) is list:
-        return [_copy(item) for item in value]
-    return value

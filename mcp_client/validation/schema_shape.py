@@ -30,6 +30,7 @@ __all__ = [
     "is_known_dialect",
     "is_ordinary",
     "listed_schema_fault",
+    "shown",
     "survey_schema",
 ]
 
@@ -344,14 +345,15 @@ class _Survey:
 
     def _fault(self, keyword: str, path: tuple[str, ...] | None, expected: str, came: Any) -> None:
         where = f" of {safe_text('.'.join(path), _SHOWN_CHARS)}" if path else ""
-        self.found.fault = f"{keyword}{where}: expected {expected}, got {_shown(came)}"
+        self.found.fault = f"{keyword}{where}: expected {expected}, got {shown(came)}"
 
 
 def _exceeded(limit: int, what: str, knob: str) -> str:
     return f"the schema has more than {limit} {what} (Limits.{knob})"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return what ``value`` is, in a few words that are safe to show."""
     match value:
         case str():
             return f"'{safe_text(value, _SHOWN_CHARS)}'"

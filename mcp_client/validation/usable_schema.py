@@ -23,7 +23,7 @@ from typing import Any
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from .schema_shape import is_ordinary, survey_schema
+from .schema_shape import is_ordinary, shown, survey_schema
 
 __all__ = ["UsableSchema", "usable_schema"]
 
@@ -58,8 +58,6 @@ def usable_schema(schema: Any) -> UsableSchema:
     if type(schema) is bool or is_ordinary(schema):
         return UsableSchema(schema)
     if type(schema) is not dict:
-        from .schema_repair import shown
-
         return UsableSchema(True, (f"{shown(schema)} is not a schema",), is_broken=True)
     if survey_schema(schema, Limits()).over_limit:
         return UsableSchema(schema)

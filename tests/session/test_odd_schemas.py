@@ -315,6 +315,18 @@ async def test_the_finding_stays_where_an_approver_edits_the_arguments() -> None
     assert kinds(edited.findings) == ["unchecked_arguments"]
 
 
+async def test_an_empty_array_in_place_of_the_input_schema_is_an_empty_schema() -> None:
+    server = Server()
+    server.tool["inputSchema"] = []
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        tools = await session.list_tools()
+        assert (tools.rejected, tools.findings) == ((), ())
+        assert tools[0].input_schema == {}
+        await session.call_tool("t", {"n": 1})
+        assert [*session.stats.deviations.values()] == [1]
+    assert server.tool["inputSchema"] == []
+
+
 @pytest.mark.parametrize("findings", [(), ("unchecked_arguments",)])
 async def test_a_rule_that_allows_has_to_name_the_finding(findings: tuple[str, ...]) -> None:
     server = Server(of_member({"pattern": GREEK}))
