@@ -6,7 +6,7 @@ cause, so errors quote up to 300 characters of them, in one line.
 
 A provider may repeat secrets that it was sent, or include a token. Only members of JSON that hold
 words for people are used, and what looks like a credential is hidden. Text in a response of success
-is not quoted at all, because it may be a token.
+is not quoted at all, because it may be a token, and of its JSON only members about an error.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _WORDS = (
     "hint",
 )
 """The members that hold a text for people, in the order in which they are shown."""
+_OF_ERRORS = frozenset({"error", "error_description", "error_message", "errors", "message", "msg"})
 _TITLE = re.compile(r"(?i)<title[^<>]{0,200}>([^<]{1,300})")
 _CREDENTIAL = re.compile(
     r"(?i)((?:token|secret|code|assertion|verifier|password|credential|key)\w{0,20}"
@@ -61,6 +62,9 @@ def words_of(response: Fetched, secrets: Iterable[str] = (), *, code: str | None
     except ValueError:
         text = "" if response.is_success else _plain(response.body)
     else:
+        if response.is_success:  # only what is said of an error
+            known = value if isinstance(value, dict) else {}
+            value = {name: known[name] for name in known if name in _OF_ERRORS}
         text = ", ".join(each for each in dict.fromkeys(_texts(value, 0)) if each != code)
     text = mask(" ".join(text[:_MAX_READ_CHARS].split()), secrets)
     text = _LONG_WORD.sub(MASK, _CREDENTIAL.sub(rf"\1{MASK}", text))

@@ -275,6 +275,7 @@ def test_any_status_of_success_with_a_token_is_one(status: int) -> None:
         b"bad token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl",
         b'{"message": "0123456789abcdef0123456789abcdef"}',
         b'"rt-SECRET"',
+        b'{"access_token_": "gho_secret1234", "detail": "rt-SECRET"}',
         b'{"detail": [{"input": "rt-SECRET", "msg": "no cnQtU0VDUkVU"}]}',
     ],
 )
@@ -291,6 +292,14 @@ def test_no_secret_is_in_the_words_of_a_provider(body: bytes, status: int) -> No
         "cnQtU0VDUkVU",
     ):
         assert secret not in text
+
+
+@pytest.mark.parametrize(
+    "body", [b'"gho_secret1234"', b'["gho_secret1234"]', b'{"code": "gho_secret1234", "hint": 1}']
+)
+def test_what_may_be_a_token_in_another_form_is_not_quoted(body: bytes) -> None:
+    assert "gho_secret" not in str(refused(answer(body)))
+    assert "wrong" in str(refused(answer({"error": {"message": "wrong"}})))
 
 
 def test_a_long_page_of_a_provider_is_cut_and_costs_little() -> None:
