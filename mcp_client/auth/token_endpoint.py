@@ -30,7 +30,7 @@ from .provider_words import words_of
 from .registration import RegisteredClient
 from .signing import Prover
 from .steps import Accepted, Fetch, Fetched, Flow, InStore, Remember, Unreachable
-from .tokens import Registration, Source, Token, deviating_type
+from .tokens import Registration, Source, Token, deviating_type, lifetime_of
 
 __all__ = [
     "UNKNOWN_CLIENT",
@@ -254,6 +254,8 @@ def accepted_deviations(step: Fetch, response: Fetched) -> Iterator[str]:
         yield "its token endpoint answers success with another status than 200"
     if deviating_type(payload):
         yield "its token_type is not Bearer; the token is used as a bearer token, as MCP has it"
+    if lifetime_of(payload) == 0:
+        yield "its tokens expire when they are issued"
 
 
 def refusal(

@@ -166,11 +166,11 @@ class TokenManager:
         token, now = self.token, self._now()
         if token is None or token.fresh(now):
             return token
+        renewable = self._can_refresh(token) or self._grant.browser is None
+        if token.lifetime == 0 and not renewable:
+            return token  # it expired when it was issued, so only a 401 tells how long it is good
         still_valid = token.fresh(now, early=0)
-        if still_valid and (
-            now < self._paused_until
-            or not (self._can_refresh(token) or self._grant.browser is None)
-        ):
+        if still_valid and (now < self._paused_until or not renewable):
             return token
         try:
             await self._share(context, token, lambda task: self._keep_fresh(context, task, token))

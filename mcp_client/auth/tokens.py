@@ -17,7 +17,7 @@ from ..protocol.response_headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 
-__all__ = ["Key", "Registration", "Source", "Token", "deviating_type"]
+__all__ = ["Key", "Registration", "Source", "Token", "deviating_type", "lifetime_of"]
 
 EARLY_SECONDS = 60.0
 """Seconds before its expiry from which a token counts as stale."""
@@ -135,7 +135,7 @@ class Token(Stored):
         kind = _token_type(payload, previous, dpop_key)
         if kind == "DPoP" and dpop_key is None:
             raise _unusable("it is a DPoP token, although no proof was sent")
-        lifetime = _lifetime(payload.get("expires_in"))
+        lifetime = lifetime_of(payload)
         return cls(
             access_token=access,
             token_type=kind,
@@ -221,8 +221,12 @@ def _token_type(payload: Mapping[str, Any], previous: Token | None, dpop_key: st
     return "Bearer"
 
 
-def _lifetime(seconds: Any) -> float | None:
-    """Some servers send the number as a string. Anything else counts as not given."""
+def lifetime_of(payload: Mapping[str, Any]) -> float | None:
+    """Return ``expires_in``, in seconds; None if it is absent or not a number.
+
+    Some servers send the number as text. A negative number counts as 0.
+    """
+    seconds = payload.get("expires_in")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float, str)):
         return None
     try:

@@ -77,6 +77,21 @@ async def test_a_token_of_another_wording_is_used_and_reported_at_login_and_refr
         assert all(each.startswith("Bearer ") for each in names(world) if each)
 
 
+@pytest.mark.parametrize("lifetime", [0, -1, "0"])
+async def test_a_token_that_expires_when_it_is_issued_costs_no_login_for_each_request(
+    lifetime: Any,
+) -> None:
+    async with guarded(lifetime=lifetime, refreshes=False) as world:
+        store = MemoryTokens()
+        (told,) = await deviations(world, OAuth(on_url=world.agree, store=store))
+        assert "expire when they are issued" in told
+        assert await deviations(world, OAuth(on_url=nobody, store=store)) == []
+        assert len(world.consents) == 1
+        world.revoke()
+        await deviations(world, OAuth(on_url=world.agree, store=store))
+        assert len(world.consents) == 2
+
+
 @pytest.mark.parametrize("kind", ["mac", "PoP", "DPoP"])
 async def test_a_token_that_is_bound_to_a_key_we_do_not_have_is_refused(kind: str) -> None:
     async with guarded(token=deviating(token_type=kind)) as world:

@@ -185,7 +185,7 @@ async def test_a_server_that_never_has_enough_nonces_is_given_up() -> None:
         with pytest.raises((AuthError, ServerError)):
             await echo(servers, OAuth(on_url=servers.world.agree))
         assert servers.grants == ["authorization_code"]
-        assert servers.refused == 4 + 3  # without a token, and with it three times for each way
+        assert servers.refused == 4  # without a token, and then with it three times
 
 
 async def test_a_second_run_has_the_key_and_refreshes_with_it(tmp_path: Path) -> None:
