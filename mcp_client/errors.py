@@ -323,6 +323,8 @@ class ConnectionLost(OutcomeUnknown):
     """What the server wrote to its standard error: of much, the first lines and the last."""
     http_status: int | None = None
     """The status a gateway answered with in place of the server."""
+    body_excerpt: str = ""
+    """The beginning of the body of that response, made safe to show."""
 
 
 class ServerError(McpError):

@@ -94,6 +94,11 @@ class Authorization(httpx.Auth):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
+    @property
+    def asks_person(self) -> bool:
+        """Whether a person may be asked to log in."""
+        return self._grant.browser is not None
+
     def keep_tokens_in(self, store: TokenStore) -> None:
         """Keep tokens there, where no store was given: a state is known only to the session."""
         if not self._keeps and not self._managers:
@@ -175,7 +180,7 @@ class Authorization(httpx.Auth):
     def _spares_login(self, request: httpx.Request, response: httpx.Response) -> bool:
         """Whether no person is to be asked because of this refusal."""
         spares = getattr(request.stream, "spares_login", None)
-        asks = self._grant.browser is not None and response.status_code == 401
+        asks = self.asks_person and response.status_code == 401
         return asks and spares is not None and spares()
 
     def _manager(self, url: str) -> TokenManager:

@@ -15,7 +15,17 @@ from ..errors import (
 from ..runtime.backoff import doubled, spread
 from ..runtime.frozen import frozen_dataclass
 
-__all__ = ["Retry"]
+__all__ = ["Retry", "may_pass"]
+
+_BUSY = frozenset({408, 425, 429})
+_NOT_IMPLEMENTED = 501
+
+
+def may_pass(status: int | None) -> bool:
+    """Whether a request that was refused with this HTTP status may be answered later."""
+    if status is None:
+        return False
+    return status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED)
 
 
 @frozen_dataclass
@@ -50,7 +60,8 @@ class Retry:
         if isinstance(error, NotSent | ServerError):
             # A person has to visit a URL, or to decide: neither is a matter of seconds.
             waits = isinstance(error, UrlElicitationRequired | CallPending)
-            return error.retryable and not waits
+            safe = self.safe and isinstance(error, ServerError) and may_pass(error.http_status)
+            return (error.retryable or safe) and not waits
         if isinstance(error, CallTimeout | ConnectionLost):
             return error.retryable or self.safe
         return False

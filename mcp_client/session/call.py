@@ -467,11 +467,7 @@ class Caller:
             self._secrets.hide(error)
             error.server = error.server or self._server
             if now is not None:
-                error.tool = error.tool or now.tool.name
-                if isinstance(error, OutcomeUnknown):
-                    # Repeating what may have run is safe only on a trusted server's word for it.
-                    hints = now.tool.hints
-                    error.retryable = hints.read_only or hints.idempotent
+                call.failed(error, now.tool)
         if call.entry is not None:
             token = call.cancel
             cancelled = self._cancelled(call, token) if token and token.cancelled else None

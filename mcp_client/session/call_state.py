@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from ..validation.strictness import Strictness
     from .started_call import StartedCall
 
-__all__ = ["Attempts", "CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]
+__all__ = ["Attempts", "CallState", "InForce", "changes", "is_task"]
+__all__ += ["not_fetched", "not_for"]
+
+_UNAVAILABLE = 503
 
 
 Attempts: TypeAlias = "Callable[[CallState], Coroutine[Any, Any, ToolResult | None]]"
@@ -113,6 +116,17 @@ class CallState:
     """The task that the server made of the call."""
     ending: StartedCall | None = None
     """What follows its end, where it is handed over."""
+
+    @staticmethod
+    def failed(error: McpError, tool: Tool) -> None:
+        """Complete an error of a call of ``tool``: a server that is trusted says by its hints
+        whether to repeat is harmless, where the call may have run, or the server was busy."""
+        error.tool = error.tool or tool.name
+        harmless = tool.hints.read_only or tool.hints.idempotent
+        if isinstance(error, OutcomeUnknown):
+            error.retryable = harmless
+        elif isinstance(error, ServerError) and error.http_status == _UNAVAILABLE:
+            error.retryable = error.retryable or harmless
 
     def next_attempt(self, error: McpError, retry: Retry) -> float | None:
         """Seconds until the next attempt that ``retry`` permits; None where it permits none."""

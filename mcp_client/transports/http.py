@@ -31,6 +31,7 @@ from .http_errors import NOT_KNOWN, http_error
 from .http_options import HttpServer
 from .http_response import HttpResponse
 from .http_session import HttpSession
+from .lost_session import RefusedAlike
 from .multiplexer import TEXT_ID
 from .sse import SseTransport
 
@@ -51,10 +52,18 @@ class HttpTransport(HttpBasedTransport):
         self._session: HttpSession | None = None
         self._refused_with: int | None = None
         self._probed = False
+        self._refused = RefusedAlike()
+        self._opening: tuple[bytes, Mapping[str, str]] = b"", {}
+        """The body and headers of the last request before an era was agreed on."""
         self._offered_session: str | None = None
         self._exchanges: set[HttpExchange] = set()
         self._last_unsent_id: Id | None = None
         self.agreed: bool = False
+
+    def clone(self) -> HttpTransport:
+        other = HttpTransport(self._server)
+        other._refused = self._refused
+        return other
 
     @property
     def alive(self) -> bool:
@@ -92,6 +101,8 @@ class HttpTransport(HttpBasedTransport):
                 lambda: self.owner,
                 session_id=self._offered_session,
                 headers=era.session_headers,
+                refused=self._refused,
+                opening=self._opening,
             )
 
     async def ready(self) -> None:
@@ -119,6 +130,8 @@ class HttpTransport(HttpBasedTransport):
         if self._session is not None:
             return await self._session.exchange(id, text, own, until, stale)
         body = RequestBody(text.encode("utf-8", "replace"), stale)
+        if not self.agreed:
+            self._opening = body.data, own
         if not self.agreed and METHOD in headers and not self._probed:  # not ``initialize``
             self._probed = True
             body.spares_login = lambda: True  # ``initialize`` may be allowed

@@ -110,6 +110,8 @@ class HttpClient:
         self._last_request: httpx.Request | None = None
         self._pool = None if _needs_httpx(server) else self._new_pool()
         self._auth: httpx.Auth | None = server.auth if isinstance(server.auth, httpx.Auth) else None
+        self.asks_person: bool = getattr(server.auth, "asks_person", False)
+        """Whether a refusal may lead to a login of a person."""
         self._credentials = HttpCredentials(server, self.given_headers, context.timeouts.connect)
         self._warn_of_plain_text()
 

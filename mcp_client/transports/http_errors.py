@@ -27,22 +27,15 @@ from ..runtime.safe_text import safe_text
 from .http_options import origin_of, shown
 from .http_response import HttpResponse
 
-__all__ = ["NOT_KNOWN", "Endpoint", "http_error", "is_foreign", "is_passing", "session_is_gone"]
+__all__ = ["NOT_KNOWN", "Endpoint", "http_error", "is_foreign", "is_passing"]
 
 NOT_KNOWN = frozenset({400, 404, 405})
 """What a server may answer to what it was not made for: HTTP+SSE is tried after these."""
 
-_GONE = frozenset({404, 410})
 _GATEWAY = frozenset({502, 504})
 _BUSY = frozenset({408, 425, 429})
 _NOT_IMPLEMENTED = 501
-_INVALID_REQUEST = -32600
 _MAX_EXCERPT_CHARS = 500
-_NO_SESSION = re.compile(
-    r"session\b.{0,40}\b(not found|unknown|expired|terminated|invalid|closed|does(n't| not) exist)"
-    r"|(no valid|invalid|unknown|expired) session|server not initialized",
-    re.IGNORECASE,
-)
 _WANTS_TLS = re.compile(r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS", re.I)
 
 _SELF_SIGNED = (18, 19, 20, 21)
@@ -122,13 +115,14 @@ class Endpoint(NamedTuple):
             retryable=True,
         )
 
-    def lost(self, why: str, status: int | None = None) -> ConnectionLost:
+    def lost(self, why: str, status: int | None = None, excerpt: str = "") -> ConnectionLost:
         """For a request that has begun to leave."""
         return ConnectionLost(
             f"the connection to {self.shown} was lost while the request was under way: {why}; "
             "it may have run",
             why=f"the connection to {self.shown} was lost: {why}",
             http_status=status,
+            body_excerpt=excerpt,
             server=self.server,
         )
 
@@ -176,7 +170,7 @@ async def http_error(
             retryable=status in (408, 429, 503) or status in _GATEWAY,
         )
     if status in _GATEWAY:
-        return endpoint.lost(f"a gateway answered HTTP {status}", status)
+        return endpoint.lost(f"a gateway answered HTTP {status}", status, excerpt)
     return ServerError(
         text,
         code=None,
@@ -211,19 +205,6 @@ def _how_to_authorize(
 def is_passing(status: int) -> bool:
     """Whether the same request may fare better later."""
     return (status >= 500 and status != _NOT_IMPLEMENTED) or status in _BUSY
-
-
-def session_is_gone(status: int, text: str, code: int | None = None) -> bool:
-    """Whether a request that named our session was refused because the server has it no longer.
-
-    The specification has 404 for it. Some servers answer 410, or 400 with the reason; others HTTP
-    200 and the JSON-RPC error "invalid request", which says that nothing was run.
-    """
-    if status in _GONE:
-        return True
-    if status != 400 and not (200 <= status < 300 and code == _INVALID_REQUEST):
-        return False
-    return bool(_NO_SESSION.search(text[:2000]))
 
 
 def _failure(endpoint: Endpoint, body: bytes) -> ErrorResponse | None:

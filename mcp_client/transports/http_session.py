@@ -13,7 +13,9 @@ server cannot be reached for a few seconds. Resuming repeats nothing: the reques
 once.
 
 *Sessions end.* A 404 to a request that names our session means that the server does not know it
-any more, and so did not run the request. ``gone`` tells the host to open a new one.
+any more, and so did not run the request. ``lost_session`` has the other spellings of that. Three
+unreadable answers in a row end the session too, although their requests may have run. ``gone``
+tells the host to open a new one.
 
 *Listening.* The GET stream, on which a server says what it was not asked, is cut every now and then
 by servers and by proxies before them, so it is opened again for as long as the session lives:
@@ -35,21 +37,23 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import anyio
 
 from ..errors import AuthError, ConfigError, ConnectError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
-from ..runtime.background import BackgroundTask, BackgroundTasks
+from ..runtime.background import BackgroundTasks
 from ..runtime.backoff import doubled
 from ..runtime.event_loop import current
-from .base import AnnouncedSilence, Owner, Received
-from .http_base import receive_by
+from .base import AnnouncedSilence, Owner
 from .http_client import HttpClient, RequestBody
-from .http_errors import http_error, is_passing, session_is_gone
+from .http_errors import http_error, is_passing
 from .http_options import Headers
+from .http_posted import PostedExchange, resume_headers, usable_id
 from .http_response import HttpResponse
+from .lost_session import RefusedAlike, names_lost_session, session_is_gone
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["HttpListener", "HttpSession", "pause_before_next", "resume_headers"]
@@ -66,50 +70,12 @@ _MIN_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 60.0
 """Of pauses that grow. What a server asks for may be longer."""
 _JITTER = 0.25
-_MAX_EVENT_ID_CHARS = 4096
 _UNREACHABLE_SECONDS = 3.0
 """Seconds in which a server has to come back for a stream of its to be resumed."""
 _MAX_EMPTY_STREAMS = 5
 """Streams in a row that resume a request and bring nothing at all."""
-_MAX_SESSION_ID_CHARS = 4096
-
-
-class PostedExchange:
-    """One request under way: what comes for it, and the task that reads its stream."""
-
-    __slots__ = ("_body", "_inner", "_session", "_task")
-
-    def __init__(
-        self,
-        session: HttpSession,
-        inner: LineExchange,
-        body: RequestBody,
-        task: BackgroundTask,
-    ) -> None:
-        self._session = session
-        self._inner = inner
-        self._body = body
-        self._task = task
-
-    async def receive(self, until: float) -> Received:
-        client = self._session.client
-        try:
-            return await receive_by(client.clock, self._inner, until)
-        except TimeoutError:
-            if not self._body.withdraw():
-                raise
-            self._task.cancel()
-            raise client.endpoint.not_connected() from None
-        except anyio.get_cancelled_exc_class():
-            if self._body.withdraw():
-                self._session.last_unsent_id = self._inner.id
-            raise
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-        if not self._inner.settled:
-            self._task.cancel()
-        await self._session.closed_one()
+_MAX_UNREADABLE = 3
+_MAX_SAID = 2000
 
 
 class HttpSession:
@@ -121,8 +87,15 @@ class HttpSession:
         *,
         session_id: str | None,
         headers: Mapping[str, str],
+        refused: RefusedAlike,
+        opening: tuple[bytes, Headers],
     ) -> None:
-        """``headers`` go with every request of the session."""
+        """``headers`` go with every request of the session; ``opening`` is the body and headers of
+        the request that opened it."""
+        self._refused = refused
+        self._opening = opening
+        self._unreadable = 0
+        """Answers in a row that could not be used."""
         self.client = client
         self.gone: bool = False
         """Whether the server has ended the session."""
@@ -131,7 +104,7 @@ class HttpSession:
         self._tasks = tasks
         self._context = client.context
         self._multiplexer = Multiplexer(current(), client.context, owner)
-        self._id = _usable_id(session_id, client.context.server)
+        self._id = usable_id(session_id, client.context.server)
         own = {"Mcp-Session-Id": self._id} if self._id else {}
         self.headers: Mapping[str, str] = {**headers, **own}
         self._listener = HttpListener(client, self.headers, self._read_unasked, self._end)
@@ -161,7 +134,10 @@ class HttpSession:
             raise self.client.endpoint.not_connected()
         inner = self._multiplexer.exchange(id)
         own = {**headers, **self.headers}
-        body = RequestBody(text.encode("utf-8", "replace"), stale)
+        data = text.encode("utf-8", "replace")
+        body = RequestBody(data, stale)
+        if self._id is not None:
+            body.spares_login = partial(self._refused.may_be_session, data)
         task = self._tasks.start(lambda: self._post(inner, own, body, given))
         return PostedExchange(self, inner, body, task)
 
@@ -184,24 +160,68 @@ class HttpSession:
         try:
             response = await self.client.open("POST", headers, body, given=given)
             if response.ok:
+                if self._refused:
+                    self._refused.answered(body.data)
                 await self._read_until_answered(inner, response)
             else:
-                await self._settle_refused(inner, response)
+                await self._settle_refused(inner, response, (headers, body, given))
+            self._unreadable = 0
         except (McpError, InvalidFrame) as error:
+            if isinstance(error, InvalidFrame):
+                self._note_unreadable()
             if not inner.settled:
                 inner.fail(error)
 
-    async def _settle_refused(self, inner: LineExchange, response: HttpResponse) -> None:
+    def _note_unreadable(self) -> None:
+        self._unreadable += 1
+        if self._id is not None and self._unreadable >= _MAX_UNREADABLE:
+            self._end()
+
+    async def _settle_refused(
+        self,
+        inner: LineExchange,
+        response: HttpResponse,
+        sent: tuple[Headers, RequestBody, Headers],
+    ) -> None:
+        headers, body, given = sent
         outcome = await http_error(self.client.endpoint, response, inner.id, agreed=True)
-        refused = isinstance(outcome, ErrorResponse)
-        said = outcome.message if refused else getattr(outcome, "body_excerpt", "")
-        if self._id and session_is_gone(response.status, said):
+        said = getattr(outcome, "body_excerpt", "")
+        if isinstance(outcome, ErrorResponse):
+            said = f"{outcome.message} {outcome.data or ''}"
+        gone = self._id is not None and session_is_gone(response.status, said)
+        if self._id and not gone and isinstance(outcome, AuthError):
+            gone = self._refused.note(body.data, outcome)
+            if gone and self.client.asks_person and not await self._opens_another(given):
+                body.spares_login = None
+                body.rewind()
+                response = await self.client.open("POST", headers, body, given=given)
+                if response.ok:
+                    self._refused.answered(body.data)
+                    await self._read_until_answered(inner, response)
+                else:
+                    await self._settle_refused(inner, response, sent)
+                return
+        if gone:
             self._end()
             inner.fail(self.client.endpoint.session_lost())
         elif isinstance(outcome, ErrorResponse):
             inner.deliver(outcome)
         else:
             inner.fail(outcome)
+
+    async def _opens_another(self, given: Headers) -> bool:
+        """Whether the server opens another session for the credentials that it refuses for this
+        one, so that no person needs to log in."""
+        data, headers = self._opening
+        body = RequestBody(data, spares_login=lambda: True)
+        response = await self.client.open("POST", headers, body, given=given)
+        id = response.headers.get("mcp-session-id")
+        await response.excerpt()
+        await response.aclose()
+        if response.ok and id:
+            other = await self.client.open("DELETE", {**self.headers, "Mcp-Session-Id": id})
+            await other.aclose()
+        return response.ok
 
     def _end(self) -> None:
         """The server has said that it does not know the session."""
@@ -288,6 +308,8 @@ class HttpSession:
                 messages = parse(frame, self._context.limits.depth, self._context.accept)
             except InvalidFrame as error:
                 if inner is not None and not response.streaming:
+                    if self._id and names_lost_session(frame[:_MAX_SAID].decode(errors="replace")):
+                        self._end()  # but who knows whether the request ran
                     raise (
                         error
                         if "json" in response.kind
@@ -315,6 +337,8 @@ class HttpSession:
     ) -> bool:
         if self._id is None or message.id != inner.id:
             return False
+        if response.streaming and response.events.count > 1:
+            return False  # the request was begun
         return session_is_gone(response.status, message.message, message.code)
 
     # --------------------------------------------------------------- listening
@@ -344,17 +368,6 @@ class HttpSession:
                 await response.aclose()
             except McpError as error:
                 _log.debug("%s: the session could not be ended: %s", self._context.server, error)
-
-
-def _usable_id(session_id: str | None, server: str) -> str | None:
-    if not session_id:
-        return None
-    if len(session_id) > _MAX_SESSION_ID_CHARS or not all(
-        "!" <= char <= "~" for char in session_id
-    ):
-        _log.warning("%s: its session id is not of visible ASCII, and is not used", server)
-        return None
-    return session_id
 
 
 # ------------------------------------------------------------------- the GET stream
@@ -476,13 +489,3 @@ def pause_before_next(
     if pause == retry:
         return pause  # the server may well spread its clients itself
     return pause * (1 + _JITTER * jitter())
-
-
-def resume_headers(headers: Mapping[str, str], last_id: str) -> dict[str, str] | None:
-    """The headers of a GET that resumes a stream; None where the id cannot be sent."""
-    fits = (
-        len(last_id) <= _MAX_EVENT_ID_CHARS and last_id.isprintable() and last_id == last_id.strip()
-    )
-    if not fits or not last_id.isascii():
-        return None
-    return {**_EVENT_STREAM, **headers, "Last-Event-ID": last_id}

@@ -25,6 +25,7 @@ from .http_client import HttpClient, RequestBody
 from .http_errors import http_error
 from .http_options import HttpServer
 from .http_response import HttpResponse
+from .lost_session import session_is_gone
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]
@@ -130,6 +131,12 @@ class SseTransport(HttpBasedTransport):
         for message in messages:
             if type(message) is ErrorResponse:
                 message = response.without_secrets(message)
+                exchange = self._multiplexer.exchanges.get(message.id)
+                gone = self._agreed and session_is_gone(200, message.message, message.code)
+                if exchange is not None and gone:
+                    exchange.fail(self._open_client().endpoint.session_lost())
+                    self._end()
+                    return
             self._multiplexer.sort(frame, message)
 
     # ---------------------------------------------------------------- messages
@@ -196,12 +203,22 @@ class SseTransport(HttpBasedTransport):
             id = None if inner is None else inner.id
             announced = client.endpoint._replace(url=endpoint, announced_by=client.endpoint.url)
             error = await http_error(announced, response, id, agreed=self._agreed)
+            said = getattr(error, "body_excerpt", "") or getattr(error, "message", "")
+            if self._agreed and session_is_gone(response.status, said):
+                self._end()
+                raise client.endpoint.session_lost()
             if isinstance(error, McpError):
                 raise error
             if inner is not None:
                 inner.deliver(error)
         finally:
             await response.aclose()
+
+    def _end(self) -> None:
+        """The server has said that it does not know the session."""
+        self._ended, self._reason = True, "the server no longer knows our session"
+        self._multiplexer.end(lambda: self._open_client().endpoint.lost(self._reason))
+        self.context.doubted()
 
     async def _end_exchanges(self, client: HttpClient, within: float) -> None:
         self._ended = True
