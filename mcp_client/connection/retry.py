@@ -39,7 +39,7 @@ class Retry:
     - ``backoff``: Seconds before the second attempt, twice as many before each one that follows;
       with jitter, and never less than the server asks for (``retry_after``).
     - ``safe``: The host's word that repeating the call does no harm, although it may have run
-      already.
+      already. Then HTTP 500, 503 and other faults of the server permit another attempt, too.
     """
 
     attempts: int = 3

@@ -32,6 +32,8 @@ from mcp_client import (
 )
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
+from tests.server.http_apps import Handshake, Stateless
+from tests.server.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.one_backend
 
@@ -127,6 +129,47 @@ async def test_what_may_have_run_is_repeated_only_on_a_trusted_hint_or_the_calle
         except ConnectionLost:
             assert calls == 1
     assert len(server.calls) == calls
+
+
+@pytest.mark.parametrize("app", [Handshake, Stateless])
+@pytest.mark.parametrize(
+    ("status", "options", "retry", "repeated"),
+    [
+        (503, {}, Retry(backoff=0, safe=True), True),
+        (503, {"trusted": True}, NOW, True),
+        (503, {}, NOW, False),
+        (503, {"trusted": True}, Retry(attempts=1), False),
+        (429, {}, NOW, True),
+        (500, {}, Retry(backoff=0, safe=True), True),
+        (500, {"trusted": True}, NOW, False),
+        (501, {}, Retry(backoff=0, safe=True), False),
+        (400, {}, Retry(backoff=0, safe=True), False),
+    ],
+)
+async def test_a_call_that_a_busy_server_refused_is_repeated_where_that_does_no_harm(
+    status: int, options: dict[str, Any], retry: Retry, repeated: bool, app: Any
+) -> None:
+    served, refused = app(), 0
+    served.annotations["echo"] = {"readOnlyHint": True}
+
+    async def handler(request: Request, reply: Reply) -> None:
+        nonlocal refused
+        if request.says == "tools/call" and not refused:
+            refused += 1
+            await reply.send(status, b"busy", {"Retry-After": "0"})
+        else:
+            await served(request, reply)
+
+    async with (
+        serving(handler) as server,
+        connect(server.url, approval=allow_all, retry=retry, **options) as session,
+    ):
+        if repeated:
+            assert (await session.call_tool("echo", {})).text == "{}"
+        else:
+            with pytest.raises(ServerError, match="busy"):
+                await session.call_tool("echo", {})
+    assert len(server.saying("tools/call")) == 1 + repeated
 
 
 async def test_one_approval_covers_all_attempts_of_the_same_call() -> None:
