@@ -22,7 +22,7 @@ McpError                     .message .server .tool .retryable .attempts .advice
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
 │   ├── CallCancelled        .reason: its caller cancelled it while it was under way
 │   ├── Unanswered           .result: the server asked back, and our handler had no answer
-│   └── ConnectionLost       .why .exit_code .stderr_tail .http_status
+│   └── ConnectionLost       .why .exit_code .stderr_tail .http_status .body_excerpt
 ├── ServerError              .code .data .server_message: the server answered with an error
 │   │                        (over HTTP: .http_status .body_excerpt .retry_after)
 │   ├── NotFound             it has no such resource or prompt

@@ -131,7 +131,8 @@ class SseTransport(HttpBasedTransport):
         for message in messages:
             if type(message) is ErrorResponse:
                 message = response.without_secrets(message)
-                exchange = self._multiplexer.exchanges.get(message.id)
+                exchanges = self._multiplexer.exchanges
+                exchange = None if message.id is None else exchanges.get(message.id)
                 gone = self._agreed and session_is_gone(200, message.message, message.code)
                 if exchange is not None and gone:
                     exchange.fail(self._open_client().endpoint.session_lost())
