@@ -232,7 +232,7 @@ async def test_an_answer_that_is_not_one_file_is_refused(pieces: list[Any]) -> N
 
 async def test_contents_that_are_no_array_break_the_specification() -> None:
     server = Pieces()
-    server.pieces = None  # type: ignore[assignment]
+    server.pieces = 7  # type: ignore[assignment]
     async with connect(server.transport, approval=allow_all) as session:
         with pytest.raises(ProtocolViolation):
             await session.load_skill(PDF)
