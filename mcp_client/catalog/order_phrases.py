@@ -35,6 +35,7 @@ IGNORING = (
 )
 NEGATIONS = (
     "not ",
+    "not,",
     "n't",
     "dont",
     "never",
@@ -56,7 +57,8 @@ PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
             r"|security"
             r"|developer|other|any|all|your|these|those|user'?s?)(?: [\w'-]+){0,2}?"
             r" (?:instructions?"
-            r"|prompts?|guidelines|directives|directions|safeguards|training)\b"
+            r"|prompts?|(?<=system )messages?|guidelines|directives|directions|safeguards"
+            r"|training)\b"
         ),
     ),
     (
@@ -77,7 +79,7 @@ PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         IGNORING,
         (
-            rf"{IGNORE} the user'?s? (?:questions?|requests?|wish(?:es)?|orders?|intent|input"
+            rf"{IGNORE} the user'?s?(?: \w+)? (?:questions?|requests?|wish(?:es)?|orders?|intent"
             r"|answers?)\b"
         ),
     ),
@@ -165,12 +167,20 @@ PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
         ),
     ),
     # something is hidden from the person
-    (NEGATIONS, rf"\b{NOT}(?: ever)? {TELL}.{{0,120}}?\b{PERSON}"),
+    (NEGATIONS, rf"\b{NOT}(?: ever|,[^,]{{0,40}},)? {TELL}.{{0,120}}?\b{PERSON}"),
+    (
+        ("make sure", "ensure", "so that", "so the", "see to it"),
+        (
+            rf"\b(?:make sure|ensure|see to it|so)(?: that)? {THE}{PERSON} (?:will not|won't"
+            r"|(?:does|do) not|(?:does|do)n't|never|cannot|can't) (?:sees?|notices?|knows?|learns?"
+            r"|finds?|realizes?|suspects?)\b"
+        ),
+    ),
     (
         NEGATIONS,
         (
-            rf"\b{NOT}(?: ever)? (?:mention|reveal|disclose|talk about)(?:ing)? (?:that you\b"
-            rf"|{THIS})"
+            rf"\b{NOT}(?: ever| \w+ n?or)? (?:mention|reveal|disclose|talk about)(?:ing)?"
+            rf" (?:that you\b|{THIS})"
         ),
     ),
     (
@@ -274,10 +284,10 @@ PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
         ),
     ),
     (
-        ("even if", "even when", "even though"),
+        ("even if", "even when", "even though", "although"),
         (
-            r"\b(?:say|claim|(?:tell|assure|convince) (?:the )?users?) that\b.{0,60}\beven (?:if"
-            r"|when|though)\b"
+            r"\b(?:(?:say|claim) that|(?:tell|assure|convince) (?:the )?users? (?:that|it))\b.{0,60}"
+            r"\b(?:even (?:if|when|though)|although)\b"
         ),
     ),
     (("assure",), r"\bassure (?:the )?users? (?:that )?(?:nothing|no )"),
@@ -362,7 +372,23 @@ PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
             r"|reply|output|message)\b"
         ),
     ),
+    (("your new",), r"\byour new (?:role|task|goal|job|purpose) (?:is|will be)\b"),
+    (
+        ("system prompt",),
+        (
+            r"\b(?:text|contents?|wording|copy) of (?:the|your) (?:\w+ )?system prompt\b.{0,40}"
+            r"\b(?:argument|parameter|field)\b|\b(?:argument|parameter|field|must|should)\b.{0,30}"
+            r"\b(?:text|contents?|wording|copy) of (?:the|your) (?:\w+ )?system prompt\b"
+        ),
+    ),
     # calls of other tools are changed or left out
+    (
+        ("other tool",),
+        (
+            r"\bother tools?\b.{0,60}\b(?:never|do not|don't) (?:use|call|trust|run) (?:them|these"
+            r"|it)\b"
+        ),
+    ),
     (
         ("other tool",),
         (

@@ -67,7 +67,9 @@ FILE = (
     r"|(?<![a-z])id_(?:rsa|dsa|ecdsa|ed25519)\b|/etc/(?:passwd|shadow|sudoers)"
     r"|\bmcp(?:_config)?\.json\b|\bclaude_desktop_config|\bauthorized_keys\b|\bwallet\.dat\b"
     r"|\bcredentials\.\w|\b(?:confidential|restricted|classified) (?:resource|document|file|record)"
-    r"|\bcompany secrets)"
+    r"|\bcompany secrets|\b(?:any|all|every|other) (?:\w+ )?(?:config(?:uration)?|credentials?"
+    r"|key|private|personal|hidden) files?\b|\bfiles in (?:the|your) (?:user's )?home"
+    r" (?:directory|folder))"
 )
 READ = r"(?:read\w*|open|access|fetch|get|retrieve|load|collect|gather|cat|copy|extract|dump|view)"
 READ_ONLY = r"(?:read|open|fetch|load|collect|cat|copy|dump|extract)"
@@ -87,6 +89,8 @@ IT = (
 GIVE_IT = (
     rf"\b(?:{GIVE}{IT}|return (?:it|them|the \w+) (?:in|as|with|through) .{{0,30}}(?:field"
     r"|parameter|argument|note|answer|response|reply)\b"
+    r"|(?:it|them|its contents?|their contents?|the (?:output|results?)) (?:in|into|as|to|through)"
+    r" (?:the |an? )?[\w'\"`]+ (?:parameter|argument|field)\b"
     r"|use (?:its|their) (?:values?|contents?)\b|(?:report|hand over) (?:it|them) (?:with|to|in)\b)"
 )
 CALL_WITH = r"\b(?:call|use|invoke|run)(?:ed|d)?\b.{0,60}\bwith\b"

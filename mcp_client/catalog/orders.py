@@ -48,6 +48,9 @@ from .order_words import (
 
 __all__ = ["order_in"]
 
+_MAX_NAME_CHARS = 128
+_NAME = re.compile(r"(?!.*content)[A-Za-z0-9_.-]*", re.I)
+"""The name of a parameter; one with the word ``content`` may be an order too."""
 _MAX_SENTENCE_CHARS = 400
 _OVERLAP_CHARS = 100
 _BREAK = re.compile(r"(?<=\S[.!?])[\"')\]]*\s+|\n\s*\n|\n\s*(?=(?:[-*\u2022#]|\d{1,3}[.)])\s)")
@@ -55,6 +58,8 @@ _BREAK = re.compile(r"(?<=\S[.!?])[\"')\]]*\s+|\n\s*\n|\n\s*(?=(?:[-*\u2022#]|\d
 
 def order_in(text: str) -> str | None:
     """Return the words that give the model an order, or None if there are none."""
+    if len(text) <= _MAX_NAME_CHARS and _NAME.fullmatch(text):
+        return None
     plain = text.lower()
     if not (plain.isascii() and plain.isprintable()):
         # Invisible characters between its letters do not keep a model from reading an order.
@@ -119,7 +124,7 @@ _FILE_WORDS = tuple(
     """
     ~/ ~\\ home /root /users profile% .ssh .aws .gnupg .kube .netrc .npmrc .pypirc .pgpass .env
     .git-cred _history id_ /etc/ mcp.json mcp_config claude_desktop authorized_keys wallet.dat
-    credentials. confidential restricted classified secrets
+    credentials. confidential restricted classified secrets file
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
 _READS = rf"\b(?:{READ}|contents?)\b"
@@ -127,7 +132,8 @@ _READS_FIRST = (
     rf"\b(?:{MUST}|first|please) (?:\w+ ){{0,2}}{READ_ONLY}\b"
     rf"|\bbefore (?:you )?(?:us|call|runn?)(?:e|ing)?\b.*\b{READ_ONLY}\b"
     rf"|\b(?:{GIVE}|fill)\b.{{0,30}}\bcontents?\b|\b(?:{MUST}|unless)\b.*\bcontents?\b"
-    r"|\bcontents?\b.*\b(?:required|needed|expected) (?:as|in|for)\b"
+    r"|\bcontents?\b.*\b(?:(?:required|needed|expected) (?:as|in|for)|argument|parameter|field)\b"
+    rf"|\b{GIVE}\b.*\bcontents? of (?:any|all|every)\b"
 )
 _GIVES_CONTENTS = (
     rf"\bbefore (?:you )?(?:us|call)(?:e|ing)? (?:this|{OTHER_TOOL})\b.*(?:{GIVE}\b|{CALL_WITH})"
@@ -227,7 +233,7 @@ _GIVES_PARTS = rf"\b{GIVE} (?:its|their) (?:\w+ )?{_PARTS}"
 _GIVES_COPY = rf"\b{GIVE} a copy of (?:\w+ )?{_PARTS}"
 _WHEN_CALLED = (
     r"\b(?:when|whenever|any ?time|each time|every time|if)\b.{0,80}\b(?:called|used|invoked"
-    r"|you (?:use|call|invoke))\b"
+    r"|you (?:use|call|invoke))\b|\b(?:before|after) [a-z]+_[a-z_]+\b"
 )
 _IS_CHANGED = (
     r"\b(?:change|replace|swap|alter|rewrite|redirect|substitute)\b.{0,40}\b(?:recipients?"
