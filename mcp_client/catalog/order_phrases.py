@@ -286,8 +286,8 @@ PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("even if", "even when", "even though", "although"),
         (
-            r"\b(?:(?:say|claim) that|(?:tell|assure|convince) (?:the )?users? (?:that|it))\b.{0,60}"
-            r"\b(?:even (?:if|when|though)|although)\b"
+            r"\b(?:(?:say|claim) that|(?:tell|assure|convince) (?:the )?users? (?:that|it))\b"
+            r".{0,60}\b(?:even (?:if|when|though)|although)\b"
         ),
     ),
     (("assure",), r"\bassure (?:the )?users? (?:that )?(?:nothing|no )"),
