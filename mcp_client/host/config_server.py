@@ -354,9 +354,9 @@ def _http(fields: Fields) -> dict[str, Any]:
             fields.note(in_file, f"{safe_text(name, 80)!r} is left out: nothing is in it")
             headers[name] = each._replace(is_set=False)
     for header, name in given["header_variables"].items():
-        headers.update(
-            fields.variable(header, name.value, "header_variables", header, optional=True)
-        )
+        found = fields.variable(header, name.value, "header_variables", header, optional=True)
+        if header not in headers or found[header].is_set:
+            headers.update(found)
     token = given["bearer_variable"]
     if token is not None:
         found = fields.variable("Authorization", str(token), "bearer_variable")

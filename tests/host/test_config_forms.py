@@ -265,6 +265,9 @@ def test_codex_leaves_out_a_variable_that_is_not_set_and_starts_the_server(tmp_p
         ("mcp_servers.b.env_http_headers.X-Missing", False),
         ("mcp_servers.b.env_http_headers.X-Empty", False),
     ]
+    both = CODEX + 'http_headers = { "X-Missing" = "own", "X-Token" = "own" }\n'
+    headers = headers_of(config_of(tmp_path, "config.toml", both), "b")
+    assert headers == {"X-Missing": "own", "X-Token": "s3cret-t0ken"}
     assert "'MISSING' is not set" in config.problems[0].message
     assert "left out" in config.problems[0].message
 
