@@ -131,7 +131,7 @@ async def doctor(options: argparse.Namespace) -> int:
 async def _transport(
     options: argparse.Namespace, queue: ApprovalQueue | None
 ) -> tuple[Transport, str, list[str]]:
-    """What leads to the server, what it is called, and what its config file has to be told of."""
+    """What leads to the server, what it is called, and what is reported of its config file."""
     target: Any = await chosen_target(options)
     name, notes = None, []
     if isinstance(target, Configured):

@@ -147,7 +147,9 @@ def test_what_a_person_should_look_at_is_a_kind_and_a_sentence(tmp_path: Path) -
     ]
 
 
-def test_what_the_config_file_says_of_the_server_and_is_accepted_is_told(tmp_path: Path) -> None:
+def test_what_the_config_file_says_of_the_server_and_is_accepted_is_reported(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "config" / "mcp-client" / "mcp.json"
     file.parent.mkdir(parents=True)
     command, *args = shlex.split(offering(tmp_path, {}))

@@ -75,7 +75,7 @@ async def test_a_bound_argument_is_in_no_definition_that_is_printed(
         assert shown == {**definition, "inputSchema": left}, command.__name__
 
 
-async def test_a_note_is_not_said_of_a_list_but_of_a_tool_in_full(
+async def test_a_note_is_printed_with_a_tool_in_full_and_not_with_a_list(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     one = tool("t", description="word " * 1_700)

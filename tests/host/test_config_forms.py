@@ -1,4 +1,4 @@
-"""Config files as people write them: what is accepted, what is said of it, and what is not."""
+"""Config files as people write them: what is accepted, what is reported of it, and what is refused."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def headers_of(config: Config, name: str) -> Any:
     return server.headers
 
 
-def told(config: Config) -> list[tuple[str, bool]]:
+def reported(config: Config) -> list[tuple[str, bool]]:
     return [(problem.key, problem.left_out) for problem in config.problems]
 
 
@@ -83,10 +83,10 @@ def test_a_plugin_of_claude_code_has_its_servers_at_the_top_level(tmp_path: Path
     assert (list(wrapped.servers), wrapped.problems) == (["db", "web"], ())
 
 
-def test_what_is_no_server_at_the_top_level_is_told(tmp_path: Path) -> None:
+def test_what_is_no_server_at_the_top_level_is_reported(tmp_path: Path) -> None:
     config = config_of(tmp_path, ".mcp.json", {"$schema": "x", "a": A, "b": {"args": []}})
     assert list(config.servers) == ["a"]
-    assert told(config) == [("'$schema'", False), ("b", False)]
+    assert reported(config) == [("'$schema'", False), ("b", False)]
     (problem,) = config_of(tmp_path, "some.json", {"$schema": "x"}).problems
     assert "taken for a file of mcp-client" in problem.message
 
@@ -95,7 +95,7 @@ def test_a_name_that_stands_twice_at_the_top_level_is_left_out(tmp_path: Path) -
     text = '{"a": {"command": "x"},\n"b": {"command": "y"},\n"a": {"command": "evil"}}'
     config = config_of(tmp_path, ".mcp.json", text)
     assert list(config.servers) == ["b"]
-    assert ("a", True) in told(config)
+    assert ("a", True) in reported(config)
 
 
 @pytest.mark.parametrize("name", ["settings.json", ".zed/settings.json", "any.json"])
@@ -109,7 +109,7 @@ def test_zed(tmp_path: Path, name: str) -> None:
     assert timeouts is not None and timeouts.total == 5
     assert headers_of(config, "web") == {"X-A": "1"}
     assert not config.servers["web"].enabled
-    assert told(config) == [
+    assert reported(config) == [
         ("context_servers.old.command", False),
         ("context_servers.extension", True),
     ]
@@ -135,7 +135,7 @@ def test_copilot_cli(tmp_path: Path) -> None:
     filters = [(one.include, one.exclude) for one in config.servers.values()]
     assert filters[:3] == [((), ()), (("a", "b[*]"), ()), ((), ("*",))]
     assert dict(config.requests["web"].oauth or {}) == {"client_id": "id", "scopes": "s"}
-    assert told(config) == [("mcpServers.odd.oauthGrantType", False)]
+    assert reported(config) == [("mcpServers.odd.oauthGrantType", False)]
 
 
 def test_the_words_of_copilot_cli_are_those_of_the_file_of_no_program_too(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_files_of_copilot_cli_and_zed_are_found(tmp_path: Path) -> None:
         ("streamableHTTP", {"url": URL}, "http"),
     ],
 )
-def test_a_type_in_the_words_of_another_program_is_taken_and_told(
+def test_a_type_in_the_words_of_another_program_is_taken_and_reported(
     tmp_path: Path, named: str, members: dict[str, Any], meant: str
 ) -> None:
     server = {"type": named, **members}
@@ -222,7 +222,7 @@ def test_the_servers_of_both_spellings_are_read_from_a_file_that_is_no_programs(
     content = {"servers": {"a": A, "same": B, "b": A}, "mcpServers": {"b": B, "same": B, "c": B}}
     config = config_of(tmp_path, "mcp.json", content)
     assert (config.program, sorted(config.servers)) == ("mcp-client", ["a", "c", "same"])
-    assert told(config) == [("servers", False), ("servers.b", True)]
+    assert reported(config) == [("servers", False), ("servers.b", True)]
     assert "mcpServers.b" in config.problems[1].message
     others: tuple[Any, ...] = ([], ["web1"], {}, "x")
     for other in others:
@@ -234,7 +234,7 @@ def test_the_servers_of_both_spellings_are_read_from_a_file_that_is_no_programs(
     ("name", "read", "unread"),
     [(".mcp.json", "mcpServers", "servers"), (".vscode/mcp.json", "servers", "mcpServers")],
 )
-def test_the_servers_that_a_program_does_not_read_are_told(
+def test_the_servers_that_a_program_does_not_read_are_reported(
     tmp_path: Path, name: str, read: str, unread: str
 ) -> None:
     config = config_of(tmp_path, name, {unread: {"a": A}, read: {"b": B}})
@@ -260,7 +260,7 @@ def test_codex_leaves_out_a_variable_that_is_not_set_and_starts_the_server(tmp_p
     config = config_of(tmp_path, "config.toml", CODEX)
     assert started(config, "a").env == {"TOKEN": "s3cret-t0ken", "EMPTY": ""}
     assert headers_of(config, "b") == {"X-Token": "s3cret-t0ken"}
-    assert told(config) == [
+    assert reported(config) == [
         ("mcp_servers.a.env_vars[0]", False),
         ("mcp_servers.b.env_http_headers.X-Missing", False),
         ("mcp_servers.b.env_http_headers.X-Empty", False),
@@ -306,7 +306,7 @@ async def test_a_server_with_a_variable_left_out_is_not_started_without_a_yes(
     assert project.starts == 1
 
 
-def test_a_command_that_prints_headers_is_told_as_what_it_is(tmp_path: Path) -> None:
+def test_a_command_that_prints_headers_is_reported_as_what_it_is(tmp_path: Path) -> None:
     text = f'[mcp_servers.a]\nurl = "{URL}"\nhttp_headers_helper = "x"'
     (problem,) = config_of(tmp_path, "config.toml", text).problems
     assert (problem.key, problem.left_out) == ("mcp_servers.a.http_headers_helper", True)
@@ -323,7 +323,7 @@ def test_a_command_that_prints_headers_is_told_as_what_it_is(tmp_path: Path) -> 
         ("a${MISSING:-}b", {"Authorization": "ab"}),
     ],
 )
-def test_a_variable_that_is_empty_is_told(tmp_path: Path, value: str, sent: Any) -> None:
+def test_a_variable_that_is_empty_is_reported(tmp_path: Path, value: str, sent: Any) -> None:
     server = {"url": URL, "headers": {"Authorization": value}}
     config = config_of(tmp_path, ".mcp.json", {"mcpServers": {"a": server}})
     assert headers_of(config, "a") == sent
@@ -358,7 +358,7 @@ OWN = {
 
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize("spelled", SPELLED)
-def test_a_variable_as_another_program_spells_it_is_told_with_the_right_spelling(
+def test_a_variable_as_another_program_spells_it_is_reported_with_the_right_spelling(
     tmp_path: Path, name: str, spelled: str
 ) -> None:
     servers = "context_servers" if "zed" in name else "mcpServers"
@@ -373,6 +373,6 @@ def test_a_variable_as_another_program_spells_it_is_told_with_the_right_spelling
 
 
 @pytest.mark.parametrize("value", ["pa$WORD", "100%", "{a: 1}", "$5", "a$b", "50%OFF%", "{env}"])
-def test_a_sign_that_is_no_variable_is_not_told(tmp_path: Path, value: str) -> None:
+def test_a_sign_that_is_no_variable_is_not_reported(tmp_path: Path, value: str) -> None:
     content = {"mcpServers": {"a": {**A, "env": {"K": value}, "args": ["-c", "echo $HOME"]}}}
     assert config_of(tmp_path, ".cursor/mcp.json", content).problems == ()
