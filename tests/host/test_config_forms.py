@@ -1,4 +1,4 @@
-"""Config files as people write them: what is accepted, what is reported of it, and what is refused."""
+"""Config files as people write them: what is accepted, what is reported, and what is refused."""
 
 from __future__ import annotations
 
