@@ -9,10 +9,11 @@ runs outside the host's own tasks, and ends with its connection.
 Notifications that were sent while no stream was open are lost. So opening one counts as a change
 if an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh.
 A stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
-with jitter. One that is refused for want of a login is asked for again once somebody has logged in,
-or after an hour: asking may begin a login that no caller waits for. A server that does not know the
-method, or does not acknowledge what was asked for, is not asked again on the same connection; its
-lists are then fresh for their ``ttlMs`` only.
+with jitter, until a stream lasts for some seconds or brings a change. A stream that is refused for
+want of a login is asked for again once somebody has logged in, or after an hour: asking may begin a
+login that no caller waits for. A server that does not know the method, or does not acknowledge what
+was asked for, is not asked again on the same connection; its lists are then fresh for their
+``ttlMs`` only.
 
 Each topic has a stream of its own, which the specification allows, so that opening one does not
 interrupt another.
@@ -45,6 +46,8 @@ __all__ = ["ListSubscription", "Subscription"]
 _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE_SECONDS = 1.0
 _MAX_PAUSE_SECONDS = 60.0
+_LASTED_SECONDS = 5.0
+"""After which a stream counts as one that lasted."""
 _WITHOUT_LOGIN_SECONDS = 3_600.0
 _UNSUPPORTED_CODES = frozenset({-32601, -32602})
 
@@ -87,6 +90,9 @@ class Subscription(ABC):
         self._streams = 0
         self._acknowledged = False
         self._attempted = False
+        self._opened_at = 0.0
+        self._brought = False
+        """Whether the open stream has brought a change."""
         self._was_lost = False
         self.is_used: bool = False
         """Whether a list that relies on it was used since it is there."""
@@ -198,6 +204,8 @@ class Subscription(ABC):
         was_lost, self._was_lost = self._was_lost, False
         self._streams += 1
         self._acknowledged, self.fault = True, None
+        if self._connection is not None:
+            self._opened_at, self._brought = self._connection.now(), False
         self.on_open(was_lost)
         self.notifier.notify()
 
@@ -212,7 +220,9 @@ class Subscription(ABC):
             if connection is not self._connection:
                 return
             if self._acknowledged:
-                pause, self._was_lost, self._acknowledged = _FIRST_PAUSE_SECONDS, True, False
+                self._was_lost, self._acknowledged = True, False
+                if self._brought or connection.now() - self._opened_at >= _LASTED_SECONDS:
+                    pause = _FIRST_PAUSE_SECONDS
             self._attempted = True
             self.notifier.notify()
             if end is _End.UNSUPPORTED:
@@ -296,6 +306,7 @@ class Subscription(ABC):
             if _is_the_end(message):
                 return message
             if type(message) is Notification and message.method == self.topic.notice:
+                self._brought = True
                 self.on_notification(message)
 
 

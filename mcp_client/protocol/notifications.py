@@ -26,6 +26,7 @@ __all__ = [
     "TOOLS",
     "TOOLS_CHANGED",
     "Topic",
+    "is_news",
     "updates_of",
 ]
 
@@ -40,6 +41,11 @@ COMPLETED = "notifications/elicitation/complete"
 LOGGED = "notifications/message"
 LOG_LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),)
 """From the least to the most severe, as in RFC 5424."""
+
+
+def is_news(message: object) -> bool:
+    """Whether a message of a server is more than a ping or a log line."""
+    return getattr(message, "method", None) not in ("ping", LOGGED)
 
 
 class Topic(NamedTuple):

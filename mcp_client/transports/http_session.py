@@ -21,8 +21,8 @@ tells the host to open a new one.
 by servers and by proxies before them, so it is opened again for as long as the session lives:
 
 - A stream that ended is opened again after the ``retry`` the server named, else after half a
-  second. Streams that end at once and bring nothing are opened ever more slowly; one that stood for
-  a while resets that.
+  second. Streams that end soon and bring nothing are opened ever more slowly; one that stood for
+  some seconds resets that, or brought anything but a ping or a log line.
 - No connection, and statuses that pass (5xx, 408, 425, 429), are tried again likewise, and not
   before a ``Retry-After``.
 - 404 or 410, once a stream has stood, says that the session is gone. Before that it says, as 405
@@ -44,6 +44,7 @@ import anyio
 
 from ..errors import AuthError, ConfigError, ConnectError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
+from ..protocol.notifications import is_news
 from ..runtime.background import BackgroundTasks
 from ..runtime.backoff import doubled
 from ..runtime.event_loop import current
@@ -62,7 +63,7 @@ _log = logging.getLogger("mcp_client")
 _EVENT_STREAM = {"Accept": "text/event-stream"}
 _FIRST_STREAM_SECONDS = 1.0
 """That the first request of a session waits for the GET stream to stand."""
-_STOOD_SECONDS = 1.0
+_STOOD_SECONDS = 5.0
 """After which a stream counts as one that stood."""
 _PAUSE_SECONDS = 0.5
 """Before a stream is opened again, where the server did not name any."""
@@ -328,6 +329,7 @@ class HttpSession:
                         self._end()
                         inner.fail(self.client.endpoint.session_lost())
                         return
+                self._listener.brought |= inner is None and is_news(message)
                 self._multiplexer.sort(frame, message)
             if inner is not None and inner.settled:
                 return
@@ -377,7 +379,7 @@ class _Attempt(NamedTuple):
     """How one GET ended that is worth another."""
 
     stood: bool
-    """Whether it stood for a while, or brought something."""
+    """Whether it stood for a while, or brought anything but signs of life."""
     wait: float = 0.0
     """The least pause until the next one, in seconds."""
 
@@ -397,6 +399,8 @@ class HttpListener:
         self._headers = headers
         self._read = read
         self._session_gone = session_gone
+        self.brought: bool = False
+        """Whether the open stream has brought anything but signs of life."""
         self._streams = 0
         self._last_id: str | None = None
         self._retry: float | None = None
@@ -446,6 +450,7 @@ class HttpListener:
         began = self._client.clock.now()
         self._streams += 1
         self.epoch = self._streams
+        self.brought = False
         tried.set()
         try:
             await self._read(response)
@@ -457,8 +462,7 @@ class HttpListener:
         self._last_id = response.events.last_id or self._last_id
         if response.events.retry is not None:
             self._retry = response.events.retry
-        stood = self._client.clock.now() - began >= _STOOD_SECONDS or response.events.count > 0
-        return _Attempt(stood)
+        return _Attempt(self.brought or self._client.clock.now() - began >= _STOOD_SECONDS)
 
     async def _refused(self, response: HttpResponse) -> _Attempt | None:
         self._note(f"was answered with HTTP {response.status}")

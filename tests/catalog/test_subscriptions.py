@@ -382,8 +382,32 @@ async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> Non
             await until(lambda: session._subscriptions.tools.epoch is not None)
             server.end_stream()
             await until(lambda: len(pauses.asked) == 9)
-            assert pauses.asked[-1] == 1, "a stream that was open starts the pauses over"
+            assert pauses.asked[-1] == 16, "an acknowledgement alone is no progress"
             assert session._subscriptions.tools.epoch is None
+
+
+@pytest.mark.parametrize("progress", ["nothing", "a log line", "a change", "time"])
+async def test_only_a_stream_that_lasted_or_brought_a_change_resets_the_pause(
+    progress: str, clock: Clock
+) -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        pauses = Pauses(session)
+        pauses.let.set()
+        clock.stop()
+        async with session.tool_changes():
+            for number in range(1, 5):
+                await until(lambda: session._subscriptions.tools.epoch is not None)
+                if progress == "a log line":
+                    server.notify("notifications/message", level="info", data="still here")
+                elif progress == "a change":
+                    server.change(**{f"t{number}": ""})
+                elif progress == "time":
+                    clock.jump(6)
+                server.end_stream()
+                await until(lambda number=number: len(server.streams) > number)  # type: ignore[misc]
+        lasted = progress in ("a change", "time")
+        assert pauses.asked[:4] == ([1, 1, 1, 1] if lasted else [1, 2, 4, 8])
 
 
 async def test_what_happened_while_no_stream_was_open_is_found_when_it_is_open_again() -> None:

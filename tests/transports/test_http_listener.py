@@ -86,6 +86,8 @@ async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
         if number > 5:
             await listened.stand(reply)
         await reply.stream()
+        await reply.event({"jsonrpc": "2.0", "id": number, "method": "ping"})
+        await reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
         if number == 4:
             await reply.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         await reply.end()
