@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..catalog.result import ToolResult
 from ..errors import ProtocolViolation
 from ..protocol.content import (
+    SIGNATURES,
     AudioContent,
     ContentBlock,
     Contents,
@@ -51,13 +52,6 @@ _MAX_URI_CHARS = 2_000
 _MAX_LABEL_CHARS = 200
 _MAX_COMPARED_CHARS = 1_000_000
 """Characters of a text that are compared with the structured content."""
-_SIGNATURES = (
-    ("image/png", b"\x89PNG\r\n\x1a\n", 0),
-    ("image/jpeg", b"\xff\xd8\xff", 0),
-    ("image/gif", b"GIF8", 0),
-    ("image/webp", b"WEBP", 8),
-    ("application/pdf", b"%PDF-", 0),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +241,7 @@ def _media(data: str, mime_type: str, media: MediaTypes) -> Media | str:
         found = decoded(data, "data", None)
     except ProtocolViolation:
         return ", not valid Base64"
-    for known, signature, offset in _SIGNATURES:
+    for known, signature, offset in SIGNATURES:
         if found.startswith(signature, offset):
             mime_type = known
     if mime_type not in media or not found:
@@ -269,7 +263,8 @@ def _link(link: ResourceLink) -> str:
 
 
 def _resource(resource: Contents, media: MediaTypes) -> list[Part]:
-    label = f"resource: {safe_text(resource.uri, _MAX_URI_CHARS)}"
+    address = safe_text(resource.uri, _MAX_URI_CHARS)
+    label = f"resource: {address}" if address else "resource without an address"
     if resource.mime_type is not None:
         label += f", {safe_text(resource.mime_type, _MAX_LABEL_CHARS)}"
     if resource.blob is None:

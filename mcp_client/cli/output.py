@@ -26,6 +26,7 @@ from ..protocol.content import (
     ImageContent,
     ResourceLink,
     TextContent,
+    UnknownContent,
 )
 from ..protocol.resources import ResourceContents
 from ..runtime.console import between_dialogues, in_dialogue
@@ -231,7 +232,9 @@ def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
                     draw(_decoded(media[1]))
                 _keep(*media, number, options)
             case _:
-                note(f"(content of an unknown kind, {safe_text(block.type, 60)}; --json shows it)")
+                text = f"content of an unknown kind, {block.type}"
+                text = str(block)[1:-1] if isinstance(block, UnknownContent) else text
+                note(f"({safe_text(text, 200)}; --json shows it)")
     return texts.any
 
 

@@ -1,8 +1,10 @@
 """Content blocks: what the result of a tool consists of.
 
 2026-07-28 ``server/tools`` (tool result); the same blocks since 2024-11-05 (text, image, embedded
-resource), 2025-03-26 (audio) and 2025-06-18 (resource link). A block of an unknown kind, or without
-a member that its kind requires, is ``UnknownContent``; the other blocks are not affected.
+resource), 2025-03-26 (audio) and 2025-06-18 (resource link). What a block lacks is taken from what
+it has: the MIME type from the first bytes, the name of a link from its address. A block of an
+unknown kind, or that still lacks what its kind is for, is ``UnknownContent``, which says so; the
+other blocks are not affected.
 
 ``str(block)`` is its text for a model: a text as it is, and for any other block a line in brackets
 with its kind, MIME type and size. ``repr(block)`` has sizes instead of data, so that a result can
@@ -11,6 +13,8 @@ be logged. ``block.type`` is a literal, by which a type checker narrows the unio
 
 from __future__ import annotations
 
+from binascii import Error as BadBase64
+from binascii import a2b_base64
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -27,6 +31,7 @@ from .metadata import (
 )
 
 __all__ = [
+    "SIGNATURES",
     "AudioContent",
     "ContentBlock",
     "Contents",
@@ -37,6 +42,36 @@ __all__ = [
     "UnknownContent",
     "content_block",
 ]
+
+_BINARY = "application/octet-stream"
+_HEAD_CHARS = 64
+"""Characters of Base64 that are decoded to tell what it is; a multiple of four."""
+SIGNATURES = (
+    ("image/png", b"\x89PNG\r\n\x1a\n", 0),
+    ("image/jpeg", b"\xff\xd8\xff", 0),
+    ("image/gif", b"GIF8", 0),
+    ("image/webp", b"WEBP", 8),
+    ("application/pdf", b"%PDF-", 0),
+)
+"""MIME types, the bytes that show them, and where these are."""
+_MORE_SIGNATURES = (
+    ("image/bmp", b"BM", 0),
+    ("image/svg+xml", b"<svg", 0),
+    ("audio/wav", b"WAVE", 8),
+    ("audio/mpeg", b"ID3", 0),
+    ("audio/mpeg", b"\xff\xfb", 0),
+    ("audio/ogg", b"OggS", 0),
+    ("audio/flac", b"fLaC", 0),
+    ("audio/mp4", b"ftypM4A", 4),
+)
+_NEEDED = {
+    "text": "text",
+    "image": "data",
+    "audio": "data",
+    "resource_link": "uri",
+    "resource": "text or blob",
+}
+"""By kind, the member without which there is nothing to pass on."""
 
 
 class Encoded(Metadata):
@@ -92,10 +127,11 @@ class Contents(Metadata):
         return len(self.bytes) if self.blob is None else decoded_size(self.blob)
 
     def __str__(self) -> str:
+        label = f"resource: {shown(self.uri)}" if self.uri else "resource without an address"
         media = "" if self.mime_type is None else f", {shown(self.mime_type)}"
         if self.text is not None:
-            return f"[resource: {shown(self.uri)}{media}]\n{self.text}"
-        return f"[resource: {shown(self.uri)}{media}, {self.size} bytes]"
+            return f"[{label}{media}]\n{self.text}"
+        return f"[{label}{media}, {self.size} bytes]"
 
     def __repr__(self) -> str:
         held = brief_text(self.text) if self.text is not None else f"{self.size} bytes"
@@ -215,8 +251,7 @@ class EmbeddedResource(Contents):
 
 @frozen_dataclass
 class UnknownContent:
-    """A block of an unknown kind, or one that lacks what its kind requires; ``type`` is
-    "unknown"."""
+    """A block of an unknown kind, or one that lacks what its kind is for; ``type`` is "unknown"."""
 
     kind: str
     """The block's own ``type``; empty where that is missing or not a string."""
@@ -226,7 +261,15 @@ class UnknownContent:
     type: ClassVar[Literal["unknown"]] = "unknown"
 
     def __str__(self) -> str:
-        return f"[content of unknown kind {shown(self.kind, 40)!r}]"
+        lacking = _NEEDED.get(self.kind)
+        if lacking is None:
+            return f"[content of unknown kind {shown(self.kind, 40)!r}]"
+        found = self.raw if isinstance(self.raw, dict) else {}
+        inner = found.get("resource")
+        found = {**found, **inner} if isinstance(inner, dict) else found
+        texts = zip(_SHOWN, texts_in(found, *_SHOWN), strict=True)
+        rest = "".join(f", {name} {shown(text)!r}" for name, text in texts if text)
+        return f"[{self.kind.replace('_', ' ')} without a usable {lacking}{rest}]"
 
     def __repr__(self) -> str:
         return f"UnknownContent({shown(self.kind, 40)!r})"
@@ -247,15 +290,46 @@ def content_block(block: Any, server: str = "", origin: str = "") -> ContentBloc
     if kind == "text" and type(text := block.get("text")) is str:  # the most common kind first
         return _text_content(text, block)
     match block:
-        case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
-            return ImageContent(data, mime_type, block)
-        case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
-            return AudioContent(data, mime_type, block)
-        case {"type": "resource_link", "uri": str(uri), "name": str(name)}:
+        case {"type": "image" | "audio", "data": str(data)}:
+            data, media_type = _encoded(data, block)
+            make = ImageContent if kind == "image" else AudioContent
+            return make(data, media_type, block)
+        case {"type": "resource_link", "uri": str(uri)}:
             title, about, media = texts_in(block, "title", "description", "mimeType")
+            name = block.get("name")
+            name = name if isinstance(name, str) and name else _name_of(uri)
             return ResourceLink(uri, name, title, about, media, block, server, origin)
-        case {"type": "resource", "resource": {"uri": str(uri)} as resource}:
-            media, inline, blob = texts_in(resource, "mimeType", "text", "blob")
-            if (inline is None) != (blob is None):
-                return EmbeddedResource(uri, media, inline, blob, block)
+        case {"type": "resource"}:
+            inner = block.get("resource", block)  # some have its members beside ``type``
+            if isinstance(inner, dict):
+                address, media, inline, blob = texts_in(inner, "uri", "mimeType", "text", "blob")
+                if (inline is None) != (blob is None):
+                    return EmbeddedResource(address or "", media, inline, blob, block)
     return UnknownContent(kind if isinstance(kind, str) else "", block)
+
+
+def _encoded(data: str, block: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the Base64 of an image or sound, and its MIME type: as the server says, else as the
+    first bytes say."""
+    said = block.get("mimeType")
+    if data.startswith("data:") and ";base64," in data[:200]:
+        head, _, data = data.partition(";base64,")
+        said = said or head.removeprefix("data:")
+    if isinstance(said, str) and said:
+        return data, said
+    try:
+        start = a2b_base64(data[:_HEAD_CHARS])
+    except (BadBase64, ValueError):
+        return data, _BINARY
+    known = (*SIGNATURES, *_MORE_SIGNATURES)
+    return data, next((kind for kind, sign, at in known if start.startswith(sign, at)), _BINARY)
+
+
+def _name_of(uri: str) -> str:
+    """Return the last part of an address that says something."""
+    parts = [part for part in uri.partition("?")[0].partition("#")[0].split("/") if part]
+    return parts[-1] if len(parts) > 1 else uri
+
+
+_SHOWN = ("name", "title", "uri", "url", "mimeType")
+"""What is shown of a block that cannot be used."""

@@ -280,5 +280,7 @@ _TYPES: dict[type, str] = {
 
 
 def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:
+    # Whoever gave the arguments reads what the server says of them.
+    level = logging.WARNING if what == "result" else logging.DEBUG
     # The places and not the values, which may be secrets: logs travel further than findings.
-    _log.warning("%s/%s: the %s breaks the schema at %s", server, tool, what, problem.places)
+    _log.log(level, "%s/%s: the %s breaks the schema at %s", server, tool, what, problem.places)

@@ -24,6 +24,7 @@ from ..errors import ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.headers import METHOD
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
+from ..runtime.safe_text import safe_text
 from .base import Exchange, Received, Transport
 from .http_base import POSTED, HttpBasedTransport
 from .http_client import HttpClient, RequestBody
@@ -32,7 +33,7 @@ from .http_options import HttpServer
 from .http_response import HttpResponse
 from .http_session import HttpSession
 from .lost_session import RefusedAlike
-from .multiplexer import TEXT_ID
+from .multiplexer import JUNK_CHARS, TEXT_ID
 from .sse import SseTransport
 
 __all__ = ["HttpServer", "HttpTransport"]
@@ -266,7 +267,7 @@ class HttpExchange:
                 raise InvalidFrame(f"it is {response.unlike(frame)}") from None
             if not response.streaming or error.owner == self._id:
                 raise
-            self._skip(error)
+            self._skip(frame, error)
             return
         for message in messages:
             if type(message) in (Response, ErrorResponse):
@@ -279,7 +280,7 @@ class HttpExchange:
             elif type(message) is Notification and self._transport.owner(message) == self._id:
                 self._inbox.append(message)
             elif isinstance(message, InvalidFrame):
-                self._skip(message)
+                self._skip(frame, message)
             else:
                 self._transport.context.unasked(message)  # type: ignore[arg-type]
 
@@ -297,14 +298,16 @@ class HttpExchange:
         self._transport.context.stats.stray_answers += 1
         return False
 
-    def _skip(self, error: InvalidFrame) -> None:
+    def _skip(self, frame: bytes, error: InvalidFrame) -> None:
+        text = self._response.mask(frame[:1024].decode(errors="replace")) if self._response else ""
         stats = self._transport.context.stats
         stats.junk_lines += 1
         _log.log(
             logging.WARNING if stats.junk_lines == 1 else logging.DEBUG,
-            "%s: skipped an invalid message: %s",
+            "%s: skipped an invalid message: %s: '%s'",
             self._transport.context.server,
             error.reason,
+            safe_text(text, JUNK_CHARS),
         )
 
     async def aclose(self) -> None:

@@ -105,6 +105,7 @@ class HttpSession:
         self._tasks = tasks
         self._context = client.context
         self._multiplexer = Multiplexer(current(), client.context, owner)
+        self._multiplexer.has_answered = True  # to initialize
         self._id = usable_id(session_id, client.context.server)
         own = {"Mcp-Session-Id": self._id} if self._id else {}
         self.headers: Mapping[str, str] = {**headers, **own}

@@ -49,10 +49,12 @@ from .base import AnnouncedSilence, Owner, Received, TransportContext, Unmatched
 if TYPE_CHECKING:
     from ..runtime.process import Pending
 
-__all__ = ["TEXT_ID", "LineExchange", "Multiplexer"]
+__all__ = ["JUNK_CHARS", "TEXT_ID", "LineExchange", "Multiplexer"]
 
 _log = logging.getLogger("mcp_client")
 TEXT_ID = "a response has its id as text, where the request had a number"
+JUNK_CHARS = 60
+"""Of an invalid message, in the log."""
 _TIMER_SECONDS = 0.01
 _KEPT_EDGE_BYTES = 1024
 _NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions need it
@@ -112,7 +114,7 @@ class LineExchange:
             inbox.pop(0)
             self._multiplexer.stats.dropped_notices += 1
         if type(message) is not Notification:
-            self.settled = True
+            self.settled = self._multiplexer.has_answered = True
         inbox.append(message)
         waiter = self._waiter
         if waiter is not None and not waiter.done():
@@ -157,6 +159,10 @@ class Multiplexer:
         self.exchanges: dict[Id, LineExchange] = {}
         """The requests under way, by their id."""
         self._newest = 0
+        self.has_answered: bool = False
+        """Whether a response to one of our requests has come."""
+        self._logged_junk: set[int] = set()
+        """The levels at which an invalid message was logged."""
         self._pieces = BytesIO()
         self._held = 0
         self._skipping: tuple[bytes, bytes] | None = None
@@ -298,17 +304,21 @@ class Multiplexer:
             _log.debug("%s: an answer that belongs to no request was dropped", self._context.server)
 
     def junk(self, line: bytes, error: InvalidFrame) -> None:
-        first = not self.stats.junk_lines
         self.stats.junk_lines += 1
         error.reason = self._secrets.text(error.reason)
         self.stats.last_junk = self._shown(_beginning(line))
         self._note_unmatched(line)
+        # Before the first response it is mostly a banner.
+        level = logging.WARNING if self.has_answered else logging.INFO
+        text = safe_text(self._secrets.text(_beginning(line)), JUNK_CHARS)
         _log.log(
-            logging.WARNING if first else logging.DEBUG,
-            "%s: skipped an invalid message: %s",
+            logging.DEBUG if level in self._logged_junk else level,
+            "%s: skipped an invalid message: %s: '%s'",
             self._context.server,
             error.reason,
+            text,
         )
+        self._logged_junk.add(level)
         exchange = None if error.owner is None else self.exchanges.get(error.owner)
         if exchange is not None:
             exchange.fail(error)

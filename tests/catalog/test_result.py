@@ -118,7 +118,7 @@ def test_the_links_of_a_result_are_data_and_know_whose_they_are() -> None:
     link = {"type": "resource_link", "uri": "u:1", "name": "n", "size": 12, "mimeType": "text/x"}
     odd = {"type": "resource_link", "uri": "u:2", "name": "n", "size": -1}
     text = {"type": "text", "text": "t"}
-    found = result(content=[text, link, odd, {"type": "resource_link", "uri": "u:3"}])
+    found = result(content=[text, link, odd, {"type": "resource_link", "name": "x"}])
     assert [(one.uri, one.size, one.server) for one in found.links] == [
         ("u:1", 12, "server"),
         ("u:2", None, "server"),

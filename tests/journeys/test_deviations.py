@@ -4,6 +4,7 @@ reported, over each transport and in both eras."""
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,35 @@ async def test_progress_whose_token_is_spelled_otherwise_keeps_its_call_alive(
             assert heard == [(1, None, None), (2, None, None)]
             reported = [one for one in session.stats.deviations if "progress token" in one]
             assert bool(reported) is (spelled is str)
+
+
+JUNK = b"Starting \x1b[1mserver\x1b[0m " + b"x" * 100
+
+
+async def test_a_skipped_message_is_quoted_and_a_banner_is_no_warning(
+    wire: str, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    def spell(request: Any, response: Any) -> list[bytes]:
+        return [JUNK, json.dumps(response).encode()]
+
+    with anyio.fail_after(60):
+        async with (
+            answering(wire, era, {}, spell) as server,
+            connect(server, approval=allow_all) as session,
+        ):
+            await session.call_tool("echo", {})
+            await session.call_tool("echo", {})
+    records = [one for one in caplog.records if "skipped an invalid message" in one.getMessage()]
+    quoted = "it is not JSON: 'Starting \\u{1b}[1mserver\\u{1b}[0m xxx"
+    assert all(quoted in record.getMessage() for record in records)
+    assert all(len(record.getMessage()) < 180 for record in records)
+    levels = [record.levelno for record in records]
+    if wire in ("memory", "stdio"):
+        assert levels == [logging.INFO, logging.WARNING]
+    else:  # there it is no banner
+        assert logging.WARNING in levels and logging.INFO not in levels
 
 
 LINES = 'Invalid arguments: [\n\t{"path": "city"},\n\x1b[2J\n]'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -69,6 +70,60 @@ def test_optional_members_of_a_wrong_type_are_absent() -> None:
     assert (link.title, link.description, link.mime_type) == (None, None, None)
 
 
+PNG = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(62)).decode()
+WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEA"
+
+
+@pytest.mark.parametrize(
+    ("block", "kind", "text"),
+    [
+        ({"type": "image", "data": PNG}, ImageContent, "[image, image/png, 70 bytes]"),
+        ({"type": "image", "data": PNG, "mimeType": None}, ImageContent, "image/png"),
+        ({"type": "image", "data": PNG, "mimeType": ""}, ImageContent, "image/png"),
+        ({"type": "image", "data": f"data:image/png;base64,{PNG}"}, ImageContent, "70 bytes"),
+        ({"type": "image", "data": "AAAA"}, ImageContent, "application/octet-stream, 3 bytes"),
+        ({"type": "image", "data": "?!"}, ImageContent, "application/octet-stream"),
+        ({"type": "audio", "data": WAV}, AudioContent, "[audio, audio/wav, 24 bytes]"),
+        ({"type": "resource_link", "uri": "file:///a/b.txt"}, ResourceLink, "link: b.txt, file:"),
+        ({"type": "resource_link", "uri": "u:1", "name": None}, ResourceLink, "link: u:1, u:1"),
+        (
+            {"type": "resource", "resource": {"text": "held"}},
+            EmbeddedResource,
+            "[resource without an address]\nheld",
+        ),
+        (
+            {"type": "resource", "resource": {"blob": "AAAA", "mimeType": "a/b"}},
+            EmbeddedResource,
+            "[resource without an address, a/b, 3 bytes]",
+        ),
+        (
+            {"type": "resource", "uri": "u:1", "text": "held"},
+            EmbeddedResource,
+            "[resource: u:1]\nheld",
+        ),
+    ],
+)
+def test_what_a_block_lacks_is_taken_from_what_it_has(block: Any, kind: type, text: str) -> None:
+    found = content_block(block)
+    assert type(found) is kind
+    assert text in str(found)
+    assert found.raw == block
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"type": "image", "url": "https://x/y.png"}, "[image without a usable data, url 'https"),
+        ({"type": "text"}, "[text without a usable text]"),
+        ({"type": "resource_link", "name": "n"}, "[resource link without a usable uri, name 'n']"),
+        ({"type": "resource", "resource": {"uri": "u:1"}}, "usable text or blob, uri 'u:1']"),
+        ({"type": "video", "data": "x"}, "[content of unknown kind 'video']"),
+    ],
+)
+def test_what_cannot_be_used_is_described_truthfully(block: Any, text: str) -> None:
+    assert text in str(content_block(block))
+
+
 @pytest.mark.parametrize(
     ("block", "kind"),
     [
@@ -80,12 +135,10 @@ def test_optional_members_of_a_wrong_type_are_absent() -> None:
         ({"type": "video", "data": "x"}, "video"),
         ({"type": "text"}, "text"),
         ({"type": "text", "text": None}, "text"),
-        ({"type": "image", "data": "AAAA"}, "image"),
         ({"type": "image", "data": 1, "mimeType": "image/png"}, "image"),
         ({"type": "audio", "mimeType": "audio/wav"}, "audio"),
-        ({"type": "resource_link", "uri": "u:1"}, "resource_link"),
+        ({"type": "resource_link", "name": "n"}, "resource_link"),
         ({"type": "resource", "resource": "u:1"}, "resource"),
-        ({"type": "resource", "resource": {"text": "no uri"}}, "resource"),
         ({"type": "resource", "resource": {"uri": "u:1"}}, "resource"),
         ({"type": "resource", "resource": {"uri": "u:1", "text": "a", "blob": "b"}}, "resource"),
     ],
