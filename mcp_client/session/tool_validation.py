@@ -195,8 +195,7 @@ class ToolValidation:
                 path=problem.path,
                 result=result,
             )
-        if not problem.is_of_schema:
-            log_problem("result", result.server, result.tool, problem)
+        log_problem("result", result.server, result.tool, problem)
         kind: FindingKind = "unchecked_result" if problem.undecided else "broken_result"
         return replace(result, findings=(Finding(kind, text, problem.path),))
 
@@ -251,7 +250,7 @@ def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) ->
     """What is wrong with ``arguments``. Its ``about`` has each place and the type of what is there,
     with the names of its members: another value of that type need not be asked about again."""
     if problem.undecided:
-        return Finding("unchecked_arguments", text)
+        return Finding("unchecked_arguments", text, note=problem.is_of_schema)
     about = "; ".join(_about(one.path, arguments) for one in (problem, *problem.others))
     if problem.more:
         about += f"; {problem.more}"
@@ -280,6 +279,8 @@ _TYPES: dict[type, str] = {
 
 
 def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:
+    if problem.is_of_schema:
+        return  # which is a finding of each call
     # Whoever gave the arguments reads what the server says of them.
     level = logging.WARNING if what == "result" else logging.DEBUG
     # The places and not the values, which may be secrets: logs travel further than findings.

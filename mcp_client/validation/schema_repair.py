@@ -42,6 +42,9 @@ _ANNOTATIONS = frozenset(
     | {"contentSchema", "readOnly", "writeOnly", "deprecated", "examples", "$defs", "definitions"}
 )
 """Keywords without which a schema means the same."""
+_MAX_CHAIN = 16
+"""References in a row that are followed to see whether they end."""
+_META = "https://json-schema.org/draft/"
 _REFERENCES = ("$ref", "$dynamicRef")
 _BESIDE_REFERENCE = frozenset({"$defs", "definitions", "$id", "id", "$schema"})
 _Guard: TypeAlias = "tuple[dict[str, Any], tuple[str, ...]] | None"
@@ -359,22 +362,36 @@ class _Repair:
 
     def _follow(self, node: _Node, keyword: str) -> None:
         reference = node.part.get(keyword)
-        if type(reference) is not str or self._leads(reference, node):
+        if type(reference) is not str:
+            return
+        target = self._target(reference, node)
+        if target is not None and not (keyword == "$ref" and self._is_endless(node, target)):
             return
         if node.dialect in OLD:  # where nothing beside a reference counts
             for other in node.part.keys() - _BESIDE_REFERENCE - {keyword}:
                 del node.part[other]
-        self._skip(node, keyword, f"'{safe_text(reference, 60)}' leads nowhere")
+        where = "nowhere" if target is None else "back to itself"
+        self._skip(node, keyword, f"'{safe_text(reference, 60)}' leads {where}")
 
-    def _leads(self, reference: str, node: _Node) -> bool:
-        """Whether a reference may lead to a schema; what is doubtful is left to ``jsonschema``."""
+    def _is_endless(self, node: _Node, target: Any) -> bool:
+        """Whether references that lead from one to the next come back to ``node``."""
+        for _ in range(_MAX_CHAIN):
+            if target is node.part:
+                return True
+            if type(target) is not dict or type(target.get("$ref")) is not str:
+                return False
+            target = self._target(target["$ref"], node)
+        return False
+
+    def _target(self, reference: str, node: _Node) -> Any:
+        """What a reference leads to, and None for nothing; True for what is left to
+        ``jsonschema``."""
         address, _, fragment = reference.partition("#")
         if address:
-            is_meta = dialect_of({"$schema": address})[0] is not None or "/meta/" in address
-            last = address.rpartition("/")[2]
-            return is_meta or last in self._ids
-        if not fragment or not fragment.startswith("/"):
-            return not fragment or fragment in self._anchors
+            is_meta = dialect_of({"$schema": address})[0] or address.startswith(_META)
+            return True if is_meta or address.rpartition("/")[2] in self._ids else None
+        if fragment and not fragment.startswith("/"):
+            return True if fragment in self._anchors else None
         if len(self._bases) > _MAX_BASES:
             return True
         for base in self._bases:
@@ -383,11 +400,11 @@ class _Repair:
                 target = resolve(base, steps)
             except (LookupError, ValueError):
                 continue
-            if type(target) is dict and steps[0] not in SHAPES:
+            if type(target) is dict and steps and steps[0] not in SHAPES:
                 self._waiting.append(_Node(target, unquote(fragment), node.dialect, None))
             if type(target) is dict or type(target) is bool:
-                return True
-        return False
+                return target if len(self._bases) == 1 else True
+        return None
 
 
 def _below(where: str, step: str) -> str:

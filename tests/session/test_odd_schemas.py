@@ -11,7 +11,6 @@ import pytest
 
 from mcp_client import (
     Allow,
-    CallDenied,
     InvalidArguments,
     InvalidResult,
     MemoryServer,
@@ -33,6 +32,7 @@ of another dialect than ``$schema`` names."""
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 STRICTNESS: list[Strictness] = ["strict", "warn", "off"]
 GREEK = r"^\p{Script=Greek}+$"
+ENDLESS = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
 TUPLE = {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}
 
 
@@ -51,6 +51,7 @@ SLIPS: list[tuple[str, Any, Verdict]] = [
     ("a dangling reference", of_member({"$ref": "#/$defs/Missing"}), "skipped"),
     ("a reference to elsewhere", of_member({"$ref": "http://127.0.0.1:9/x.json"}), "skipped"),
     ("a reference to a file", of_member({"$ref": "common.json#/a"}), "skipped"),
+    ("a reference without end", of_member({"$ref": "#/$defs/a"}, **ENDLESS), "skipped"),
     ("a reference that is null", of_member({"$ref": None}), "skipped"),
     ("another dialect inside", of_member({"$schema": "https://e.com/own"}), "skipped"),
     # The wrong type for a keyword.
@@ -199,6 +200,8 @@ async def test_the_rest_of_such_a_schema_is_judged(takes: Any, verdict: Verdict)
 
 OUTPUTS: list[tuple[str, Any]] = [
     ("a dangling reference", {"$ref": "#/$defs/Missing"}),
+    ("a reference without end", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}),
+    ("a reference to itself", {"$ref": "#"}),
     ("required is null", {"type": "object", "required": None}),
     ("type is any", {"type": "any"}),
     ("no schema", []),
@@ -327,14 +330,20 @@ async def test_an_empty_array_in_place_of_the_input_schema_is_an_empty_schema() 
     assert server.tool["inputSchema"] == []
 
 
-@pytest.mark.parametrize("findings", [(), ("unchecked_arguments",)])
-async def test_a_rule_that_allows_has_to_name_the_finding(findings: tuple[str, ...]) -> None:
-    server = Server(of_member({"pattern": GREEK}))
-    rules = Rules([Rule("allow", tool="t", findings=findings)])
+@pytest.mark.parametrize(
+    ("takes", "gives"),
+    [
+        (of_member({"pattern": GREEK}), None),
+        (of_member({}, allOf=[{"$ref": "#"}]), None),
+        (of_member(TUPLE, **{"$schema": LATEST}), None),
+        (None, {"$ref": "#/nowhere"}),
+        ({"$schema": "https://example.com/own"}, None),
+    ],
+    ids=str,
+)
+async def test_a_rule_that_allows_the_tool_allows_it_all_the_same(takes: Any, gives: Any) -> None:
+    server = Server(takes, gives)
+    rules = Rules([Rule("allow", tool="t")])
     async with connect(MemoryServer(server), approval=rules) as session:
-        if findings:
-            await session.call_tool("t", {"n": 1})
-        else:
-            with pytest.raises(CallDenied):
-                await session.call_tool("t", {"n": 1})
-    assert len(server.called) == len(findings)
+        await session.call_tool("t", {"n": 1})
+    assert server.called == [{"n": 1}]

@@ -104,7 +104,8 @@ async def test_a_missing_structured_content_is_told() -> None:
 
 
 async def test_a_result_whose_output_schema_fails_in_use_is_not_judged() -> None:
-    endless = {"properties": {"n": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    loop = {"allOf": [{"$ref": "#/$defs/a"}]}
+    endless = {"properties": {"n": {"$ref": "#/$defs/a"}}, "$defs": {"a": loop}}
     server = Server({"type": "object", **endless}, {"n": 1})
     async with connect(MemoryServer(server), approval=allow_all) as session:
         result = await session.call_tool("t")
