@@ -5,9 +5,10 @@ attributes are copies, so that changing one does not change the definition in fo
 
 The fingerprint is over the members that a person or a model reads, that a call is checked against,
 or that decide who may make it and how: ``name``, ``title``, ``description``, both schemas,
-``annotations``, ``execution`` (2025-11-25 ``server/tools``), ``icons``, and of ``_meta`` what the
-extension for apps reads (2026-01-26 ``apps``). The rest of ``_meta`` and unknown members may differ
-between two lists.
+``annotations``, ``execution`` (2025-11-25 ``server/tools``), and of ``_meta`` what the extension
+for apps reads (2026-01-26 ``apps``). A member that is null, and annotations that say nothing, are
+as if missing. No face of this package shows icons, so they may differ between two lists, as may the
+rest of ``_meta`` and unknown members.
 """
 
 from __future__ import annotations
@@ -67,7 +68,6 @@ _MEMBERS = (
     "outputSchema",
     "annotations",
     "execution",
-    "icons",
 )
 
 
@@ -232,7 +232,7 @@ class Tool:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over name, title, description, both schemas, annotations, execution, icons and
+        """SHA-256 over name, title, description, both schemas, annotations, execution and
         what ``_meta`` says of the tool's view, in canonical form.
 
         Equal for equal definitions wherever they come from.
@@ -302,10 +302,15 @@ def _fingerprint_of(tool: Tool) -> str:
 
 def fingerprinted(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a definition that says what the tool is."""
-    found = {k: definition[k] for k in _MEMBERS if k in definition}
+    found = {k: definition[k] for k in _MEMBERS if definition.get(k) is not None}
+    for member in ("annotations", "execution"):  # without what says nothing
+        if type(said := found.get(member)) is dict:
+            found[member] = {k: value for k, value in said.items() if value is not None}
+            if not found[member]:
+                del found[member]
     meta = definition.get("_meta")
     if type(meta) is dict:
-        ui = {k: meta[k] for k in UI_KEYS if k in meta}
+        ui = {k: meta[k] for k in UI_KEYS if meta.get(k) is not None}
         if ui:
             found["_meta"] = ui
     return found

@@ -49,6 +49,9 @@ _NO_TASKS = Finding(
     "it has to be called as a task, and the server does not declare tasks.requests.tools.call: it "
     "cannot be called",
 )
+_OTHER_ICONS = Finding(
+    "definition_changed", "it has other icons than before, and is otherwise the same", "icons"
+)
 _SLICE_TOOLS = 25
 _SLICE_SECONDS = 0.001
 _MAX_LOGGED = 20
@@ -162,6 +165,11 @@ class Catalog(PagedCache[ToolList]):
             differences = await anyio.to_thread.run_sync(
                 compare, self._server, tools, limiter=self._thread
             )
+        differences += [
+            _OTHER_ICONS.at(f"tool '{safe_text(tool.name, 128)}'")
+            for tool in tools
+            if self._has_other_icons(tool)
+        ]
         if self._why_left_out is not None:
             reasons = [self._why_left_out(tool.name) for tool in tools]
             pairs = list(zip(tools, reasons, strict=True))
@@ -188,6 +196,13 @@ class Catalog(PagedCache[ToolList]):
         deviation = "an inputSchema is an empty array, and not an empty object"  # as PHP writes it
         self._requests.context.stats.accept(self._server, deviation)
         return {**definition, "inputSchema": {}}
+
+    def _has_other_icons(self, tool: Tool) -> bool:
+        """Whether nothing but icons differs from the definition that was in force before."""
+        before = self._by_key.get(tool.name)
+        if before is None or before._definition.get("icons") == tool._definition.get("icons"):
+            return False
+        return before.fingerprint == tool.fingerprint
 
     async def _faults(self, found: list[Any], names: list[str]) -> dict[int, Fault]:
         """Why definitions cannot be used, by their position in the list."""

@@ -189,3 +189,14 @@ async def test_other_types_in_their_place_stay_refused(members: Any) -> None:
     ):
         with pytest.raises(McpError, match="invalid tool result"):
             await session.call_tool("echo", {})
+
+
+async def test_other_icons_are_the_same_tool_with_a_finding() -> None:
+    old, new = tool("a", icons=[{"src": "https://x/1.png"}]), tool("a", icons=None, title=None)
+    server = Server({"tools": [old]}, {"tools": [new]})
+    first = await server.catalog.tools()
+    second = await server.catalog.tools(refresh=True)
+    assert first[0].fingerprint == second[0].fingerprint
+    assert [(one.kind, one.about) for one in second.own_findings] == [
+        ("definition_changed", "icons")
+    ]
