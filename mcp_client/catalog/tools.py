@@ -212,7 +212,8 @@ class Catalog(PagedCache[ToolList]):
         in_headers = transport.has_headers and transport.era is not None and transport.era.mirrors
         turn = _Turn()
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
-            if number % _SLICE_TOOLS == _SLICE_TOOLS - 1 and turn.is_over:
+            look = in_headers or number % _SLICE_TOOLS == _SLICE_TOOLS - 1
+            if look and turn.is_over:
                 await turn.end()
             try:
                 fault = _fault(definition, name, counts[name])

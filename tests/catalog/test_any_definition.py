@@ -79,7 +79,9 @@ def test_any_json_as_a_tool_leads_to_a_list(
     offered: list[Any], in_headers: bool, trusted: bool
 ) -> None:
     tools = anyio.run(lambda: listed([*offered, GOOD], in_headers=in_headers, trusted=trusted))
-    assert len(tools) + len(tools.rejected) == len(offered) + 1
+    sent = [*offered, GOOD]
+    different = [one for number, one in enumerate(sent) if one not in sent[:number]]
+    assert len(different) <= len(tools) + len(tools.rejected) <= len(sent)
     if not any(type(one) is dict and one.get("name") == "good" for one in offered):
         assert tools[-1].name == "good"
     assert all(finding.text.isprintable() for finding in tools.findings)

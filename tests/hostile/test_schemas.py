@@ -11,7 +11,8 @@ import pytest
 
 from mcp_client import InvalidSchema, Limits, MemoryServer, connect
 from mcp_client.protocol.versions import LATEST_STATELESS
-from mcp_client.validation.checker import Problem, checker_for
+from mcp_client.validation.checker import Problem, checker_for, checker_of
+from mcp_client.validation.usable_schema import usable_schema
 from mcp_client.validation.worker_pool import WorkerPool
 from tests.loop_lag import loop_lag
 
@@ -173,7 +174,7 @@ CORPUS: dict[str, tuple[Any, Any]] = {
 
 async def settle(schema: Any, value: Any, workers: WorkerPool) -> Problem | str | None:
     try:
-        checker = checker_for(schema, Limits())
+        checker = checker_of(schema, usable_schema(schema), Limits())
         if checker.is_known_valid(value):
             return None
         return await checker.problem(value, workers, BUDGET)
