@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import ToolFailed
 from ..protocol.content import ContentBlock, ResourceLink, content_block
+from ..protocol.jsonrpc import dump, not_finite
 from ..protocol.metadata import brief
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
@@ -58,9 +59,12 @@ class ToolResult:
             if is_error is not None:
                 raise ValueError("isError is neither true nor false")
             is_error = False
+        structured = result.get("structuredContent")
+        if _may_overflow(structured) and (odd := not_finite(structured)) is not None:
+            raise ValueError(f"structuredContent: its member {odd}, for which JSON has no number")
         return _result(
             tuple([content_block(block, server, origin) for block in content]),
-            result.get("structuredContent"),
+            structured,
             is_error,
             (),
             server,
@@ -113,6 +117,20 @@ class ToolResult:
                 tool=self.tool,
             )
         return self
+
+
+def _may_overflow(value: Any) -> bool:
+    """Whether there may be a number such as 1e999 in it, which JSON can spell and no float holds.
+
+    One pass over the text that the encoder makes in C is cheaper than one over the values.
+    """
+    if type(value) is not dict and type(value) is not list:
+        return type(value) is float
+    try:
+        dump(value)
+    except ValueError:
+        return True
+    return False
 
 
 _result = maker_of(ToolResult)

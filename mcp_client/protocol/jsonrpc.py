@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..runtime.strict_json import is_deeper
+from .json_pointer import escape
 
 __all__ = [
     "ErrorResponse",
@@ -41,6 +42,7 @@ __all__ = [
     "encode_notification",
     "encode_request",
     "encode_response",
+    "not_finite",
     "number_of",
     "own_id",
     "owner_of_fragment",
@@ -157,7 +159,10 @@ def parse(
             return parse(bare, depth, accept)
         raise InvalidFrame("it is not JSON", owner_of_fragment(frame)) from None
     except (ValueError, RecursionError) as error:
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is not JSON"
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8"
+        else:
+            reason = f"it is not JSON{_odd_number_of(text)}"
         raise InvalidFrame(reason, owner_of_fragment(frame)) from None
     if type(value) is dict:
         id = value.get("id")
@@ -167,6 +172,32 @@ def parse(
     if type(value) is list and value:
         return [_batched(item, len(frame), accept) for item in value]
     raise InvalidFrame("it is JSON but not a JSON-RPC message", raw=value)
+
+
+def _odd_number_of(text: str) -> str:
+    """Return which member is NaN or infinite, as the end of a sentence; empty if that is not it."""
+    try:
+        found = not_finite(json.loads(text))
+    except (ValueError, RecursionError):
+        return ""
+    return "" if found is None else f": its member {found}"
+
+
+def not_finite(value: Any) -> str | None:
+    """Return the place and the value of a number that JSON does not have; None without one."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        place, item = waiting.pop()
+        kind = type(item)
+        if kind is float:
+            if item - item != 0:
+                name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(item)]
+                return f"{place or 'the whole value'} is {name}"
+        elif kind is dict:
+            waiting += [(f"{place}/{escape(name)}", each) for name, each in item.items()]
+        elif kind is list:
+            waiting += [(f"{place}/{at}", each) for at, each in enumerate(item)]
+    return None
 
 
 def _message(value: Any, size: int, accept: Callable[[str], None]) -> Message:

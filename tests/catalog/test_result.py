@@ -76,6 +76,14 @@ def test_is_error_that_is_no_boolean_is_refused(odd: Any) -> None:
         result(content=[], isError=odd)
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("-inf")])
+def test_a_number_that_no_float_holds_is_refused_by_its_place(number: float) -> None:
+    for value, place in (({"rows": [{"x": number}]}, "/rows/0/x"), ([1, number], "/1")):
+        with pytest.raises(ValueError, match=f"its member {place} is -?Infinity"):
+            result(content=[], structuredContent=value)
+    assert result(content=[], structuredContent={"x": [1e308, 2**2000]}).structured_content
+
+
 @pytest.mark.parametrize("value", [None, 0, False, "", [], {}, "x", [1], {"a": 1}])
 def test_structured_content_is_any_json_value(value: Any) -> None:
     found = result(content=[], structuredContent=value)
