@@ -25,7 +25,7 @@ __all__ = [
     "check_run_options",
     "check_target",
     "done_on",
-    "key_of",
+    "keys_of",
     "outcome_of",
     "side_by_side",
 ]
@@ -112,10 +112,20 @@ def check_run_options(options: CallOptions, target: object = None, prefix: objec
         )
 
 
-def key_of(prefix: str, call: ModelCall, number: int) -> str:
-    """The ``idempotency_key`` of a call, the one with this ``number`` of its response."""
-    key = f"{prefix}/{call.id or number}"
-    return key if len(key) <= MAX_KEY_CHARS else f"{prefix}/{sha256(call.id)}"
+def keys_of(prefix: str, calls: Sequence[ModelCall]) -> list[str]:
+    """Return the ``idempotency_key`` of each call of a response, each another one.
+
+    A call without an id has its number, and so has one whose key an earlier call has.
+    """
+    keys: dict[str, None] = {}
+    for number, call in enumerate(calls):
+        key = f"{prefix}/{call.id or number}"
+        if len(key) > MAX_KEY_CHARS:
+            key = f"{prefix}/{sha256(call.id)}"
+        while key in keys:
+            key = f"{prefix}/{sha256(key)}/{number}"
+        keys[key] = None
+    return list(keys)
 
 
 def check_target(target: object, what: str = "run") -> None:

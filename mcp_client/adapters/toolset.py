@@ -33,7 +33,7 @@ from .running import (
     check_run_options,
     check_target,
     done_on,
-    key_of,
+    keys_of,
     outcome_of,
     side_by_side,
 )
@@ -196,8 +196,9 @@ class Toolset:
         of qualified names, or a function of them (``MaxChars``). What is too much is left out of
         its middle; see ``large_results`` of ``ToolsetOptions``.
         ``idempotency_prefix`` names this response, with a ``state``: each call has the
-        ``idempotency_key`` ``"<prefix>/<the model's id of the call>"``, or its number where it has
-        no id. So after a crash the same response with the same prefix makes no call twice.
+        ``idempotency_key`` ``"<prefix>/<the model's id of the call>"``, or its number if it has no
+        id. So after a crash the same response with the same prefix makes no call twice. Another
+        call or script under a key that was used is refused: give each response its own prefix.
         The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``.
 
         It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
@@ -245,7 +246,7 @@ class Toolset:
             keyed = options if prefix is None else {**options, "idempotency_key": keys[number]}
             outcomes[number] = await self._outcome_of(target, calls[number], keyed)
 
-        keys = [None if prefix is None else key_of(prefix, call, n) for n, call in enumerate(calls)]
+        keys = [None] * len(calls) if prefix is None else keys_of(prefix, calls)
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
         if wanted:  # searches need no target
             check_target(target)

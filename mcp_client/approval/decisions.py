@@ -95,7 +95,7 @@ class _Index:
 def _covers(one: Decision, request: ApprovalRequest, same: tuple[Hashable, ...]) -> bool:
     return (
         (one.identity, one.fingerprint, one.trusted, one.origin) == same
-        and (one.script is None or one.script == _run_of(request))
+        and (one.script is None or (one.script, one.code) == _run_of(request))
         and same_context(one.context, request.context)
         and all(finding.known_as in one.findings for finding in request.findings)
         and not one.has_expired
@@ -106,8 +106,10 @@ def _covers(one: Decision, request: ApprovalRequest, same: tuple[Hashable, ...])
     )
 
 
-def _run_of(request: ApprovalRequest) -> str | None:
-    return None if request.script is None else request.script.id
+def _run_of(request: ApprovalRequest) -> tuple[str | None, str | None]:
+    """Return the run that makes the call, and the digest of its script."""
+    script = request.script
+    return (None, None) if script is None else (script.id, script.digest)
 
 
 class Decisions:
@@ -233,6 +235,7 @@ class Decisions:
     ) -> None:
         """Keep a yes of ``by`` to ``request``, in place of an older one to the same question."""
         kept, now = request._kept_as(), time.time()
+        script, code = _run_of(request) if remember.scope == "script" else (None, None)
         if self._own is None or self._key is None:
             self._key = self._state.secret(_KEY)
         key = self._key
@@ -240,7 +243,8 @@ class Decisions:
             request,
             id="",
             scope="session" if remember.scope == "call" else remember.scope,
-            script=_run_of(request) if remember.scope == "script" else None,
+            script=script,
+            code=code,
             where=remember.where,
             exact=keyed(request._exactly, key) if remember.exact and request._exactly else None,
             by=None if by is None else safe_text(by, 200),
@@ -251,7 +255,7 @@ class Decisions:
             topic=kept.topic,
         )
         question = [made.kind, made.server, made.identity, made.topic, made.exact, made.origin]
-        question += [] if made.script is None else [made.script]
+        question += [] if made.script is None else [made.script, made.code]
         where = None if made.where is None else plain(made.where)
         whose = context_text(made.context)
         id = digest_with(key, json.dumps([*question, where, whose], sort_keys=True))

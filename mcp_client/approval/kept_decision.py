@@ -49,6 +49,8 @@ class Decision:
     """Where these requests come from, as in ``ToolCall.origin``."""
     script: str | None = None
     """The run whose calls it is for; None for all."""
+    code: str | None = None
+    """The SHA-256 of that run's script, as in ``Script.digest``."""
     by: str | None = None
     """Who decided, where that was said."""
     decided_at: float
@@ -140,4 +142,5 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "topic": _TEXT,
     "origin": _TEXT,
     "script": _MAYBE_TEXT,
+    "code": _MAYBE_TEXT,
 }

@@ -37,12 +37,12 @@ from ..errors import (
     McpError,
     UnknownTool,
 )
-from ..protocol.canonical_json import sha256
+from ..protocol.canonical_json import canonical, sha256
 from ..runtime.background import plain_task_group
 from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
-from ..session.journal import journal
+from ..session.journal import journal, note_use
 from .interpreter import (
     CLOSED,
     AskedCall,
@@ -59,6 +59,7 @@ from .values import sendable
 
 if TYPE_CHECKING:
     from ..audit.run_record import RunRecord
+    from ..runtime.storage import Storage
 
 __all__ = ["PausedRun", "ScriptResult", "ScriptTarget", "run_script"]
 
@@ -81,6 +82,9 @@ class ScriptTarget(Protocol):
 
     @property
     def _has_journal(self) -> bool: ...
+
+    @property
+    def _paused_in(self) -> Storage | None: ...
 
     def _run_record(self, script: Script, context: Hashable) -> RunRecord | None: ...
 
@@ -136,18 +140,21 @@ async def run_script(
 ) -> ScriptResult | PausedRun:
     """Run ``code`` until it ends, or until nothing but approvals can make it go on.
 
-    ``options`` are those of each call. An ``idempotency_key`` is for the run: where it is run once
-    more, no call is repeated that the journal has. ``explain`` says what a model may know of an
-    error. ``past`` is that of the run that goes on. Raises ``ConfigError`` where the interpreter is
-    not installed, or ``past`` is not that of this script; and what ends a run that no script can
-    know of, such as ``CallCancelled`` by a token.
+    ``options`` are those of each call. An ``idempotency_key`` is for the run: if the same script is
+    run again with it, no call is repeated that the journal has. ``explain`` returns what a model
+    may know of an error. ``past`` is that of the run that goes on.
+
+    Raises ``ConfigError`` if the interpreter is not installed or ``past`` is that of another
+    script, ``InvalidArguments`` if the key was used for another script, and what ends a run that
+    no script can know of, such as ``CallCancelled`` by a token.
     """
     own = cast("dict[str, Any]", dict(options))
     key = own.pop("idempotency_key", None)
-    id = uuid.uuid4().hex if key is None else sha256(key)[:32]
     code = code.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
     is_resumed = past is not None
     if past is None:
+        # Another script is another run, also if a provider's ids begin again.
+        id = uuid.uuid4().hex if key is None else sha256(canonical([key, code]))[:32]
         past = Past.of(id, code)
     past.check(code)
     run = _Run(target, tools, code, past, options=cast("CallOptions", own), explain=explain)
@@ -155,6 +162,8 @@ async def run_script(
     if record is not None:
         await record.open_run(resumed=is_resumed)
     try:
+        if key is not None and not is_resumed and run.is_keyed:
+            await note_use(target._paused_in, key, "run_code", code, options.get("context"))
         found = await _until_cancelled(run.run, options.get("cancel"))
     except BaseException as error:
         target._end_run(past.id)
@@ -220,7 +229,7 @@ class _Run:
             code, tools, limits=self._limits, seconds=self._seconds, seed=past.id
         )
         has_journal = target._has_journal or journal.get() is not None
-        self._is_keyed = has_journal and is_storable(options.get("context"))
+        self.is_keyed = has_journal and is_storable(options.get("context"))
         self._asked: dict[int, AskedCall] = {}
         """The calls that the script made, by their numbers."""
         self._started = 0
@@ -310,7 +319,7 @@ class _Run:
         tool, run = call.tool, self._past.id
         script = Script(run, self._code, call.number - 1, call.line)
         options = cast("dict[str, Any]", dict(self._options))
-        if self._is_keyed:
+        if self.is_keyed:
             options["idempotency_key"] = f"{run}/{call.number}"
         try:
             if call.problem is not None:

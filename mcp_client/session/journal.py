@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -54,7 +54,7 @@ from ..protocol.canonical_json import object_of
 from ..runtime.backoff import doubled
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import seconds_text
-from ..state.calls import MAX_RESULT_BYTES, Calls, Claim
+from ..state.calls import MAX_RESULT_BYTES, Calls, Claim, calls_in
 from .call_state import Attempts, CallState, InForce
 from .tool_validation import ToolValidation
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ..runtime.storage import Object
     from ..state import State
 
-__all__ = ["JournalRow", "KeyedCall", "journal"]
+__all__ = ["JournalRow", "KeyedCall", "journal", "note_use"]
 
 T = TypeVar("T")
 _FIRST_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.005, 0.5
@@ -155,6 +155,24 @@ class JournalRow:
     async def within(self, function: Callable[..., T], *args: Any) -> T:
         """``function(*args)``, which uses the storage."""
         return await in_thread(function, *args) if self._waits else function(*args)
+
+
+async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashable) -> None:
+    """Write down that ``key`` is for ``text``, the script of a run or the like, whose calls have
+    keys of their own. Raises ``InvalidArguments`` if the key was used for anything else."""
+    calls = journal.get() or calls_in(storage)
+    row = JournalRow(calls, key)
+    about = {
+        "digest": await row.within(calls.digest, tool, text, context_text(context)),
+        "server": "",
+        "tool": tool,
+        "context": context,
+    }
+    claim, _ = await row.take(about, repeats=True, check=lambda state, waited: None)
+    if claim is Claim.MINE:
+        failure = await row.end({"script": True}, may_have_run=False)
+        if failure is not None:
+            raise NotSent(failure, retryable=True)
 
 
 class KeyedCall(JournalRow):

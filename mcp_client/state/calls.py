@@ -191,8 +191,8 @@ class Calls:
             if found["digest"] != about["digest"]:
                 raise InvalidArguments(
                     f"the idempotency_key {safe_text(key, 100)!r} was used for another call: of "
-                    "another server or tool, with other arguments, meta or context; give each call "
-                    "its own key"
+                    "another server, tool or script, with other arguments, meta or context; give "
+                    "each call its own key"
                 )
             if found["state"] == _SETTLED:
                 claim = Claim.SETTLED

@@ -176,6 +176,7 @@ def test_a_yes_for_a_script_is_for_this_tool_in_this_run(opened: Callable[[], De
     assert opened().find(later, HERE) is not None
     for other in (
         call_by(replace(SCRIPT, id="run-2")),
+        call_by(replace(SCRIPT, code=f"{CODE}\n")),
         call_by(None),
         replace(call_by(None), origin="code"),
         replace(call_by(), origin="app"),

@@ -182,6 +182,34 @@ async def test_a_yes_for_the_script_holds_after_it_went_on(here: World) -> None:
     assert await resumed(here, pending.paused) == "a\nb\nc"
 
 
+@pytest.mark.parametrize("provider", [CHAT, GEMINI], ids=lambda one: str(one.name))
+async def test_a_yes_for_a_script_and_its_key_are_for_no_other_code(
+    world: World, provider: Provider
+) -> None:
+    """The prefix repeats and so do the provider's ids, or it has none."""
+
+    async def run(code: str) -> str:
+        response = provider.response([("call_0", "run_code", {"code": code})])
+        async with world.opened() as session:
+            kit = provider.toolset(await session.list_tools(), code=True)
+            made = await kit.run(session, response, idempotency_prefix="talk")
+        ((_, said),) = provider.answers(made)
+        return without_head(said)
+
+    shown, other = "await desk.echo(text='a')", "await desk.echo(text='all of it')"
+    with pytest.raises(CallPending) as caught:
+        await run(shown)
+    world.decide(caught.value.tickets, Allow(remember="script"))
+    for code in (other, f"{shown}\n", other):
+        assert "was used for another call" in await run(code)
+    assert world.ran == []
+    assert await resumed(world, caught.value.paused, provider) == "a"
+    assert await run(shown) == "a"
+    assert "was used for another call" in await run(other)
+    assert world.ran == ["echo a"]
+    assert not world.queue.pending
+
+
 async def test_branches_are_told_in_the_order_in_which_they_were_before(world: World) -> None:
     """The second call of each branch has its number by which first call ended first."""
     code = (

@@ -194,6 +194,22 @@ async def test_every_face_takes_a_key(face: str, here: MemoryState) -> None:
     assert set(here.list("calls")) == {"p/7"}
 
 
+async def test_calls_of_one_response_have_different_keys_whatever_their_ids(
+    here: MemoryState,
+) -> None:
+    """Ids repeat, are missing, or are the number that a call without one has."""
+    ids = ["a", "a", "", "", "3", "a"]
+    uses = [
+        {"type": "tool_use", "id": id, "name": "pay", "input": {"n": n}} for n, id in enumerate(ids)
+    ]
+    server = Server()
+    async with opened(server, here) as session:
+        kit = anthropic.toolset(await session.list_tools())
+        made = [await kit.run(session, {"content": uses}, idempotency_prefix="p") for _ in range(2)]
+    assert sorted(call["n"] for call in server.calls) == [0, 1, 2, 3, 4, 5]
+    assert made[0] == made[1]
+
+
 UNFIT = text("x", structuredContent={"sum": "much"})
 ANSWERS: dict[str, tuple[Any, type[Exception] | None, str]] = {
     "a result": (text("paid"), None, "paid"),
