@@ -110,7 +110,7 @@ class Gate:
     ) -> None:
         """``fallback`` is the hook where neither ``hook`` nor a policy names one."""
         self.memory: Memory = ApprovalMemory() if memory is None else memory
-        self.policy = hook if isinstance(hook, Policy) else None
+        self.policy: Policy | None = hook if isinstance(hook, Policy) else None
         named = hook.ask if isinstance(hook, Policy) else hook
         self._hook = fallback if named is None else named
         self._in_place = any(self._hook is one for one in IN_PLACE)

@@ -58,7 +58,7 @@ class _Unjudged:
     is_sound = True
 
     def __init__(self, why: str) -> None:
-        self.problem = Problem("", "", "", undecided=why, is_of_schema=True)
+        self.problem: Problem = Problem("", "", "", undecided=why, is_of_schema=True)
 
 
 _UNCHECKED, _NOT_READ = _Unchecked(), _NotRead()
