@@ -115,7 +115,7 @@ def check_run_options(options: CallOptions, target: object = None, prefix: objec
 def keys_of(prefix: str, calls: Sequence[ModelCall]) -> list[str]:
     """Return the ``idempotency_key`` of each call of a response, each another one.
 
-    A call without an id has its number, and so has one whose key an earlier call has.
+    A call without an id has its number, which may be the id of another call.
     """
     keys: dict[str, None] = {}
     for number, call in enumerate(calls):

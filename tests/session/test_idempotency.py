@@ -52,7 +52,7 @@ from mcp_client import (
     connect,
     sync,
 )
-from mcp_client.adapters import anthropic
+from mcp_client.adapters import anthropic, gemini
 from mcp_client.runtime.storage import Change, Object
 from tests.server.tasking import Tasking, done, working
 
@@ -197,16 +197,17 @@ async def test_every_face_takes_a_key(face: str, here: MemoryState) -> None:
 async def test_calls_of_one_response_have_different_keys_whatever_their_ids(
     here: MemoryState,
 ) -> None:
-    """Ids repeat, are missing, or are the number that a call without one has."""
-    ids = ["a", "a", "", "", "3", "a"]
-    uses = [
-        {"type": "tool_use", "id": id, "name": "pay", "input": {"n": n}} for n, id in enumerate(ids)
+    """An id is the number that a call without one has, as in a response of Gemini."""
+    parts: list[dict[str, Any]] = [
+        {"functionCall": {"name": "pay", "args": {"n": n}} | ({"id": id} if id else {})}
+        for n, id in enumerate(["a", None, "1", None])
     ]
+    response = {"candidates": [{"content": {"role": "model", "parts": parts}}]}
     server = Server()
     async with opened(server, here) as session:
-        kit = anthropic.toolset(await session.list_tools())
-        made = [await kit.run(session, {"content": uses}, idempotency_prefix="p") for _ in range(2)]
-    assert sorted(call["n"] for call in server.calls) == [0, 1, 2, 3, 4, 5]
+        kit = gemini.toolset(await session.list_tools())
+        made = [await kit.run(session, response, idempotency_prefix="p") for _ in range(2)]
+    assert sorted(call["n"] for call in server.calls) == [0, 1, 2, 3]
     assert made[0] == made[1]
 
 
