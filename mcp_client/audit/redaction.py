@@ -75,7 +75,8 @@ _MAX_POINTERS = 32
 
 _json = json.JSONDecoder()
 _BRACKET = re.compile(r"[\[{]")
-_PLAIN = re.compile(r"(?:[^\W_]{1,15}+[ .,!?()]{1,3}+)*+[^\W_]{0,15}+")
+# Not possessive: before Python 3.11.5, a possessive group matches what it must not.
+_PLAIN = re.compile(r"(?:[^\W_]{1,15}[ .,!?()]{1,3})*[^\W_]{0,15}")
 """Ordinary words, in which no pattern of ours finds anything and no notation gives a name."""
 _Path: TypeAlias = "tuple[_Path, str] | None"
 _Edit: TypeAlias = "tuple[int, int, str]"
