@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .host.config_fields import ConfigProblem
     from .host.config_programs import Scope
     from .protocol.consent_url import Address
-    from .sandbox.engine import Confinement
+    from .sandbox.grants import Confinement
 
 __all__ = ["App", "Connecting", "Host", "Session", "Skill", "Task", "Watch", "connect"]
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 from mcp_client import Sandbox
-from mcp_client.sandbox import bubblewrap
+from mcp_client.sandbox import abstract_sockets, bubblewrap
 from tests.interop import fetch_suite, install
 
 __all__ = ["IN_CI", "NEEDS", "Need", "closing_lines", "missing", "need", "unlisted"]
@@ -54,19 +54,15 @@ def _on_path(*names: str) -> Callable[[], object]:
 def _lack_of_bubblewrap() -> str | None:
     if sys.platform != "linux":
         return "sandboxes are for Linux"
-    return bubblewrap.ENGINE.lacking(Sandbox())
+    return bubblewrap.why_not(Sandbox())
 
 
 def _unusable_bubblewrap() -> str | None:
     return _lack_of_bubblewrap() if any(map(os.path.exists, bubblewrap.PLACES)) else None
 
 
-def _has_landlock() -> bool:
-    if sys.platform != "linux":
-        return False
-    from mcp_client.sandbox import landlock
-
-    return landlock.ENGINE.lacking(Sandbox()) is None
+def _keeps_abstract_sockets_out() -> bool:
+    return sys.platform == "linux" and abstract_sockets.lacking() is None
 
 
 def _has_ipv6() -> bool:
@@ -107,7 +103,7 @@ NEEDS = {
     "Chromium": Need(f"{_INSTALL} chromium chromium-driver", install.browser),
     "GNOME Keyring": Need(f"{_INSTALL} gnome-keyring dbus-daemon", install.keyring),
     "zsh and fish": Need(f"{_INSTALL} zsh fish", install.shells),
-    "Landlock": Need("a kernel with Landlock", _has_landlock, is_program=False),
+    "Landlock": Need("Linux 6.12 or newer", _keeps_abstract_sockets_out, is_program=False),
     "IPv6": Need("a machine with the address ::1", _has_ipv6, is_program=False),
     "root": Need("run the tests as root", _is_root, is_program=False),
     "mounts of its own": Need(

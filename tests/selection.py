@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.engines import ENGINES
+from tests.stdio_ways import CONFINED
 
 __all__ = ["begin_with_long_ones", "is_twice_the_same", "leave_products_to_ci"]
 
@@ -18,7 +18,8 @@ def is_twice_the_same(item: pytest.Item) -> bool:
     """Servers in a sandbox are tried on one backend: what they are to it, the others are too."""
     chosen = getattr(item, "callspec", None)
     return chosen is not None and (
-        chosen.params.get("process_way") in ENGINES and chosen.params.get("anyio_backend") == "trio"
+        chosen.params.get("process_way") == CONFINED
+        and chosen.params.get("anyio_backend") == "trio"
     )
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from mcp_client import Sandbox, StdioServer
 from mcp_client.transports.stdio import StdioTransport
-from tests.sandbox.engines import ENGINES, needs_engine
+from tests.programs import need
 
-__all__ = ["CONFINED_WAYS", "WAYS", "process_here", "use_way"]
+__all__ = ["CONFINED", "CONFINED_WAYS", "WAYS", "process_here", "use_way"]
 
 WAYS = [
     "loop",
@@ -24,15 +24,16 @@ WAYS = [
 """By the event loop, by threads (as on Windows), and as on macOS; only the first by default."""
 
 
-CONFINED_WAYS = [pytest.param(engine, marks=pytest.mark.slow) for engine in ENGINES]
+CONFINED = "in a sandbox"
+CONFINED_WAYS = [pytest.param(CONFINED, marks=pytest.mark.slow)]
 """In a sandbox: to the host all is as without."""
 
 
 def use_way(way: str, monkeypatch: pytest.MonkeyPatch, writable: Path | None = None) -> None:
     """In a sandbox, servers may write ``writable``."""
-    if way in ENGINES:
-        needs_engine(way)
-        _confine_all(Sandbox(engine=way, write=[writable or Path.cwd()]), monkeypatch)  # type: ignore[arg-type]
+    if way == CONFINED:
+        need("bubblewrap")
+        _confine_all(Sandbox(write=[writable or Path.cwd()]), monkeypatch)
     if way == "threads":
         monkeypatch.setenv("MCP_CLIENT_STDIO", "threads")
     if way == "no pidfd":

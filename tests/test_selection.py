@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.selection import begin_with_long_ones, is_twice_the_same, leave_products_to_ci
+from tests.stdio_ways import CONFINED
 
 
 class Item:
@@ -93,10 +94,10 @@ def test_each_worker_begins_with_its_share_of_the_long_ones(workers: int, longs:
 
 
 def test_a_sandbox_is_tried_on_one_backend() -> None:
-    ways = ("loop", "bubblewrap")
+    ways = ("loop", CONFINED)
     items = each_way("tests/hostile/test_a.py::test_b", process_way=ways, anyio_backend=BACKENDS)
     left = [item for item in items if not is_twice_the_same(cast(pytest.Item, item))]
     assert [item.nodeid.partition("[")[2] for item in left] == [
-        "loop-asyncio]", "loop-trio]", "bubblewrap-asyncio]",
+        "loop-asyncio]", "loop-trio]", f"{CONFINED}-asyncio]",
     ]  # fmt: skip
     assert not is_twice_the_same(cast(pytest.Item, Item("tests/hostile/test_a.py::test_c")))

@@ -77,6 +77,7 @@ class StartRequest(ApprovalRequest):
         "program": optional_text,
         "whole_url": optional_text,
         "confined": texts,
+        "granted": texts,
     }
 
     server: str
@@ -123,6 +124,9 @@ class StartRequest(ApprovalRequest):
     confined: tuple[str, ...] = ()
     """What a program can do in its sandbox: what it can read and write, and what of the network it
     reaches. Empty where it has none, and can do whatever you can."""
+    granted: tuple[str, ...] = field(default=(), repr=False)
+    """Everything that its sandbox grants beside the system, one by one, for programs: "read" or
+    "write", a real path, and how that was named if it was by a link."""
     id: str = field(default_factory=lambda: new_id("start"), compare=False)
     """The start's, as in the audit."""
 

@@ -187,7 +187,14 @@ class ConnectionAttempt:
             self._context.secrets,
             self._context.policy,
         )
-        await transport.open(link)
+        with anyio.move_on_after(self._deadline - self._now()) as scope:
+            await transport.open(link)
+        if scope.cancelled_caught:
+            raise ConnectError(
+                f"the server was not started within {self._timeouts.connect:g} s, "
+                "Timeouts(connect=...): preparing to start it took too long",
+                retryable=True,
+            )
 
     async def _restart(self) -> Outcome | None:
         self._check_time("initialize")

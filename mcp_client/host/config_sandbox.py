@@ -1,7 +1,7 @@
 """What a config file says of a server's sandbox: our own key, and those of VS Code.
 
 Ours, in any program's file, is ``"mcp-client": {"sandbox": true}``, or an object with what
-``Sandbox`` takes: ``read``, ``write``, ``network``, ``engine``. Relative paths are below the folder
+``Sandbox`` takes: ``read``, ``write``, ``network``. Relative paths are below the folder
 that servers run in.
 
 VS Code's are ``sandboxEnabled`` of a server, and ``sandbox`` with ``filesystem`` and ``network``,
@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError
-from ..runtime.safe_text import safe_text
 from .config_fields import Fields
 from .config_programs import as_ours
 from .config_values import Expanded
@@ -30,7 +27,7 @@ from .config_values import Expanded
 if TYPE_CHECKING:
     from ..sandbox.sandbox import Sandbox
 
-__all__ = ["GivenSandbox", "confinement_of", "own_sandbox", "vscode_sandbox"]
+__all__ = ["GivenSandbox", "own_sandbox", "vscode_sandbox"]
 
 _INSTEAD = "say what it may do with 'mcp-client': {'sandbox': {...}}"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/System")
@@ -47,7 +44,6 @@ class GivenSandbox(NamedTuple):
     read: tuple[Expanded, ...] = ()
     write: tuple[Expanded, ...] = ()
     network: str = "none"
-    engine: str = "auto"
 
     def made(self) -> Sandbox:
         """Raises ``ConfigError``: without what a variable brought."""
@@ -55,7 +51,7 @@ class GivenSandbox(NamedTuple):
 
         read, write = ([one.value for one in each] for each in (self.read, self.write))
         try:
-            return Sandbox(read, write, self.network, self.engine)  # type: ignore[arg-type]
+            return Sandbox(read, write, self.network)  # type: ignore[arg-type]
         except ConfigError:
             if any(one.used for one in (*self.read, *self.write)):
                 raise ConfigError(
@@ -74,25 +70,6 @@ class GivenSandbox(NamedTuple):
         }
 
 
-def confinement_of(sandbox: GivenSandbox | Sandbox | None) -> tuple[str, ...]:
-    """What a server in it can do, for people; nothing where there is none."""
-    if sandbox is None:
-        return ()
-    from ..sandbox.engine import Confinement
-
-    read, write = (
-        tuple(_word(one.shown if isinstance(one, Expanded) else os.fspath(one)) for one in paths)
-        for paths in (sandbox.read, sandbox.write)
-    )
-    network: Any = sandbox.network
-    return Confinement(sandbox.engine, network, read, write).sentences[:3]
-
-
-def _word(path: str) -> str:
-    """Quoted where it could be taken for more of the sentence that it stands in."""
-    return path if _PLAIN.fullmatch(path) else shlex.quote(safe_text(path, sys.maxsize))
-
-
 def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
     """What our own key says; None where it says nothing, or what is wrong."""
     value = fields.raw(ours)
@@ -105,16 +82,13 @@ def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
             "sandbox", "has no effect: only a user's own file may start a server without one"
         )
         return None
-    inner = fields.inside("sandbox", as_ours("read", "write", "network", "engine"), "mcp-client")
+    inner = fields.inside("sandbox", as_ours("read", "write", "network"), "mcp-client")
     read, write = _paths(inner, "read"), _paths(inner, "write")
-    words: dict[str, str] = {}
-    for name in ("network", "engine"):
-        word = inner.raw(name)
-        if word is not None and not isinstance(word, str):
-            inner.wrong(name, "is not a text: write it in double quotes")
-        elif word is not None:
-            words[name] = word
-    return _checked(inner, GivenSandbox(read, write, **words))
+    network = inner.raw("network")
+    if network is not None and not isinstance(network, str):
+        inner.wrong("network", "is not a text: write it in double quotes")
+        network = None
+    return _checked(inner, GivenSandbox(read, write, network or "none"))
 
 
 def vscode_sandbox(fields: Fields) -> GivenSandbox | None:

@@ -147,15 +147,17 @@ class Starting:
         """The files and programs that the file names are looked at now, because somebody is asked.
         What is to be started instead of what was known before, if anything. Raises
         ``StartDenied``."""
-        await self.decide()
-        if self.start.is_read:
+        request = await self.decide()
+        if self.start.is_read and not request.confined:
             return None
         # Its secrets are read now, and the keyring may wait for a person.
-        config = self.start.config
-        return await anyio.to_thread.run_sync(config, self.timeouts, abandon_on_cancel=True)
+        sandbox, timeouts = self.sandbox, self.timeouts
+        return await anyio.to_thread.run_sync(
+            lambda: self.start.approved(request, sandbox, timeouts), abandon_on_cancel=True
+        )
 
-    async def decide(self) -> None:
-        """Ask, and start nothing. Raises ``StartDenied``."""
+    async def decide(self) -> StartRequest:
+        """Ask, and start nothing; return what was approved. Raises ``StartDenied``."""
         try:
             request, gate = await anyio.to_thread.run_sync(self._look)
         except ConfigError as error:
@@ -167,6 +169,7 @@ class Starting:
             await gate.decide(request)
         else:
             await self.audit.decide(gate, request)
+        return request
 
     def _look(self) -> tuple[StartRequest, Gate]:
         """What is asked, and of whom: no one is asked about what the policy refuses."""

@@ -73,6 +73,8 @@ class HostedServer:
         self.busy_since: float = 0.0
         self.gate: StartGate | None = None
         """Asked before the first start, until it says yes."""
+        self._asked: StartGate | None = None
+        """What said yes: asked again if a later start would grant something else."""
         self._options = options
         self._timeouts = config.timeouts or options.timeouts
         self._events = events
@@ -300,7 +302,7 @@ class HostedServer:
             by_policy = isinstance(refused, StartDenied) and refused.source == "policy"
             self._set("failed" if by_policy else "idle", refused)
             return
-        self.gate = None
+        self._asked, self.gate = self.gate, None
         if not self.closed:
             await self._begin().wait()
 
@@ -330,13 +332,26 @@ class HostedServer:
                 if session._connection.transport.is_remote:
                     await self._probe(session)
         except McpError as error:
-            if self.state == "connecting":  # otherwise ``end`` has told already
+            if getattr(error, "must_be_asked", False) and self._asked is not None:
+                await self._ask_again(error)
+            elif self.state == "connecting":  # otherwise ``end`` has told already
                 self._is_down(error)
         except Exception as error:  # noqa: BLE001 - a fault of the host's own transport, or ours
             _log.warning("%s: connecting failed", self.name, exc_info=True)
             self._is_down(ConnectError(f"connecting failed: {type(error).__name__}", **self._by))
         else:
             self._is_up(session)
+
+    async def _ask_again(self, error: McpError) -> None:
+        """Ask whether it may be started as it is now, in a session of its own."""
+        session, self.session = self.session, None
+        if session is not None:
+            await session.aclose()
+        self.gate, self._asked = self._asked, None
+        self._stop_timer()
+        self._set("idle", error)
+        self._attempt = None
+        self.start()
 
     async def _open_session(self) -> Session:
         connecting, self._prepared = self._prepared, None

@@ -8,7 +8,8 @@ come from the host, its environment and ``inputs``, are shown as they are writte
 
 The digest covers everything in the file that says what the server is: the command, the arguments,
 the values of its environment and headers as they are written, what its file of variables contains,
-the folder and the file itself. So a yes holds until any of that changes. The values of variables
+the folder and the file itself; and everything that its sandbox grants, as real paths. So an
+approval holds until any of that changes. The values of variables
 and of secrets are not in it: a token that is renewed does not ask again.
 """
 
@@ -20,21 +21,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..approval.start_request import CONFINED, CONNECTS, STARTS, StartRequest
-from ..errors import ConfigError
+from ..errors import ConfigError, ConnectError
 from ..protocol.canonical_json import sha256
 from ..runtime.executables import environment_of, find_executable
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
-from .config_sandbox import GivenSandbox, confinement_of
+from .config_sandbox import GivenSandbox
 from .config_server import Launch, read_server
 from .config_values import Expanded, Files, followed, values_of
 from .options import ServerConfig
 from .start_warnings import warnings_of
 
 if TYPE_CHECKING:
+    from ..sandbox.grants import Grants
     from ..sandbox.sandbox import Sandbox
 
 __all__ = ["Looked", "Start", "start_request"]
@@ -103,13 +105,39 @@ class Start:
             raise ConfigError(f"{self._place} {why}") from (None if self.first.secrets else error)
 
     def request(self, sandbox: Sandbox | None = None) -> StartRequest:
-        """What a person is asked. ``sandbox`` is the host's, for a server that names none."""
+        """Return what a person is asked, as it is now.
+
+        ``sandbox`` is the host's, for a server of which the file says nothing else.
+        """
         with self._lock:
-            if sandbox is not None:
-                return start_request(self._whole(), sandbox)
+            whole = self._whole()
+            confined = confinement(whole, sandbox)
+            if confined is not None:
+                return start_request(whole, confined)
             if self._request is None:
-                self._request = start_request(self._whole())
+                self._request = start_request(whole)
             return self._request
+
+    def approved(
+        self, request: StartRequest, sandbox: Sandbox | None, timeouts: Timeouts | None = None
+    ) -> ServerConfig:
+        """Return ``config``, whose sandbox grants exactly what ``request`` said, or nothing starts.
+
+        Raises ``ConfigError`` if it would grant something else by now.
+        """
+        config = self.config(timeouts)
+        with self._lock:
+            confined = confinement(self._whole(), sandbox)
+            now = confined and start_request(self._whole(), confined).fingerprint
+        if confined is not None and now != request.fingerprint:
+            raise ConfigError(
+                f"{self._place}: what its sandbox grants has changed since it was shown; ask again"
+            )
+        if confined is None:
+            return config
+        kept = replace(confined.sandbox, approved=confined.grants)
+        server = replace(config.server, sandbox=kept)  # type: ignore[type-var]
+        return replace(config, server=server)
 
     @property
     def _place(self) -> str:
@@ -155,19 +183,45 @@ def _said(launch: Launch) -> tuple[Any, ...]:
     """What the file says of a server, wherever in it, and the files that it puts in; without what
     variables bring."""
     given = launch.sandbox
-    sandbox = (given.network, given.engine) if isinstance(given, GivenSandbox) else given
+    sandbox = given.network if isinstance(given, GivenSandbox) else given
     parts = (launch.written, launch.path, _shown(launch.places), _inputs(launch))
     return *parts, launch.secrets, sandbox, launch.env_of_file
 
 
-def start_request(launch: Launch, sandbox: Sandbox | None = None) -> StartRequest:
-    """``sandbox`` is what confines a server that does not say so itself."""
-    reading = launch.reading
+class Confined(NamedTuple):
+    """The sandbox that a server would be started in, and everything that it grants now."""
+
+    sandbox: Sandbox
+    grants: Grants
+
+
+def confinement(launch: Launch, sandbox: Sandbox | None) -> Confined | None:
+    """Return what confines a server; None if nothing does. ``sandbox`` is the host's.
+
+    Raises ``ConfigError``.
+    """
     if launch.command is None or launch.sandbox is False:
-        sandbox = None
-    elif isinstance(launch.sandbox, GivenSandbox):
+        return None
+    if isinstance(launch.sandbox, GivenSandbox):
         sandbox = launch.sandbox.made()
-    given = launch.sandbox if isinstance(launch.sandbox, GivenSandbox) else sandbox
+    if sandbox is None:
+        return None
+    from ..sandbox.grants import Grants
+
+    env = environment_of({**launch.env_of_file, **values_of(launch.env)})
+    cwd = None if launch.cwd is None else launch.cwd.value
+    command = find_executable(launch.command.value, cwd, env) or f"/{launch.command.value}"
+    argv = [command, *(each.value for each in launch.args)]
+    try:
+        return Confined(sandbox, Grants.of(sandbox, argv, env, cwd))
+    except ConnectError as error:
+        raise ConfigError(error.message) from None
+
+
+def start_request(launch: Launch, confined: Confined | None = None) -> StartRequest:
+    """Return what a person is asked before ``launch`` is started, ``confined`` or not."""
+    reading = launch.reading
+    shown_grants = None if confined is None else confined.grants.named_as(_written(launch))
     is_project = reading.scope == "project"
     variables = _variables(launch)
     program = _program(launch)
@@ -184,11 +238,11 @@ def start_request(launch: Launch, sandbox: Sandbox | None = None) -> StartReques
         url=shown_url,
         header_names=tuple(launch.headers),
         findings=(
-            CONNECTS if launch.command is None else STARTS if sandbox is None else CONFINED,
+            CONNECTS if launch.command is None else STARTS if confined is None else CONFINED,
             *dict.fromkeys(warnings_of(launch, variables, program)),
         ),
         variables=MappingProxyType(variables),
-        fingerprint=_digest(launch, shown_program, sandbox),
+        fingerprint=_digest(launch, shown_program, confined),
         path=reading.path,
         scope=reading.scope,
         env_file=launch.env_file and launch.env_file.shown,
@@ -198,8 +252,16 @@ def start_request(launch: Launch, sandbox: Sandbox | None = None) -> StartReques
         oauth=_login(launch),
         program=shown_program,
         whole_url=url if is_project and url != shown_url else None,
-        confined=confinement_of(given),
+        confined=() if shown_grants is None else shown_grants.confinement().sentences,
+        granted=() if shown_grants is None else shown_grants.listed,
     )
+
+
+def _written(launch: Launch) -> dict[str, str]:
+    """How the grants are written to which a variable brought something, by real path."""
+    given = launch.sandbox
+    grants = (*given.read, *given.write) if isinstance(given, GivenSandbox) else ()
+    return {os.path.realpath(one.value): one.shown for one in grants if one.used}
 
 
 def _shown(values: Mapping[str, Expanded]) -> Mapping[str, str]:
@@ -229,7 +291,7 @@ def _program(launch: Launch) -> str | None:
     return find_executable(command, cwd, environment_of(env))
 
 
-def _digest(launch: Launch, program: str | None, sandbox: Sandbox | None) -> str:
+def _digest(launch: Launch, program: str | None, confined: Confined | None) -> str:
     reading = launch.reading
     env_file = launch.env_file
     covered = {
@@ -241,7 +303,7 @@ def _digest(launch: Launch, program: str | None, sandbox: Sandbox | None) -> str
         "shown": dict(_shown(launch.places)),
         "env_file": env_file and [env_file.shown, dict(launch.env_of_file)],
         "program": program,
-        "sandbox": sandbox and [repr(sandbox), sandbox.places],
+        "sandbox": confined and [confined.sandbox.network, confined.grants.listed],
         "secrets": sorted(launch.secrets),
         "inputs": _inputs(launch),
     }

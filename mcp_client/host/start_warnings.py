@@ -324,8 +324,12 @@ def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding
     """Judged by what they are, and named as they are written."""
     whole_disks = (str(Path.home()), "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:")
     cwd = None if launch.cwd is None or launch.cwd.value == folder else launch.cwd
-    places = [launch.command, *launch.args, cwd, launch.env_file]
+    given = launch.sandbox
+    grants = [] if given is None or isinstance(given, bool) else [*given.read, *given.write]
+    places = [launch.command, *launch.args, cwd, launch.env_file, *grants]
     base = folder if launch.cwd is None else launch.cwd.value
+    for each in grants:
+        yield from _of_grant(each, is_project, folder)
     for number, each in enumerate(each for each in places if each is not None):
         word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
@@ -340,6 +344,29 @@ def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding
         elif is_project and _leads_out(word, base, folder):
             text = f"it names a path outside the project, by a link: {name}"
             yield Finding("outside_project", text, name)
+
+
+def _of_grant(grant: Expanded, is_project: bool, folder: str) -> Iterator[Finding]:
+    """A path that its sandbox grants: also by where its links lead."""
+    real, name = os.path.realpath(grant.value), _short(grant.shown)
+    if real == "/etc" or real.startswith("/etc/"):
+        text = f"its sandbox grants settings of the system: {name}"
+        yield Finding("sensitive_place", text, f"sandbox {name}")
+    leads = real != os.path.abspath(grant.value)
+    shown = name if grant.used else f"{name} -> {_short(real)}"
+    if leads and _SENSITIVE.search(real):
+        text = f"its sandbox grants a place where secrets are kept: {shown}"
+        yield Finding("sensitive_place", text, f"sandbox {shown}")
+    if leads and real == os.path.realpath(Path.home()):
+        text = f"its sandbox grants your whole home directory: {shown}"
+        yield Finding("sensitive_place", text, f"sandbox {shown}")
+    if (
+        is_project
+        and is_within(grant.value, folder)
+        and not is_within(real, os.path.realpath(folder))
+    ):
+        text = f"its sandbox grants a path outside the project, by a link: {shown}"
+        yield Finding("outside_project", text, f"sandbox {shown}")
 
 
 def _is_outside(path: str, base: str, folder: str, *, is_command: bool) -> bool:
@@ -396,6 +423,7 @@ _PUT_INTO = {
     "command": ("command", "decides which program is run"),
     "argument": ("args[", "is put into an argument, where other programs see it"),
     "url": ("url", "is put into a URL, where it may be recorded"),
+    "sandbox": ("sandbox.", "decides what its sandbox grants"),
 }
 """By what is said of a place, how the place begins, and what a variable does there."""
 

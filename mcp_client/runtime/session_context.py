@@ -121,8 +121,13 @@ class KnownSecrets:
 
 
 class StartPolicy(Protocol):
-    """What a machine's administrator allows to be started and connected to. Both raise
+    """What a machine's administrator allows to be started and connected to. Both methods raise
     ``StartDenied``."""
+
+    @property
+    def allow(self) -> object:
+        """The list of what may be started; None if there is no list. With one, a command without a
+        directory is looked up on the PATH of the host, never on that of the server's ``env``."""
 
     def check_command(
         self, words: Sequence[str], look_up: Callable[[str], str | None], *, confined: bool

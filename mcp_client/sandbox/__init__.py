@@ -2,12 +2,14 @@
 
 ::
 
-    sandbox.py         Sandbox: what is granted
-    program.py         what a program is made of, found from its command
-    engine.py          the seam: what each engine implements, and which of them is taken
-    bubblewrap.py      namespaces, by the program bwrap (Linux); visible_paths.py says what is there
-    landlock.py        rules of the kernel, which launcher.py enters, and a filter by seccomp.py
-    system.py          what the system's programs are made of (Linux)
-    sandbox_exec.py    a profile for sandbox-exec (macOS)
-    confined_group.py  the processes: started, asked to end, and gone
+    sandbox.py           Sandbox: what the host grants
+    grants.py            everything that is granted, as real paths, fixed before anybody is asked
+    program.py           what a program may read unasked, by its command
+    program_caches.py    what npx and uvx find of their caches
+    system.py            what the system's programs are made of
+    visible_paths.py     what is mounted, and the links on the way to it
+    bubblewrap.py        the sandbox itself, made by the program bwrap (Linux)
+    seccomp.py           the filter of system calls inside
+    abstract_sockets.py  keeps abstract sockets out of reach where the network is within it
+    confined_group.py    the processes: started, asked to end, and gone
 """

@@ -1,4 +1,4 @@
-"""Namespaces of a server's own, made by the program bwrap (Linux, package ``bubblewrap``).
+"""The sandbox: namespaces of a server's own, made by the program bwrap (Linux).
 
 The server sees a file system of nothing but what it is granted, each at its own path, its own
 processes and its own network. What is not granted does not exist there. All that is made to mount
@@ -7,40 +7,46 @@ something on is read-only, so that a write outside of what is granted fails, rat
 - The command line of bwrap has the server's words alone: options and environment are handed over
   in a descriptor. So no value is to be seen by others, and no ``LD_PRELOAD`` of a server's is for
   bwrap.
-- As root, kernel settings in ``/proc`` would be writable; they are mounted read-only.
-- What is granted is held by descriptors while it is mounted: nothing that replaces a folder by a
-  link meanwhile gets it to lead elsewhere.
-- With the network of this machine, abstract sockets would be within reach, the desktop's bus among
-  them. A domain of Landlock, which bwrap is started in, keeps them out.
+- Each grant is opened without following a link, and mounted by its descriptor.
+- A directory between one that can be written and one in it that cannot is mounted on itself:
+  otherwise it could be renamed, and another put in its place.
+- As root, kernel settings in ``/proc`` would be writable; they are mounted read-only. The devices
+  are nodes of the sandbox's own, so that their mode is not the machine's.
+- Without the network no Unix socket can be made either: one that lies in a directory that can be
+  read could be connected to, read-only or not. Pipes are files, and no filter tells them apart.
 - bwrap ends with a code of 128 and more for a signal, as a shell does, so an exit code of a
   server's own above 128 is taken for a signal.
 - A signal to bwrap ends all at once. One that asks to end goes to what runs inside instead. When
   bwrap or the server has ended, and when the thread that started it has, the kernel ends the rest.
 
-As root alone, the mode of ``/dev/null`` and four other devices can be changed; and a folder that
-only another user may open cannot be granted, as no capability is left to open it with: the server
-does not start, or cannot read it.
+As root alone, a directory that only another user may open cannot be granted, as no capability is
+left to open it with: the server does not start, or cannot read it.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ConnectError
+from ..errors import ConfigError, ConnectError
 from ..runtime.folder import CLOSED_IN_CHILDREN
-from .engine import Confined, Launch, memory_file, trial
+from ..runtime.safe_text import safe_text
+from .abstract_sockets import lacking, without_abstract_sockets
+from .grants import Confinement, Grants
 from .seccomp import machine, namespace_program
-from .system import system_paths
-from .visible_paths import VisiblePaths
+from .system import DEVICES, system_paths
+from .visible_paths import VisiblePaths, inside
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
 
-__all__ = ["ENGINE", "PLACES"]
+__all__ = ["PLACES", "Launch", "confine", "why_not"]
 
 PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 """Where it is looked for: never on a server's PATH."""
@@ -53,139 +59,210 @@ _STREAMS_OUT = ("/bin/sh", "-c", 'exec 3<&0 4>&1 </dev/null >/dev/null "$@"', "s
 _STREAMS_IN = ("/bin/sh", "-c", 'exec "$@" <&3 >&4 3<&- 4>&-', "sh")
 """bwrap holds its own streams for as long as it runs: a server that closes one of the two would do
 so unnoticed. What has another number is for the server alone."""
-_AS_ROOT = ("can change the mode of /dev/null, as root alone, and of four other devices",)
 _HOW_TO_GET = (
-    "install the Debian package bubblewrap, or what your system calls it, version 0.10 or one with "
-    "the fixes of 2024"
+    "install bubblewrap (Debian's package bubblewrap, or what your system calls it), version 0.10 "
+    "or one with the fixes of 2024"
 )
+_INSTEAD = "or run the server in a container of its own, without sandbox="
 _HOW_TO_ALLOW = (
     "it needs namespaces that an ordinary user may make: sysctl kernel.unprivileged_userns_clone=1 "
     "on Debian, an AppArmor profile for bwrap on Ubuntu; in a container they may be forbidden"
 )
-_SCOPE_OF_ABSTRACT_SOCKETS = 1
-
-
+_TRIAL_SECONDS = 5
 _PATH: int = getattr(os, "O_PATH", 0)
 _working: set[str] = set()
 """Programs that were tried, and make a sandbox here."""
 
 
-class _Bubblewrap:
-    name = "bubblewrap"
+class Launch(NamedTuple):
+    """What is started in the place of a server."""
 
-    def lacking(self, sandbox: Sandbox) -> str | None:
-        program = _program()
-        if program is None:
-            return f"there is no {PLACES[0]}; {_HOW_TO_GET}"
-        if machine() is None:
-            return "the system calls of this processor are not known here"
-        if program not in _working:
-            failure = _tried(program)
-            if failure is not None:
-                return failure
-            _working.add(program)
-        if sandbox.network == "all":
-            # Only for a server that may use the network.
-            from .landlock import lacking_here, launcher_in_reach
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    pass_fds: Sequence[int]
+    """Descriptors that it inherits beside its three streams; closed here once it is started."""
+    folder: str | None
+    """A directory of ours, removed with what is in it when everything has ended."""
 
-            lack = lacking_here() or launcher_in_reach(sandbox)
-            if lack is not None:
-                return (
-                    'with network="all" it leaves abstract sockets within reach, and Landlock '
-                    f"cannot keep them out: {lack}"
-                )
-        return None
 
-    def confine(self, confined: Confined) -> Launch:
-        fds: list[int] = []
+def why_not(sandbox: Sandbox) -> str | None:
+    """Return why ``sandbox`` cannot be had on this machine, and what to do; None if it can."""
+    program = next((path for path in PLACES if os.access(path, os.X_OK)), None)
+    if program is None:
+        return f"there is no {PLACES[0]}: {_HOW_TO_GET}, {_INSTEAD}"
+    if machine() is None:
+        return f"the system calls of this processor are not known here: {_INSTEAD[3:]}"
+    if program not in _working:
+        failure = _tried(program)
+        if failure is not None:
+            return failure
+        _working.add(program)
+    if sandbox.network == "all":
+        lack = lacking() or _launcher_in_reach(sandbox)
+        if lack is not None:
+            return f'network="all" leaves abstract sockets within reach, and to prevent it: {lack}'
+    return None
 
-        def hold(fd: int) -> str:
-            fds.append(_of_two_digits(fd))
-            return str(fds[-1])
 
-        try:
-            options = hold(_written(_options(confined, hold)))
-            program = _program() or PLACES[0]
-            inside = [*_STREAMS_IN, *confined.argv]
-            words = [*_STREAMS_OUT, program, "--args", options, "--", *inside]
-            env: dict[str, str] = {}
-            if confined.sandbox.network == "all":
-                words, env = _without_abstract_sockets(words, hold)
-        except BaseException:
-            for fd in fds:
-                os.close(fd)
-            raise
-        besides = () if _is_ordinary_user() else _AS_ROOT
-        return Launch(
-            words, env, "/", fds, asked_inside=True, exit_code=_exit_code, besides=besides
+def confine(
+    sandbox: Sandbox, grants: Grants, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
+) -> tuple[Launch, Confinement]:
+    """Return how to start ``argv`` so that it has exactly ``grants``, and what it then can reach.
+
+    Starts nothing. Raises ``ConfigError`` on a system without bubblewrap, and ``ConnectError`` if
+    it is not installed or cannot work, or if something that is granted is no longer there.
+    """
+    if sys.platform != "linux":
+        raise ConfigError(
+            f"sandbox=: there is no sandbox for servers on this system ({sys.platform}): start the "
+            "server without one, or in a container of its own"
         )
+    lack = why_not(sandbox)
+    if lack is not None:
+        raise ConnectError(f"the server was not started, because it has no sandbox: {lack}")
+    fds: list[int] = []
+
+    def hold(fd: int) -> str:
+        fds.append(_of_two_digits(fd))
+        return str(fds[-1])
+
+    devices = _own_devices()
+    try:
+        options = hold(_written(_options(grants, argv, env, cwd, devices, hold)))
+        program = next(path for path in PLACES if os.access(path, os.X_OK))
+        inside_it = [*_STREAMS_IN, *argv]
+        words = [*_STREAMS_OUT, program, "--args", options, "--", *inside_it]
+        if grants.network == "all":
+            words = without_abstract_sockets(words)
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        remove(devices)
+        raise
+    of_machine = not _is_ordinary_user() and devices is None
+    besides = ("can change the mode of /dev/null and four other devices",) if of_machine else ()
+    own = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return Launch(words, own, "/", fds, devices), grants.confinement(besides)
 
 
-ENGINE = _Bubblewrap()
+def exit_code(code: int) -> int:
+    """Return what the exit code of bwrap says of the server's own; negative for a signal."""
+    return 128 - code if 128 < code <= 128 + signal.NSIG else code
 
 
 # --------------------------------------------------------------------- whether it can be had
 
 
-def _program() -> str | None:
-    return next((path for path in PLACES if os.access(path, os.X_OK)), None)
-
-
 def _tried(program: str) -> str | None:
-    """Why it makes no sandbox here; None where it does."""
+    """Why it makes no sandbox here; None if it does."""
     root = os.open("/", _PATH)
     words = [*_ISOLATED, "--unshare-net", "--ro-bind-fd", str(root), "/", "--proc", "/proc"]
-    command = [program, *words, "--dev", "/dev", "--", "/bin/sh", "-c", ":"]
-    said = trial(command, root, {})
-    if said is None:
+    try:
+        done = subprocess.run(  # noqa: S603 - of the system's, by its full path
+            [program, *words, "--dev", "/dev", "--", "/bin/sh", "-c", ":"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={},
+            cwd="/",
+            pass_fds=[root],
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+        text = done.stderr.decode(errors="replace").strip() if done.returncode else ""
+        failed = done.returncode != 0
+    except (OSError, subprocess.SubprocessError) as error:
+        text, failed = str(error), True
+    finally:
+        os.close(root)
+    if not failed:
         return None
-    old = "--ro-bind-fd" in said
-    return f"{program} fails ({said}); {_HOW_TO_GET if old else _HOW_TO_ALLOW}"
+    advice = _HOW_TO_GET if "--ro-bind-fd" in text else _HOW_TO_ALLOW
+    return f"{program} fails ({safe_text(text, 200)}): {advice}, {_INSTEAD}"
+
+
+def _launcher_in_reach(sandbox: Sandbox) -> str | None:
+    """Whether a server could change the Python that confines it when it is next started."""
+    executable = os.path.abspath(sys.executable)
+    library = os.path.dirname(os.path.realpath(os.__file__))
+    parts = [executable, os.path.realpath(executable), library, f"{sys.prefix}/pyvenv.cfg"]
+    writable = [real for path, real in sandbox.places if path in sandbox.write]
+    for write in writable:
+        if inside(write, library) or any(inside(os.path.realpath(each), write) for each in parts):
+            return f"grant directories without this program's Python, which {write!r} contains"
+    return None
 
 
 # --------------------------------------------------------------------- what it is told
 
 
-def _options(confined: Confined, hold: Callable[[int], str]) -> Iterator[str]:
-    sandbox = confined.sandbox
+def _options(
+    grants: Grants,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    devices: str | None,
+    hold: Callable[[int], str],
+) -> Iterator[str]:
     visible = VisiblePaths()
-    granted = dict(sandbox.places)
-    for path, write in _grants(sandbox):
-        if visible.grant(path, write=write) != granted[path]:
-            raise ConnectError(f"{path!r} cannot be granted: it leads elsewhere now")
-    for path in (*system_paths(sandbox.network), *confined.made_of):
+    fixed = [(one.path, one.write) for one in grants.paths]
+    for path, write in fixed:
+        visible.grant(path, write=write)
+    for path in system_paths(grants.network):
         visible.find(path)
-    cwd = visible.follow(confined.cwd)
+    for path in (argv[0], *grants.names, *(one.given for one in grants.paths if one.given)):
+        visible.follow(path)
+    place = os.path.abspath(cwd or ".")
+    followed = visible.follow(place)
     home = visible.unused("/sandbox")
     yield from _ISOLATED
-    if sandbox.network != "all":
+    if grants.network != "all":
         yield "--unshare-net"
     yield from ("--proc", "/proc", *_kernel_settings(), "--dev", "/dev")
+    if devices is not None:
+        for device in DEVICES:
+            yield from ("--dev-bind", os.path.join(devices, os.path.basename(device)), device)
+    system = {os.path.realpath(path) for path in system_paths(grants.network)}
     for path, write in visible.mounts():
-        if path in granted.values():
-            yield from ("--bind-fd" if write else "--ro-bind-fd", hold(_opened(path)), path)
+        if path in system and (path, write) not in fixed:
+            yield from ("--ro-bind", path, path)
         else:
-            yield from ("--bind" if write else "--ro-bind", path, path)
+            yield from ("--bind-fd" if write else "--ro-bind-fd", hold(_opened(path)), path)
+    for hidden in _hidden(grants):
+        if os.path.isdir(hidden):
+            yield from ("--tmpfs", hidden, "--remount-ro", hidden)
+        else:
+            yield from ("--ro-bind-data", hold(_memory_file(b"")), hidden)
     for link, target in visible.links():
         yield from ("--symlink", target, link)
     yield from ("--tmpfs", home)
-    if confined.private is not None:
-        for name, target in confined.private.links.items():
+    private = {} if grants.private is None else grants.private.env
+    if grants.private is not None:
+        for name, target in grants.private.links.items():
             yield from ("--symlink", target, f"{home}/{name}")
-        for name, content in confined.private.files.items():
-            yield from ("--file", hold(memory_file(content)), f"{home}/{name}")
-    if not visible.covers(cwd):
-        yield from ("--dir", cwd)
-    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", confined.cwd)
-    yield from ("--seccomp", hold(memory_file(namespace_program(machine() or ""))), "--clearenv")
-    for name, value in confined.environment(home).items():
+        for name, content in grants.private.files.items():
+            yield from ("--file", hold(_memory_file(content)), f"{home}/{name}")
+    if not visible.covers(followed):
+        yield from ("--dir", followed)
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", place)
+    filter = namespace_program(machine() or "", sockets=grants.network != "none")
+    yield from ("--seccomp", hold(_memory_file(filter)), "--clearenv")
+    places = {name: os.path.join(home, each) for name, each in private.items()}
+    variables = {**env, **grants.env, **places, "HOME": home, "TMPDIR": home}
+    for name, value in variables.items():
         yield from ("--setenv", name, value)
 
 
-def _grants(sandbox: Sandbox) -> Iterator[tuple[str, bool]]:
-    """Each path, and whether it may be written."""
-    yield from ((str(path), True) for path in sandbox.write)
-    yield from ((str(path), False) for path in sandbox.read)
+def _hidden(grants: Grants) -> Iterator[str]:
+    """What begins with a dot beside a script, unless it has something in it that is granted."""
+    for grant in grants.paths:
+        if grant.kind != "script" or not os.path.isdir(grant.path):
+            continue
+        for entry in os.scandir(grant.path):
+            used = any(inside(one.path, entry.path) for one in grants.paths)
+            if entry.name.startswith(".") and not entry.is_symlink() and not used:
+                yield entry.path
 
 
 def _kernel_settings() -> Iterator[str]:
@@ -197,6 +274,39 @@ def _kernel_settings() -> Iterator[str]:
             continue
         if entry.is_dir() or entry.stat().st_mode & 0o222:
             yield from ("--ro-bind", entry.path, entry.path)
+
+
+def _own_devices() -> str | None:
+    """A directory with nodes of the sandbox's own; None for an ordinary user, who cannot change
+    those of the machine, and where none can be made."""
+    if sys.platform == "win32" or _is_ordinary_user():
+        return None
+    folder = tempfile.mkdtemp(prefix="mcp-client-")
+    try:
+        for device in DEVICES:
+            node = os.path.join(folder, os.path.basename(device))
+            os.mknod(node, stat.S_IFCHR | 0o600, os.stat(device).st_rdev)
+            os.chmod(node, 0o666)  # noqa: S103 - as the machine's own
+            os.close(os.open(node, os.O_RDONLY))  # not on a file system without devices
+    except OSError:
+        remove(folder)
+        return None
+    return folder
+
+
+def remove(folder: str | None) -> None:
+    """Remove the directory of devices, which has no directory in it."""
+    if folder is None:
+        return
+    for device in DEVICES:
+        try:
+            os.unlink(os.path.join(folder, os.path.basename(device)))
+        except OSError:
+            continue
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return
 
 
 def _is_ordinary_user() -> bool:
@@ -216,7 +326,7 @@ def _of_two_digits(fd: int) -> int:
 
 
 def _opened(path: str) -> int:
-    """A descriptor of the file or folder that has this real path."""
+    """A descriptor of the file or directory that has this real path."""
     try:
         fd = os.open(path, _PATH | CLOSED_IN_CHILDREN)
     except OSError as error:
@@ -227,30 +337,19 @@ def _opened(path: str) -> int:
     return fd
 
 
+def _memory_file(data: bytes) -> int:
+    """A descriptor of a file in memory: arguments and environments can be read by others."""
+    if sys.platform != "linux":
+        raise AssertionError
+    fd = os.memfd_create("mcp_client", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
 def _written(options: Iterator[str]) -> int:
     words = list(options)
     if any("\0" in word for word in words):
         raise ConnectError("the environment of a server in a sandbox cannot contain a NUL")
-    return memory_file(b"".join(os.fsencode(word) + b"\0" for word in words))
-
-
-def _without_abstract_sockets(
-    words: Sequence[str], hold: Callable[[int], str]
-) -> tuple[list[str], dict[str, str]]:
-    from .landlock import launcher_command, launcher_environment, plan_file
-
-    plan = {
-        "confine": False,
-        "domain": (0, 0, _SCOPE_OF_ABSTRACT_SOCKETS),
-        "rules": (),
-        "argv": [os.fsencode(word) for word in words],
-        "env": {},
-    }
-    return launcher_command(int(hold(plan_file(plan)))), launcher_environment()
-
-
-# --------------------------------------------------------------------- how it ends
-
-
-def _exit_code(code: int) -> int:
-    return 128 - code if 128 < code <= 128 + signal.NSIG else code
+    return _memory_file(b"".join(os.fsencode(word) + b"\0" for word in words))

@@ -4,19 +4,57 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import anyio
+
+from ..errors import ConnectError
 from ..runtime.process_tree import PosixGroup
+from .bubblewrap import Launch, confine, remove
+from .grants import Confinement, Grants
 
 if TYPE_CHECKING:
-    from .engine import Launch
+    from .sandbox import Sandbox
 
-__all__ = ["ConfinedGroup"]
+__all__ = ["ConfinedGroup", "confined"]
+
+
+async def confined(
+    sandbox: Sandbox,
+    before: Grants | None,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+) -> tuple[Grants, Confinement, ConfinedGroup]:
+    """Return what ``sandbox`` grants ``argv``, what that means, and the processes to be started.
+
+    Raises ``GrantsChanged`` if it is not what was granted ``before``, and as ``confine`` does. It
+    can be cancelled: what its thread has made by then is closed there.
+    """
+    given_up = threading.Event()
+
+    def prepare() -> tuple[Grants, Confinement, ConfinedGroup]:
+        grants = Grants.of(sandbox, argv, env, cwd)
+        grants.check_same(before)
+        launch, confinement = confine(sandbox, grants, argv, env, cwd)
+        tree = ConfinedGroup(launch)
+        if given_up.is_set():
+            tree.abandon()
+            remove(launch.folder)
+        return grants, confinement, tree
+
+    try:
+        return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+    except (RuntimeError, OSError) as error:  # too many threads, or descriptors
+        raise ConnectError(f"cannot make a sandbox: {error}", retryable=True) from None
+    except BaseException:
+        given_up.set()
+        raise
 
 
 class ConfinedGroup(PosixGroup):
@@ -24,43 +62,35 @@ class ConfinedGroup(PosixGroup):
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._end = launch.end
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
     ) -> subprocess.Popen[bytes]:
         launch = self._launch
         try:
-            popen = self._popen(launch.argv, launch.env, launch.cwd, launch.pass_fds)
+            return self._popen(launch.argv, launch.env, launch.cwd, launch.pass_fds)
         except BaseException:
             self.close()
             raise
         finally:
-            for fd in launch.pass_fds:
-                os.close(fd)
-        return popen
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close what would be inherited."""
+        fds, self._launch = self._launch.pass_fds, self._launch._replace(pass_fds=())
+        for fd in fds:
+            os.close(fd)
 
     def close(self) -> None:
         super().close()
-        end, self._end = self._end, None  # the interpreter may end while a session is closed
-        if end is not None:
-            os.close(end)
-        if self._launch.folder is not None:
-            shutil.rmtree(self._launch.folder, ignore_errors=True)
+        remove(self._launch.folder)
 
     def is_empty(self) -> bool:
-        if self._end is not None:
-            try:
-                os.read(self._end, 1)
-            except BlockingIOError:
-                return False
         # Where nothing reaps orphans, as in many containers, a dead one stays in the group.
         return super().is_empty() or not any(_living(self._pid))
 
     def ask_to_end(self) -> None:
-        if not self._launch.asked_inside:
-            super().ask_to_end()
-            return
+        """Ask what runs inside: a signal to bwrap itself would end all of it at once."""
         for pid in _living(self._pid):
             if pid != self._pid:
                 _ask_to_end(pid, self._pid)

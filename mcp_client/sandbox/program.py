@@ -1,16 +1,18 @@
-"""What a program is made of, found from its command: what a sandbox lets it read unasked.
+"""What a sandboxed program may read without being named in ``read=``, by its command.
 
-- Of a command, the file, and the libraries around the ``bin`` that it is in; of a script, what
-  runs it, too.
-- Of Python, a virtual environment, the interpreter that it was made from, and what ``.pth`` files
-  say is installed beside it (modules only).
-- Of Node, Bun and Deno, the package that the script is in, and each ``node_modules`` it looks in.
-- Of a script, itself and the modules beside it: no other file of its folder, such as a ``.env``.
-- Of npx and uvx, what they have installed.
+- The file of the command, and its installation, unless that lies in a home directory or in the
+  directory that the server runs in. Of ``/srv/x/bin/server`` that is ``lib``, ``lib64``,
+  ``libexec`` and ``share`` in ``/srv/x``; of what lies in ``/opt/x``, all of it.
+- Of Python, the virtual environment (``pyvenv.cfg``), and the installation that its key ``home``
+  names.
+- Of a script, the directory it is in; of one for Node, Bun or Deno, the package that holds it.
+  Nothing in it whose name begins with a dot, such as ``.env``.
+- Of npx and uvx, their caches of the user's own environment.
 
-No other argument grants anything, nor does a variable, but for those that name files of
-certificates. A home folder, and what it is in, is never among what is found. Nor is what a symbolic
-link leads to that lies in a project: its author would choose what is granted.
+Nothing else: no ``.pth`` file, no variable, and no argument behind an option that is not known
+here. A link that leads out of the directory that the server runs in is not followed, and a home
+directory, or what contains one, is never granted. What a program seems to need beside that is in
+``missing``: an error names it, to be granted by ``read=``.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..runtime.executables import find_executable
@@ -31,64 +33,77 @@ __all__ = ["Program", "home_folders", "program_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?\Z")
 _NODE = frozenset(("node", "nodejs", "bun", "deno", "tsx", "ts-node"))
-_SUFFIXES = {
-    "python": (".py", ".pyc", ".so"),
-    "node": (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json", ".node", ".wasm"),
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
+_FLAGS = {
+    "python": re.compile(r"(?:-[bBdEhiIOPqRsSuvVx?]+|-[WX].+)\Z"),
+    "node": re.compile(
+        r"--(?:[\w-]+=.*|no-warnings|no-deprecation|enable-source-maps|trace-warnings|"
+        r"experimental-[\w-]+|inspect|inspect-brk)\Z|run\Z",
+        re.S,
+    ),
+    "sh": re.compile(r"-[eux]+\Z"),
 }
-"""Of modules."""
+"""Options that take no further word. Behind any other, no script is looked for."""
 _WITH_VALUE = {
-    "python": ("--check-hash-based-pycs",),
-    "node": ("-r", "--require", "--import", "--loader", "--experimental-loader", "-C",
-             "--conditions", "--env-file", "--tsconfig", "-c", "--config"),
-}  # fmt: skip
-_LETTERS = re.compile(r"-[bBdEhiIOPqRsSuvVx?]*([mcWX])(.*)")
-"""The options of Python that take a value, which may be a part of the word."""
-_INLINE = ("-c", "-e", "-p", "--eval", "--print", "-")
-"""The program is in the arguments or the input."""
-_BEFORE_SCRIPT = ("run", "x", "exec")
-_CERTIFICATES = (
-    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("GIT_SSL_CAINFO", "PIP_CERT"),
-)
-_MAX_CERTIFICATE_BYTES = 4 * 1024 * 1024
+    "python": frozenset(("-W", "-X", "--check-hash-based-pycs")),
+    "node": frozenset(("-r", "--require", "--import", "--loader", "-C", "--conditions")),
+    "sh": frozenset(("-o",)),
+}
 _DEPTH = 5
-_MAX_MODULES = 250
-"""Modules beside a script that are granted one by one; of more, the first."""
+_MAX_ENVIRONMENTS = 100
+_NPM_CACHE, _NPM_REGISTRY = "npm_config_cache", "npm_config_registry"
 
 
 class Program(NamedTuple):
-    made_of: tuple[str, ...]
-    """Absolute paths of files and folders."""
-    listed: tuple[str, ...]
-    """Folders in which it has to see the names of its modules."""
+    paths: tuple[str, ...]
+    """Real paths of files and directories that it is made of."""
+    scripts: tuple[str, ...]
+    """Likewise, of the directories that its scripts are in."""
+    caches: tuple[str, ...]
+    """Likewise, of its caches."""
+    names: tuple[str, ...]
+    """Paths under which they are used, which may be links."""
+    missing: tuple[str, ...]
+    """Real paths that it may need, and that only ``read=`` grants."""
     env: Mapping[str, str]
     """What has to be added to its environment."""
-    private: PrivateFiles | None = None
-    """What has to be in its private folder."""
+    private: PrivateFiles | None
+    """What has to be in its private directory."""
 
 
 def program_of(
     argv: Sequence[str], env: Mapping[str, str], cwd: str, *, offline: bool = False
 ) -> Program:
-    """What ``argv``, which begins with an absolute path, needs to run. Reads the file system, and
-    starts nothing."""
+    """Return what ``argv``, which begins with an absolute path, needs to run in ``cwd``.
+
+    Looks at the file system, and starts nothing.
+    """
     search = _Search(env, cwd, offline)
     search.command(argv[0], argv[1:])
-    search.certificates()
-    made_of = [path for path in dict.fromkeys(search.found) if os.path.exists(path)]
-    narrow = [path for path in made_of if not search.is_wide(path)]
-    listed = tuple(dict.fromkeys(search.listed))
-    return Program(tuple(narrow), listed, search.added, search.private)
+    missing = tuple(path for path in dict.fromkeys(search.missing) if os.path.exists(path))
+    return Program(
+        tuple(dict.fromkeys(search.paths)),
+        tuple(dict.fromkeys(search.scripts)),
+        tuple(dict.fromkeys(search.caches)),
+        tuple(dict.fromkeys(search.names)),
+        missing,
+        search.added,
+        search.private,
+    )
 
 
 class _Search:
     def __init__(self, env: Mapping[str, str], cwd: str, offline: bool) -> None:
         self._env = env
         self._cwd = cwd
+        self._project = os.path.realpath(cwd)
         self._offline = offline
         self._homes = home_folders()
-        self.found: list[str] = []
-        self.listed: list[str] = []
+        self.paths: list[str] = []
+        self.scripts: list[str] = []
+        self.caches: list[str] = []
+        self.names: list[str] = []
+        self.missing: list[str] = []
         self.added: dict[str, str] = {}
         self.private: PrivateFiles | None = None
 
@@ -96,46 +111,70 @@ class _Search:
         """``path`` is started with ``args``."""
         if depth > _DEPTH:
             return
-        name = os.path.basename(path)
-        real = os.path.realpath(path)
-        self.found += [path, real]
-        if _PYTHON.match(name):
+        name, real = os.path.basename(path), os.path.realpath(path)
+        self.names.append(path)
+        interpreter = _interpreter(real)
+        if _PYTHON.match(name) and interpreter is None:
             self._python(path, real)
             self._script("python", args)
-            if _interpreter(real) is not None:  # pyenv's, which chooses one
-                self._program(path, real, depth)
-        elif name in _NODE:
-            self._prefix(real)
-            self._script("node", args)
-        elif name == "env":
-            self._behind_env(args, depth)
-        elif name in ("sh", "bash", "dash", "zsh"):
-            script = next(iter(args), "-")
-            path = self._absolute(script)
-            shown = not os.path.islink(path) or os.path.realpath(path).endswith((".sh", ".bash"))
-            if shown and not script.startswith("-"):
-                self.found.append(path)
-        else:
-            self._program(path, real, depth)
-            if name == "npx":
-                self._npm_cache(real, args)
-            elif name in ("uvx", "uv"):
-                self.found.append(os.path.join(os.path.dirname(real), "uv"))
-                self._uv_cache()
-
-    def is_wide(self, path: str) -> bool:
-        """Whether it is, or contains, somebody's home folder."""
-        return any(inside(home, os.path.realpath(path)) for home in self._homes)
-
-    def _program(self, path: str, real: str, depth: int) -> None:
-        words = _interpreter(real)
-        if words is None:
-            self._prefix(real)
             return
-        pyenv = os.path.dirname(os.path.dirname(path))
-        if os.path.isfile(os.path.join(pyenv, "libexec", "pyenv")):
-            self.found.append(pyenv)
-        self.command(words[0], [*words[1:], real], depth + 1)
+        self._grant(path, real)
+        if name == "env":
+            self._behind_env(args, depth)
+        elif name in _SHELLS:
+            self._script("sh", args)
+        elif interpreter is not None:
+            self._script_at(path, "node" if "node" in interpreter[-1] else "sh")
+            self.command(interpreter[0], [*interpreter[1:], path], depth + 1)
+        else:
+            self._installation(real)
+        if name in _NODE:
+            self._script("node", args)
+        elif name == "npx":
+            self._npm_cache(real, args)
+        elif name in ("uvx", "uv"):
+            beside = os.path.join(os.path.dirname(real), "uv")
+            self._grant(beside, os.path.realpath(beside))
+            self._uv_cache()
+
+    # ------------------------------------------------------------ what is granted
+
+    def _grant(self, path: str, real: str, to: list[str] | None = None) -> None:
+        """Grant ``real``, to which ``path`` leads, unless a link of the project leads out of it."""
+        if os.path.exists(real) and not self._is_wide(real):
+            leads_out = self._is_of_project(path) and not inside(real, self._project)
+            (self.missing if leads_out else self.paths if to is None else to).append(real)
+
+    def _is_of_project(self, path: str) -> bool:
+        path = os.path.abspath(path)
+        return inside(path, self._cwd) or inside(path, self._project)
+
+    def _is_wide(self, path: str) -> bool:
+        """Whether it is, or contains, a home directory."""
+        return path == "/" or any(inside(home, path) for home in self._homes)
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Whether it has nothing to do with a home directory or the project."""
+        return not (
+            self._is_wide(path)
+            or any(inside(path, home) for home in self._homes)
+            or inside(path, self._project)
+            or inside(self._project, path)
+        )
+
+    def _installation(self, real: str) -> None:
+        """Grant what lies around the ``bin`` that a program is in."""
+        folder = os.path.dirname(real)
+        around = os.path.dirname(folder)
+        if os.path.basename(folder) != "bin" or around == "/":
+            return
+        libraries = [os.path.join(around, name) for name in ("lib", "lib64", "libexec", "share")]
+        wanted = [around] if os.path.dirname(around) == "/opt" else libraries
+        there = [path for path in wanted if os.path.realpath(path) == path and os.path.exists(path)]
+        if self._is_elsewhere(around):
+            self.paths += there
+        else:
+            self.missing += [path for path in there if path in libraries[:2]]
 
     def _behind_env(self, args: Sequence[str], depth: int) -> None:
         env = dict(self._env)
@@ -152,148 +191,82 @@ class _Search:
                 return
             env[name] = value
 
-    def _prefix(self, real: str) -> None:
-        """What lies around the ``bin`` that a program is in."""
-        around = os.path.dirname(os.path.dirname(real))
-        if os.path.basename(os.path.dirname(real)) != "bin" or around == "/":
-            return
-        if os.path.dirname(around) == "/opt":
-            self.found.append(around)
-        elif not any(inside(around, home) for home in self._homes):
-            self._own(around, ("lib", "lib64", "libexec", "share"))
-        elif os.path.isdir(os.path.join(around, "lib", "node_modules", "npm")):
-            self.found += [os.path.dirname(real), os.path.join(around, "lib", "node_modules")]
-
-    def _own(self, folder: str, names: Iterable[str]) -> None:
-        """What has these names in ``folder``, and is there."""
-        for name in names:
-            path = os.path.join(folder, name)
-            real = os.path.realpath(path)
-            if inside(real, os.path.realpath(folder)) or os.path.basename(real) == "node_modules":
-                self.found.append(path)
-
     # ------------------------------------------------------------------ Python
 
     def _python(self, path: str, real: str) -> None:
-        around = os.path.dirname(os.path.dirname(path))
-        settings = os.path.join(around, "pyvenv.cfg")
-        if os.path.isfile(settings):
-            self.found.append(around)
-            for folder in glob.glob(
-                os.path.join(glob.escape(around), "lib*", "python*", "site-p*")
-            ):
-                self._installed_beside(folder)
-            home = _setting(settings, "home")
-            if home:
-                self._base(os.path.join(home, os.path.basename(path)))
-        self._base(path)
-        self._base(real)
-
-    def _base(self, path: str) -> None:
-        """The interpreter itself, where its library lies."""
-        around = os.path.dirname(os.path.dirname(path))
-        libraries = glob.glob(os.path.join(glob.escape(around), "lib", "python3*", "os.py"))
-        libraries += glob.glob(os.path.join(glob.escape(around), "lib", "pypy3*", "os.py"))
-        if not libraries:
+        around = os.path.dirname(os.path.dirname(os.path.abspath(path)))
+        home = _setting(os.path.join(around, "pyvenv.cfg"), "home")
+        if not home:
+            self._grant(path, real)
+            self._python_at(real, self._is_elsewhere(os.path.dirname(os.path.dirname(real))))
             return
-        if os.path.basename(around) != ".local" and not self.is_wide(around):
-            self.found.append(around)
-        else:
-            self.found += [path, *map(os.path.dirname, libraries)]
-            self.found += glob.glob(os.path.join(glob.escape(around), "lib", "libpython*"))
+        self._grant(around, os.path.realpath(around))
+        if os.path.isabs(home):
+            self._python_at(os.path.realpath(os.path.join(home, os.path.basename(real))), True)
 
-    def _installed_beside(self, packages: str) -> None:
-        """What is installed to be edited where it lies: its modules."""
-        for file in sorted(glob.glob(os.path.join(glob.escape(packages), "*.pth"))):
-            for line in map(str.strip, _text(file).splitlines()):
-                if os.path.basename(line) in ("site-packages", "dist-packages"):
-                    self.found.append(line)
-                elif os.path.isabs(line):
-                    self._modules_in(line, "python")
-        for file in glob.glob(os.path.join(glob.escape(packages), "__editable__*_finder.py")):
-            mapping = re.search(r"^MAPPING\b[^=]*=\s*\{(.*?)\}", _text(file), re.M | re.S)
-            for path in re.findall(r":\s*'(/[^']+)'", mapping[1]) if mapping else ():
-                folder, name = os.path.split(path)
-                self._own(folder, [name] if _is_module(path, "python") else [])
+    def _python_at(self, executable: str, is_granted: bool) -> None:
+        """Grant the installation of Python that this executable is of."""
+        prefix = os.path.dirname(os.path.dirname(executable))
+        libraries = [
+            path
+            for name in ("python3*", "pypy3*")
+            for path in glob.glob(os.path.join(glob.escape(prefix), "lib", name, "os.py"))
+        ]
+        is_one = libraries and not self._is_wide(prefix) and os.path.basename(prefix) != ".local"
+        if is_one:
+            (self.paths if is_granted else self.missing).append(prefix)
 
     # ----------------------------------------------------------------- scripts
 
     def _script(self, kind: str, args: Sequence[str]) -> None:
         words = iter(args)
         for word in words:
-            letter = _LETTERS.match(word) if kind == "python" else None
-            if letter is not None and letter[1] == "m":
-                self._module(letter[2] or next(words, ""))
+            if kind == "python" and word == "-m":
+                self.missing.append(os.path.join(self._project, next(words, "").partition(".")[0]))
                 return
-            if word in _INLINE or (letter is not None and letter[1] == "c"):
-                return
-            if word in _WITH_VALUE[kind] or (letter is not None and not letter[2]):
+            if word in _WITH_VALUE[kind]:
                 next(words, None)
-            elif not word.startswith("-") and not (kind == "node" and word in _BEFORE_SCRIPT):
-                path = self._absolute(word)
-                self._script_at(path, kind)
-                self._behind_script(path, words)
+            elif not word.startswith("-") and word != "run":
+                self._script_at(os.path.normpath(os.path.join(self._cwd, word)), kind)
                 return
-
-    def _behind_script(self, path: str, rest: Iterator[str]) -> None:
-        """Of what runs other programs: npx, and runners of TypeScript."""
-        name = os.path.basename(path)
-        if name in ("npx", "npx-cli.js"):
-            self._npm_cache(os.path.realpath(path), [*rest])
-        elif name in _NODE or os.path.basename(os.path.realpath(path)) in ("cli.mjs", "tsx"):
-            self._script("node", [*rest])
+            elif not _FLAGS[kind].match(word):
+                return
 
     def _script_at(self, path: str, kind: str) -> None:
         real = os.path.realpath(path)
-        if os.path.islink(path) and not real.endswith(_SUFFIXES[kind]):
-            return
-        for each in dict.fromkeys((path, real)):
-            self.found.append(each)
-            if kind == "node":
-                self._node_package(each)
-            elif os.path.isdir(each):  # a folder with a __main__.py
-                self._modules_in(each, kind)
-            elif os.path.exists(each):
-                self._modules_in(os.path.dirname(each), kind)
+        self.names.append(path)
+        folder = real if os.path.isdir(real) else os.path.dirname(real)
+        if kind == "node":
+            folder = self._package(folder)
+        if self._is_wide(folder):
+            self._grant(path, real)
+        else:
+            self._grant(path, folder, self.scripts)
 
-    def _module(self, name: str) -> None:
-        """``python -m name`` looks in the folder that it runs in before its own."""
-        top = name.partition(".")[0]
-        path = os.path.join(self._cwd, top)
-        if top and (os.path.isdir(path) or os.path.isfile(f"{path}.py")):
-            self._own(self._cwd, [top])
-            self._modules_in(self._cwd, "python")
-
-    def _modules_in(self, folder: str, kind: str) -> None:
-        names = _names(folder)
-        self.listed += [folder] if names else []
-        modules = [name for name in names if _is_module(os.path.join(folder, name), kind)]
-        self._own(folder, modules[:_MAX_MODULES])
-
-    def _node_package(self, script: str) -> None:
-        folders = _folders_around(script)
-        for folder in folders:
-            self._own(folder, ["node_modules"])
-            if os.path.basename(folder) == "node_modules":
-                self.found.append(folder)
-        for folder in folders:
-            if self.is_wide(folder):
+    def _package(self, folder: str) -> str:
+        """The nearest directory with a ``package.json``; ``folder`` if there is not one."""
+        around = folder
+        for _ in range(_DEPTH):
+            if os.path.isfile(os.path.join(around, "package.json")):
                 break
-            if os.path.isfile(os.path.join(folder, "package.json")):
-                self._own(folder, _names(folder)[:_MAX_MODULES])
-                return
-        self._modules_in(os.path.dirname(script), "node")
-
-    def _absolute(self, word: str) -> str:
-        return os.path.normpath(os.path.join(self._cwd, word))
+            around = os.path.dirname(around)
+            if self._is_wide(around) or os.path.basename(around) == "node_modules":
+                return folder
+        else:
+            return folder
+        modules = around
+        while os.path.basename(modules) not in ("node_modules", ""):
+            modules = os.path.dirname(modules)
+        self.missing.append(modules if os.path.basename(modules) else around)
+        return around
 
     # ------------------------------------------------------------------- caches
 
     def _npm_cache(self, npx: str, words: Sequence[str]) -> None:
-        cache = self._env.get("npm_config_cache") or os.path.expanduser("~/.npm")
+        cache = os.environ.get(_NPM_CACHE) or os.path.expanduser("~/.npm")
         settings = os.path.expanduser("~/.npmrc")
-        registry = self._env.get("npm_config_registry") or _setting(settings, "registry")
-        self.found += [os.path.join(cache, "_npx"), os.path.join(cache, "_cacache", "content-v2")]
+        registry = os.environ.get(_NPM_REGISTRY) or _setting(settings, "registry")
+        self._cache(os.path.join(cache, "_npx"), os.path.join(cache, "_cacache", "content-v2"))
         self.private = npm_files(cache, words, registry or default_registry(npx))
         self.added |= {"npm_config_update_notifier": "false"}
         self.added |= {
@@ -304,47 +277,25 @@ class _Search:
 
     def _uv_cache(self) -> None:
         home = os.path.expanduser("~")
-        cache = self._env.get("UV_CACHE_DIR") or os.path.join(home, ".cache", "uv")
+        cache = os.environ.get("UV_CACHE_DIR") or os.path.join(home, ".cache", "uv")
         self.private = uv_files(cache, os.path.join(home, ".local", "share", "uv"))
-        self.found += self.private.links.values()
-        for name in ("python3", "python"):  # what it has made its environments with
-            found = find_executable(name, self._cwd, self._env)
-            if found is not None:
-                self.command(found, _INLINE, _DEPTH - 1)
+        self._cache(*self.private.links.values())
+        of_environments = os.path.join(glob.escape(cache), "archive-v*", "*", "pyvenv.cfg")
+        for settings in glob.glob(of_environments)[:_MAX_ENVIRONMENTS]:
+            home = _setting(settings, "home")
+            if os.path.isabs(home):
+                python = os.path.join(os.path.realpath(home), "python3")
+                self._python_at(python, True)
+                self.added.setdefault("UV_PYTHON", python)  # which its environments are for
         self.added |= {"UV_OFFLINE": "1"} if self._offline else {}
 
-    def certificates(self) -> None:
-        """The files of certificates that variables name, if they are such files."""
-        for name in _CERTIFICATES:
-            path = self._env.get(name)
-            if path and os.path.isabs(path) and _is_certificates(path):
-                self.found += [path, os.path.realpath(path)]
-
-
-def _folders_around(path: str) -> list[str]:
-    folders = []
-    while path != os.path.dirname(path):
-        path = os.path.dirname(path)
-        folders.append(path)
-    return folders[:-1]
-
-
-def _names(folder: str) -> list[str]:
-    """What is not hidden in a folder."""
-    try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    except OSError:
-        return []
-
-
-def _is_module(path: str, kind: str) -> bool:
-    if kind == "python" and os.path.isfile(os.path.join(path, "__init__.py")):
-        return True
-    return path.endswith(_SUFFIXES[kind]) and os.path.isfile(path)
+    def _cache(self, *paths: str) -> None:
+        real = map(os.path.realpath, filter(os.path.exists, paths))
+        self.caches += [path for path in real if not self._is_wide(path)]
 
 
 def home_folders() -> set[str]:
-    """Home folders, as far as they are known here."""
+    """Home directories, as far as they are known here."""
     homes = {os.path.expanduser("~"), "/root", *glob.glob("/home/*"), *glob.glob("/Users/*")}
     if sys.platform != "win32":
         import pwd
@@ -355,7 +306,7 @@ def home_folders() -> set[str]:
 
 
 def _interpreter(path: str) -> list[str] | None:
-    """What runs a script, and its argument; None of what is not a script."""
+    """What runs a script, and its argument; None for what is not a script."""
     try:
         with open(path, "rb") as file:
             first, second, *_ = (*file.read(4096).split(b"\n", 2), b"", b"")
@@ -370,26 +321,10 @@ def _interpreter(path: str) -> list[str] | None:
 
 
 def _setting(path: str, name: str) -> str:
-    found = re.search(rf"^\s*{name}\s*=\s*(.+?)\s*$", _text(path), re.M)
-    return found[1] if found else ""
-
-
-def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1024 * 1024)
+            text = file.read(1024 * 1024)
     except OSError:
         return ""
-
-
-def _is_certificates(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_CERTIFICATE_BYTES + 1)
-    except OSError:
-        return False
-    return (
-        len(data) <= _MAX_CERTIFICATE_BYTES
-        and b"-----BEGIN CERTIFICATE" in data
-        and b"PRIVATE KEY" not in data
-    )
+    found = re.search(rf"^\s*{name}\s*=\s*(.+?)\s*$", text, re.M)
+    return found[1] if found else ""

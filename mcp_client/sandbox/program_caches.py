@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["PrivateFiles", "default_registry", "fill", "npm_files", "uv_files"]
+__all__ = ["PrivateFiles", "default_registry", "npm_files", "uv_files"]
 
 _MAX_ENTRIES = 1000
 _MAX_INDEX_BYTES = 8 * 1024 * 1024
@@ -71,17 +71,6 @@ def uv_files(cache: str, data: str) -> PrivateFiles:
         for name in _names(os.path.join(data, kind)):
             links[f"{my_data}/{kind}/{name}"] = os.path.join(data, kind, name)
     return PrivateFiles(_existing(links), {}, {"UV_CACHE_DIR": mine})
-
-
-def fill(folder: str, private: PrivateFiles) -> None:
-    """Make all of it in ``folder``, which is empty. Raises ``OSError``."""
-    for name in (*private.links, *private.files):
-        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-    for name, target in private.links.items():
-        os.symlink(target, os.path.join(folder, name))
-    for name, content in private.files.items():
-        with open(os.path.join(folder, name), "xb") as file:
-            file.write(content)
 
 
 def _names(folder: str) -> list[str]:

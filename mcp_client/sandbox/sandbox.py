@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
 from ..runtime.folder import given_path
 from ..runtime.frozen import frozen_dataclass
 
-__all__ = ["EngineName", "Network", "Sandbox", "sandbox_of"]
+if TYPE_CHECKING:
+    from .grants import Grants
+
+__all__ = ["Network", "Sandbox", "sandbox_of"]
 
 Network: TypeAlias = Literal["none", "loopback", "all"]
-EngineName: TypeAlias = Literal["auto", "bubblewrap", "landlock"]
 
 _TOO_WIDE = ("/", "/proc", "/sys", "/dev")
 _GLOB = frozenset("*?[")
@@ -22,27 +24,33 @@ _GLOB = frozenset("*?[")
 
 @frozen_dataclass
 class Sandbox:
-    """What a server and all its descendants can reach, beyond what they are made of:
-    ``StdioServer(..., sandbox=Sandbox(write=["~/notes"]))``.
+    """What a server and all its descendants can reach, beside what its program is made of:
+    ``StdioServer(..., sandbox=Sandbox(write=["~/notes"]))``. It needs bubblewrap, on Linux.
 
-    They can read the system's programs and libraries, their own program (its interpreter, its
-    package, the script and the modules beside it), and ``read``. They can write ``write``, which
-    they can read too, and a temporary folder of their own, which is their HOME and TMPDIR and is
-    removed when they end; ``/tmp`` and ``/dev/shm`` are not theirs. They see no home folder, no
-    other process and no socket of this machine outside of what is granted.
+    What can be read can be used as far as reading allows, and that includes named pipes, which can
+    be written to; Unix sockets in it can be connected to with ``network="loopback"`` or "all", and
+    not with "none". So grant no directory such as ``/run``, where services have theirs.
 
-    ``read`` and ``write`` are lists of files and folders; each has to exist, and is not a glob. A
-    symbolic link grants what it leads to when the ``Sandbox`` is made; what leads elsewhere later
-    is not granted, and the server does not start. What ``read`` names in a folder of ``write`` is
-    kept from being written. The folder that the server runs in is granted no more than any other:
-    it can be run in, and shows nothing.
+    They can read the system's programs and libraries, their own program (see
+    ``mcp_client.sandbox.program``), and ``read``. They can write ``write``, which they can read
+    too, and a temporary directory of their own, which is their HOME and TMPDIR and goes with them;
+    ``/tmp`` and ``/dev/shm`` are not theirs. They see no home directory, no other process and no
+    socket of this machine outside of what is granted.
 
-    ``network``: "none"; "loopback" (addresses of this machine alone, or of a loopback of their
-    own); or "all".
+    Everything that is granted is found before the server is started, as real paths, and is listed
+    in ``session.sandbox``; of a config file's server also in the request that a person approves. A
+    server that is started again has the same grants, or is not started.
 
-    ``engine``: "auto" takes the first that can hold all of it. Where none can, opening the server
-    raises ``ConnectError``, and nothing is started. Linux has "bubblewrap" and "landlock"; on macOS
-    "auto" is ``sandbox-exec``; Windows has none.
+    ``read`` and ``write`` are lists of files and directories; each has to exist, and is not a glob.
+    A symbolic link grants what it leads to when the ``Sandbox`` is made; if it leads elsewhere
+    later, the server does not start. What ``read`` names in a directory of ``write`` cannot be
+    written, moved or replaced. The directory that the server runs in is granted no more than any
+    other: it can be run in, and shows nothing.
+
+    ``network``: "none"; "loopback" (a loopback of its own, never this machine's); or "all".
+
+    If there is no bubblewrap, or it cannot work here, opening the server raises ``ConnectError``,
+    and nothing is started; on macOS and Windows that is a ``ConfigError``.
 
     Raises ``ConfigError``.
     """
@@ -50,9 +58,10 @@ class Sandbox:
     read: Iterable[str | os.PathLike[str]] = ()
     write: Iterable[str | os.PathLike[str]] = ()
     network: Network = "none"
-    engine: EngineName = "auto"
     places: tuple[tuple[str, str], ...] = field(init=False, default=(), repr=False)
     """Each path of ``read`` and ``write``, and what it led to when this was made."""
+    approved: Grants | None = field(default=None, repr=False, compare=False)
+    """What was approved: the server is started with exactly that, or not at all."""
 
     def __post_init__(self) -> None:
         read, write = _paths("read", self.read), _paths("write", self.write)
@@ -61,9 +70,6 @@ class Sandbox:
         if self.network not in get_args(Network):
             names = ", ".join(map(repr, get_args(Network)))
             raise ConfigError(f"Sandbox(network={self.network!r}): give one of {names}")
-        if self.engine not in get_args(EngineName):
-            names = ", ".join(map(repr, get_args(EngineName)))
-            raise ConfigError(f"Sandbox(engine={self.engine!r}): give one of {names}")
         places = tuple((path, os.path.realpath(path)) for path in dict.fromkeys(read + write))
         for path, real in places:
             if real in _TOO_WIDE:

@@ -1,17 +1,14 @@
 """The filter of system calls that a sandboxed server runs under (seccomp, Linux).
 
-Landlock confines opening, changing and removing files, TCP, signals and debugging. The rest of what
-leads out of a process is forbidden here, by call: a filter sees numbers, never what a path leads
-to. So the mode, owner and times of *all* files stay as they are, also of the server's own.
+Namespaces confine files, processes and the network already. The filter forbids what would undo
+that, or what they do not confine:
 
-- Files: modes, owners, times; extended attributes, which can be read without opening the file;
-  watching a folder, which tells the names in it.
-- Other processes: shared memory and message queues of System V and POSIX, keys of the kernel,
-  limits and scheduling of any process but the caller itself.
-- Sockets: only pairs, beside the families that ``network`` grants. A Unix socket could be connected
-  to any path, and one of a pair for datagrams can send to any, so pairs are of the other types.
 - The kernel: what sets up namespaces, mounts, modules, tracing and io_uring, whose requests no
-  filter sees; and every call that is newer than the list.
+  filter sees; keys; and every call that is newer than the list.
+- Sockets: raw ones; without a network all but pairs. A Unix socket could be connected to any path
+  that the server sees, and one of a pair for datagrams can send to any, so pairs are of the other
+  types.
+- Controls that type into a terminal or change a file that is only read.
 
 The numbers are those of Linux for x86_64 and arm64 (``asm/unistd.h``). A program of another
 architecture, 32-bit ones included, is killed at its first call.
@@ -22,10 +19,10 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from collections.abc import Mapping, Sequence
-from errno import EACCES, ENOSYS, EOPNOTSUPP, EPERM
+from collections.abc import Sequence
+from errno import EACCES, ENOSYS, EPERM
 
-__all__ = ["filter_program", "machine", "namespace_program"]
+__all__ = ["machine", "namespace_program"]
 
 _COLUMNS = {"x86_64": 0, "aarch64": 1}
 _AUDIT = (0xC000003E, 0xC00000B7)
@@ -33,15 +30,6 @@ _LAST = 469
 """The newest call that was judged (Linux 6.18); a newer one does not exist in a sandbox."""
 _X32 = 0x40000000
 
-_FORBIDDEN = """
-    chmod 90 - fchmod 91 52 fchmodat 268 53 fchmodat2 452 452
-    chown 92 - fchown 93 55 lchown 94 - fchownat 260 54
-    utime 132 - utimes 235 - futimesat 261 - utimensat 280 88 file_setattr 469 469
-    inotify_add_watch 254 27
-    shmget 29 194 shmat 30 196 shmctl 31 195 semget 64 190 semop 65 193 semctl 66 191
-    semtimedop 220 192 msgget 68 186 msgsnd 69 189 msgrcv 70 188 msgctl 71 187
-    mq_open 240 180 mq_unlink 241 181
-"""
 _OF_THE_KERNEL = """
     add_key 248 217 request_key 249 218 keyctl 250 219
     bpf 321 280 perf_event_open 298 241 userfaultfd 323 282
@@ -56,23 +44,12 @@ _OF_THE_KERNEL = """
     fspick 433 433 mount_setattr 442 442 statmount 457 457 listmount 458 458
     unshare 272 97 setns 308 268
 """
-_UNSUPPORTED = """
-    setxattr 188 5 lsetxattr 189 6 fsetxattr 190 7 setxattrat 463 463
-    getxattr 191 8 lgetxattr 192 9 fgetxattr 193 10 getxattrat 464 464
-    listxattr 194 11 llistxattr 195 12 flistxattr 196 13 listxattrat 465 465
-    removexattr 197 14 lremovexattr 198 15 fremovexattr 199 16 removexattrat 466 466
-"""
-"""As on a file system without them, which is what those who copy files are ready for."""
 _CLONE3 = 435
 """Its flags are in memory, where no filter looks; without it, C libraries take ``clone``."""
 
 # Calls that depend on their arguments.
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _CLONE, _IOCTL = (56, 220), (16, 29)
-_OF_ONE_PROCESS = ((302, 261), (203, 122), (144, 119), (142, 118), (314, 274))
-"""``prlimit64`` and the ``sched_set...``: argument 0 is the process, 0 the caller."""
-_SETPRIORITY, _IOPRIO_SET = (141, 140), (251, 30)
-"""Argument 0 says what argument 1 is the number of: a process, by 0 and by 1."""
 _NAMESPACES = 0x7E020000
 _IOCTLS = (
     0x5412,  # TIOCSTI: types into a terminal
@@ -100,29 +77,13 @@ def machine() -> str | None:
     return name if name in _COLUMNS else None
 
 
-def filter_program(network: str, architecture: str) -> bytes:
-    """The filter beside Landlock, as an array of ``struct sock_filter``."""
-    column = _COLUMNS[architecture]
-    program = [
-        *_refused(_FORBIDDEN, column, EPERM),
-        *_refused(_UNSUPPORTED, column, EOPNOTSUPP),
-        *_when(_SOCKETPAIR[column], _pairs()),
-        *_when(_SETPRIORITY[column], _only({0: 0, 1: 0})),
-        *_when(_IOPRIO_SET[column], _only({0: 1, 1: 0})),
-    ]
-    for numbers in _OF_ONE_PROCESS:
-        program += _when(numbers[column], _only({0: 0}))
-    families = () if network == "none" else (_INET, _INET6)
-    return _program(architecture, program, families)
+def namespace_program(architecture: str, *, sockets: bool) -> bytes:
+    """Return the filter for a server in namespaces, as an array of ``struct sock_filter``.
 
-
-def namespace_program(architecture: str) -> bytes:
-    """The filter inside namespaces, where files, sockets and processes are confined already: only
-    what would set up more of them, or reaches the kernel itself."""
-    return _program(architecture, [], (_UNIX, _INET, _INET6))
-
-
-def _program(architecture: str, first: Sequence[_Step], families: Sequence[int]) -> bytes:
+    Files and processes are confined already: it refuses what would set up more namespaces, what
+    reaches the kernel itself, and, unless ``sockets``, every socket but a pair.
+    """
+    families = (_UNIX, _INET, _INET6) if sockets else ()
     column = _COLUMNS[architecture]
     program = [
         _ARCHITECTURE,
@@ -133,9 +94,9 @@ def _program(architecture: str, first: Sequence[_Step], families: Sequence[int])
         _at_least(_LAST + 1, 0, 1),
         _refuse(ENOSYS),
         *_when(_CLONE3, [_refuse(ENOSYS)]),
-        *first,
         *_refused(_OF_THE_KERNEL, column, EPERM),
         *_when(_SOCKET[column], _sockets(families)),
+        *([] if sockets else _when(_SOCKETPAIR[column], _pairs())),
         *_when(_CLONE[column], [_argument(0), (0x45, 0, 1, _NAMESPACES), _refuse(EPERM), _ALLOW]),
         *_when(_IOCTL[column], _controls()),
         _ALLOW,
@@ -172,14 +133,6 @@ def _of_type(*kinds: int) -> list[_Step]:
 def _controls() -> list[_Step]:
     refused = [step for each in _IOCTLS for step in _when(each, [_refuse(EPERM)])]
     return [_argument(1), *refused, _ALLOW]
-
-
-def _only(arguments: Mapping[int, int]) -> list[_Step]:
-    """Allowed where each of the arguments is as said."""
-    steps = [_ALLOW]
-    for index, value in arguments.items():
-        steps = [_argument(index), *_when(value, steps), _refuse(EPERM)]
-    return steps
 
 
 def _when(value: int, steps: Sequence[_Step]) -> list[_Step]:

@@ -18,12 +18,10 @@ class VisiblePaths:
         self._writable: dict[str, bool] = {}
         self._links: dict[str, str] = {}
 
-    def grant(self, path: str, *, write: bool = False) -> str:
-        """Show a file or a folder that exists. Of what contains another, the inner one holds.
-        Returns the real path, which is what is shown."""
-        real = self.follow(path)
+    def grant(self, real: str, *, write: bool = False) -> None:
+        """Show the file or directory at this real path, which is not followed. Of what contains
+        another, the inner one holds."""
         self._writable[real] = write or self._writable.get(real, False)
-        return real
 
     def find(self, path: str) -> None:
         """Show it, to be read, as far as nothing that contains it is granted already."""
@@ -54,13 +52,34 @@ class VisiblePaths:
         return done
 
     def mounts(self) -> Iterator[tuple[str, bool]]:
-        """Each path that has to be mounted, and whether it is writable; what contains another comes
-        first."""
+        """Yield each path that has to be mounted, and whether it is writable; what contains another
+        comes first.
+
+        A directory between one that can be written and one in it that cannot is mounted, too: a
+        mount cannot be renamed.
+        """
+        for path in [*self._writable]:
+            if not self._writable[path]:
+                for between in self._between(path):
+                    self._writable.setdefault(between, True)
         for path in sorted(self._writable):
             around = [each for each in self._writable if each != path and inside(path, each)]
             write = self._writable[path]
-            if not around or self._writable[max(around, key=len)] != write:
+            guards = write and any(
+                not self._writable[each] and inside(each, path) for each in self._writable
+            )
+            if not around or guards or self._writable[max(around, key=len)] != write:
                 yield path, write
+
+    def _between(self, path: str) -> Iterator[str]:
+        """The directories between the nearest that can be written and ``path`` in it."""
+        around = [each for each in self._writable if each != path and inside(path, each)]
+        nearest = max(around, key=len, default=path)
+        if self._writable[nearest]:
+            path = os.path.dirname(path)
+            while inside(path, nearest) and path != nearest:
+                yield path
+                path = os.path.dirname(path)
 
     def links(self) -> Iterator[tuple[str, str]]:
         """Each symbolic link that no mount shows, and its target."""

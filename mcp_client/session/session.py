@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
     from ..runtime.watch import Watch
-    from ..sandbox.engine import Confinement
+    from ..sandbox.grants import Confinement
     from .task_handles import Handover
 
 __all__ = ["Session"]

@@ -35,7 +35,7 @@ from ..runtime.session_context import KnownSecrets, StartPolicy, Stats
 
 if TYPE_CHECKING:
     from ..protocol.era import Era
-    from ..sandbox.engine import Confinement
+    from ..sandbox.grants import Confinement
 
 __all__ = [
     "AnnouncedSilence",

@@ -36,7 +36,7 @@ from .multiplexer import LineExchange, Multiplexer
 if TYPE_CHECKING:
     from ..runtime.process import Pending, Process
     from ..runtime.process_tree import ProcessTree
-    from ..sandbox.engine import Confinement, Launch
+    from ..sandbox.grants import Confinement, Grants
     from ..sandbox.sandbox import Sandbox
 
 __all__ = ["StdioServer", "StdioTransport"]
@@ -143,15 +143,18 @@ class StdioTransport(Transport):
     def __init__(self, server: StdioServer) -> None:
         self._server = server
         self._process: Process | None = None
-        self._launch: Launch | None = None
         self._granted = None if isinstance(server.sandbox, bool) else server.sandbox
+        self._grants: Grants | None = None
+        """What the sandbox granted when the server was started, which it has to grant again."""
         self._sandbox: Confinement | None = None
         self._over = False
         self._closed = False
         self.name: str = name_of_command(server.shown_command, server.args, server.cwd)
 
     def clone(self) -> StdioTransport:
-        return StdioTransport(self._server)
+        clone = StdioTransport(self._server)
+        clone._grants = self._grants
+        return clone
 
     @property
     def identity(self) -> Hashable:
@@ -215,7 +218,7 @@ class StdioTransport(Transport):
     def permit(self, policy: StartPolicy | None) -> None:
         if policy is None:
             return
-        server, env = self._server, environment_of(self._server.env or {})
+        server, env = self._server, self._to_look_up(environment_of(self._server.env or {}), policy)
         cwd = None if server.cwd is None else os.fspath(server.cwd)
         policy.check_command(
             [server.command, *server.args],
@@ -237,24 +240,16 @@ class StdioTransport(Transport):
         self._settled = LoopEvent()
         env = environment_of(self._server.env or {})
         argv, cwd = self._argv(env), self._cwd()
-        tree = None
+        tree: ProcessTree | None = None
         if self._granted is not None:
-            try:
-                tree = await anyio.to_thread.run_sync(self._tree, self._granted, argv, env, cwd)
-            except (RuntimeError, OSError) as error:  # too many threads, or descriptors
-                raise ConnectError(f"cannot make a sandbox: {error}", retryable=True) from None
+            from ..sandbox.confined_group import confined  # only where there is one
+
+            before = self._grants or self._granted.approved
+            prepared = await confined(self._granted, before, argv, env, cwd)
+            self._grants, self._sandbox, tree = prepared
         process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended, tree)
         process.start(argv, env, cwd)
         self._process = process
-
-    def _tree(
-        self, granted: Sandbox, argv: list[str], env: Mapping[str, str], cwd: str | None
-    ) -> ProcessTree:
-        from ..sandbox.confined_group import ConfinedGroup  # only where there is one
-        from ..sandbox.engine import confine
-
-        self._launch, self._sandbox = confine(granted, argv, env, cwd)
-        return ConfinedGroup(self._launch)
 
     @property
     def sandbox(self) -> Confinement | None:
@@ -263,13 +258,21 @@ class StdioTransport(Transport):
     def _argv(self, env: Mapping[str, str]) -> list[str]:
         server = self._server
         cwd = None if server.cwd is None else os.fspath(server.cwd)
-        found = find_executable(server.command, cwd, env)
+        found = find_executable(server.command, cwd, self._to_look_up(env, self._context.policy))
         if found is None:
             raise ConnectError(
                 f"the command {server.shown_command!r} cannot be run: {_why_not_found(server)}",
                 no_such_command=True,
             )
         return [found, *server.args]
+
+    @staticmethod
+    def _to_look_up(env: Mapping[str, str], policy: StartPolicy | None) -> Mapping[str, str]:
+        """The environment whose PATH finds the command: the host's own, if a policy lists what may
+        be started, for it allows names."""
+        if policy is None or policy.allow is None:
+            return env
+        return {**env, "PATH": os.environ.get("PATH", os.defpath)}
 
     def _cwd(self) -> str | None:
         cwd = self._server.cwd
@@ -393,7 +396,11 @@ class StdioTransport(Transport):
 
     def _exit_code(self) -> int | None:
         code = self._process.exit_code if self._process is not None else None
-        return code if code is None or self._launch is None else self._launch.exit_code(code)
+        if code is None or self._sandbox is None:
+            return code
+        from ..sandbox.bubblewrap import exit_code
+
+        return exit_code(code)
 
     def _how(self) -> str:
         if self._closed:
@@ -420,7 +427,7 @@ class StdioTransport(Transport):
             and ("_" in name or re.search(_MISSING, tail))
         ][:3]
         if not names:
-            return None
+            return None if self._grants is None else self._grants.advice(tail)
         pairs = ", ".join(f"{name!r}: os.environ[{name!r}]" for name in names)
         are = "is set here and was" if len(names) == 1 else "are set here and were"
         found = f"its standard error names {', '.join(names)}, which {are} not passed on"

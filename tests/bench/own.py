@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcp_client import ConnectError, Sandbox
-from mcp_client.sandbox.engine import chosen_engine
+from mcp_client import Sandbox
+from mcp_client.sandbox.bubblewrap import why_not
 from tests.bench import stdio
 from tests.bench.rounds import Row
 from tests.interop.install import postgres
@@ -41,8 +41,5 @@ def possible(row: Row) -> bool:
     if row.name.startswith("postgres"):
         return postgres() is not None
     if row.name == "sandbox":
-        try:
-            chosen_engine(Sandbox())
-        except ConnectError:
-            return False
+        return why_not(Sandbox()) is None
     return True

@@ -78,7 +78,7 @@ def test_doctor_says_what_a_confined_server_can_do(tmp_path: Path) -> None:
     grants = ["--read", str(tmp_path), "--network", "all"]
     done = run("doctor", example("weather"), "--sandbox", *grants)
     assert done.code == 0, told(done)
-    for sentence in (f", {tmp_path}\n", "can write a temporary folder", "can reach the network"):
+    for sentence in (f", {tmp_path}\n", "can write a temporary directory", "can reach the network"):
         assert sentence in done.out, done.out
 
 

@@ -299,3 +299,21 @@ def test_the_real_file_of_root_holds_whatever_the_environment_says(tmp_path: Pat
     assert done.returncode == 3, done.stderr
     told = "the policy /etc/mcp-client/policy.toml: it denies '*weather*'"
     assert done.stderr.count(told) == 2, done.stderr
+
+
+async def test_a_command_that_is_allowed_by_name_is_the_hosts_own_and_not_the_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("good", "bad"):
+        (tmp_path / name).mkdir()
+        program = tmp_path / name / "weather-server"
+        program.write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/ran\nexit 3\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'good'}:{os.environ['PATH']}")
+    server = StdioServer("weather-server", env={"PATH": f"{tmp_path / 'bad'}:/usr/bin:/bin"})
+    for policy in (ManagedPolicy(allow=["weather-server*"]), None):
+        with pytest.raises(ConnectError):
+            await connect(server, policy=policy, approval=allow_all)
+    ran = (tmp_path / "ran").read_text().split()
+    assert set(ran[: ran.index("bad")]) == {"good"}
+    assert set(ran[ran.index("bad") :]) == {"bad"}

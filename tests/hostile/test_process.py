@@ -31,9 +31,8 @@ from mcp_client import (
     connect,
 )
 from tests.clock import Clock
-from tests.sandbox.engines import ENGINES
 from tests.server.start import scripted
-from tests.stdio_ways import process_here
+from tests.stdio_ways import CONFINED, process_here
 
 pytestmark = pytest.mark.usefixtures("process_way")
 
@@ -280,7 +279,7 @@ async def test_what_a_server_leaves_behind_is_asked_to_end_before_it_is_killed(
             clock.resume()
     assert not _lives(left)
     # What is left in a sandbox is killed at once, so that it starts nothing meanwhile.
-    assert noted.exists() or process_way in ENGINES
+    assert noted.exists() or process_way == CONFINED
 
 
 async def test_closing_is_finished_even_if_the_closer_is_cancelled() -> None:

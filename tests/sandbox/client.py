@@ -87,7 +87,7 @@ async def _try_all(trial: Trial, world: World, report: Report) -> None:
     options: dict[str, Any] = {}
     if trial.engine != "none":
         grants = SETTINGS[trial.setting](world)
-        options["sandbox"] = Sandbox(engine=trial.engine, **grants)  # type: ignore[arg-type]
+        options["sandbox"] = Sandbox(**grants)
     server = StdioServer(command, [*before, str(world.top / "program" / script)], **options)
     async with connect(server, approval=allow_all, name="probes") as session:
         if session.sandbox is not None:

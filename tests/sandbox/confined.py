@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcp_client import Sandbox
+from mcp_client.sandbox.bubblewrap import confine, exit_code
 from mcp_client.sandbox.confined_group import ConfinedGroup
-from mcp_client.sandbox.engine import confine
+from mcp_client.sandbox.grants import Grants
 
 __all__ = ["needs_bubblewrap", "run", "shell"]
 
@@ -26,7 +27,8 @@ def run(
     env: Mapping[str, str] = ENV,
 ) -> tuple[int | None, str, str]:
     """The exit code, as a session says it, and what was written to both streams."""
-    launch, _ = confine(sandbox, argv, env, None if cwd is None else str(cwd))
+    place = None if cwd is None else str(cwd)
+    launch, _ = confine(sandbox, Grants.of(sandbox, argv, env, place), argv, env, place)
     group = ConfinedGroup(launch)
     with group.start(argv, {}, None, None) as popen:
         try:
@@ -34,7 +36,7 @@ def run(
         finally:
             group.kill()
             group.close()
-    return launch.exit_code(popen.returncode), output.decode(), errors.decode()
+    return exit_code(popen.returncode), output.decode(), errors.decode()
 
 
 def shell(sandbox: Sandbox, script: str, cwd: Path | None = None) -> tuple[int | None, str, str]:

@@ -1,7 +1,7 @@
 """What a server in a sandbox can reach, tried from inside: ``python -m tests.sandbox.probes``.
 
 Prints a table: a row for each probe, a column for each user, engine and setting. Options choose
-some of them: ``--engines landlock --settings default read --users root --languages python``. The
+some of them: ``--engines bubblewrap --settings default read --users root --languages python``. The
 probes themselves are in ``inside/``, what they try to reach is made by ``world.py``.
 
 Where this runs as root, the ordinary user is ``nobody``, with a copy of the package that it can
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.sandbox.client import SETTINGS, Report, Trial
-from tests.sandbox.engines import ENGINES
 from tests.sandbox.world import INSIDE
 
 LANGUAGES = ("python", "node")
@@ -51,6 +50,9 @@ LEGEND = {
 FAULTS = (OPEN, VANISHED, BROKEN)
 SENTENCES = dict.fromkeys(("stat_of_home", "link_in_home", "work_in_home"), "can tell of any path")
 """What a sandbox may not hold if it says so: a part of the sentence for each probe."""
+
+ENGINES = ("bubblewrap",)
+"""Beside "none"."""
 
 
 class About(NamedTuple):

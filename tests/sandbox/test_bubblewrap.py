@@ -11,18 +11,20 @@ import pytest
 
 from mcp_client import ConnectError, Sandbox
 from mcp_client.sandbox import bubblewrap
+from mcp_client.sandbox.bubblewrap import Launch, confine
 from mcp_client.sandbox.confined_group import ConfinedGroup
-from mcp_client.sandbox.engine import Launch, confine
+from mcp_client.sandbox.grants import Grants
+from mcp_client.sandbox.system import DEVICES
 
 from .confined import ENV, needs_bubblewrap, run, shell
 
 pytestmark = [pytest.mark.one_backend, needs_bubblewrap]
 
-HELD = Sandbox(engine="bubblewrap")
+HELD = Sandbox()
 
 
 def granting(*, read: tuple[Path, ...] = (), write: tuple[Path, ...] = ()) -> Sandbox:
-    return Sandbox(read=read, write=write, engine="bubblewrap")
+    return Sandbox(read=read, write=write)
 
 
 @pytest.fixture
@@ -134,11 +136,12 @@ def test_there_are_no_other_processes_and_no_capabilities() -> None:
 
 def test_nothing_of_the_environment_is_on_a_command_line_or_for_bwrap(tmp_path: Path) -> None:
     env = {**ENV, "TOKEN": "hunter2", "LD_PRELOAD": str(tmp_path / "library.so")}
-    launch, held = confine(HELD, ["/bin/sh", "-c", "echo $TOKEN"], env, None)
+    argv = ["/bin/sh", "-c", "echo $TOKEN"]
+    launch, held = confine(HELD, Grants.of(HELD, argv, env, None), argv, env, None)
     for fd in launch.pass_fds:
         os.close(fd)
     assert "hunter2" not in repr((launch.argv, launch.env, held))
-    assert launch.env == {}
+    assert not {"TOKEN", "LD_PRELOAD"} & set(launch.env)
     _, output, _ = run(
         HELD, ["/bin/sh", "-c", "echo $TOKEN; tr '\\0' '\\n' </proc/1/environ"], env=env
     )
@@ -170,7 +173,7 @@ def test_exit_codes_are_those_of_the_server(script: str, code: int) -> None:
 def test_what_runs_inside_is_asked_to_end_and_has_the_time_to() -> None:
     script = "trap 'sleep 0.2; echo ended; exit 4' TERM; echo ready; while :; do sleep 0.05; done"
     argv = ["/bin/sh", "-c", script]
-    launch, _ = confine(HELD, argv, ENV, None)
+    launch, _ = confine(HELD, Grants.of(HELD, argv, ENV, None), argv, ENV, None)
     group = ConfinedGroup(launch)
     with group.start(argv, {}, None, None) as popen:
         try:
@@ -184,7 +187,7 @@ def test_what_runs_inside_is_asked_to_end_and_has_the_time_to() -> None:
 
 
 def test_a_process_that_nobody_reaps_is_no_process_of_the_group() -> None:
-    group = ConfinedGroup(Launch(["/bin/true"], {}, "/"))
+    group = ConfinedGroup(Launch(["/bin/true"], {}, "/", (), None))
     with group.start([], {}, None, None) as popen:
         os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
         os.killpg(popen.pid, 0)
@@ -232,15 +235,15 @@ def connects(sandbox: Sandbox, kind: str, address: object) -> bool:
 
 def test_the_network_is_as_said(listener: int) -> None:
     assert not connects(HELD, "tcp", listener)
-    assert not connects(Sandbox(network="loopback", engine="bubblewrap"), "tcp", listener)
-    assert connects(Sandbox(network="all", engine="bubblewrap"), "tcp", listener)
+    assert not connects(Sandbox(network="loopback"), "tcp", listener)
+    assert connects(Sandbox(network="all"), "tcp", listener)
 
 
 @pytest.mark.parametrize(
     ("network", "names"), [("none", ""), ("loopback", "hosts"), ("all", "hosts resolv.conf")]
 )
 def test_how_names_are_looked_up_is_told_with_a_network_alone(network: str, names: str) -> None:
-    sandbox = Sandbox(network=network, engine="bubblewrap")  # type: ignore[arg-type]
+    sandbox = Sandbox(network=network)  # type: ignore[arg-type]
     _, output, _ = shell(sandbox, "cd /etc; ls hosts resolv.conf shadow ssl/private 2>/dev/null")
     assert output.split() == [name for name in names.split() if Path("/etc", name).exists()]
 
@@ -251,7 +254,7 @@ def test_abstract_sockets_are_out_of_reach(network: str) -> None:
         server.bind(f"\0mcp-client-{os.getpid()}")
         server.listen()
         name = f"mcp-client-{os.getpid()}"
-        sandbox = Sandbox(network=network, engine="bubblewrap")  # type: ignore[arg-type]
+        sandbox = Sandbox(network=network)  # type: ignore[arg-type]
         assert not connects(sandbox, "abstract", name)
 
 
@@ -260,22 +263,22 @@ def test_a_loopback_of_its_own_works() -> None:
         "import socket; server = socket.create_server(('127.0.0.1', 0)); "
         "socket.create_connection(server.getsockname(), 5); print('connected')"
     )
-    sandbox = Sandbox(network="loopback", engine="bubblewrap")
+    sandbox = Sandbox(network="loopback")
     assert run(sandbox, ["/usr/bin/python3", "-c", program])[1] == "connected\n"
 
 
 def test_it_is_lacking_where_the_program_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "PLACES", ("/no/such/bwrap",))
-    lack = bubblewrap.ENGINE.lacking(Sandbox()) or ""
+    lack = bubblewrap.why_not(Sandbox()) or ""
     assert "there is no /no/such/bwrap" in lack
-    assert "Debian package bubblewrap" in lack
+    assert "install bubblewrap" in lack
 
 
 @pytest.mark.parametrize(
     ("script", "advice"),
     [
         ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "AppArmor"),
-        ("echo 'bwrap: Unknown option --ro-bind-fd' >&2; exit 1", "install the Debian package"),
+        ("echo 'bwrap: Unknown option --ro-bind-fd' >&2; exit 1", "install bubblewrap"),
     ],
 )
 def test_it_is_lacking_where_the_program_fails(
@@ -285,7 +288,7 @@ def test_it_is_lacking_where_the_program_fails(
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "PLACES", (str(program),))
-    lack = bubblewrap.ENGINE.lacking(Sandbox()) or ""
+    lack = bubblewrap.why_not(Sandbox()) or ""
     assert "fails (bwrap: " in lack
     assert advice in lack
 
@@ -326,3 +329,60 @@ def test_an_ordinary_user_gets_the_same(place: Path) -> None:
     assert "65534\\nreadwrite'" in said, said
     assert "cannot create new" in said
     assert (place / "write" / "new").exists()
+
+
+CONNECT_BY_PATH = """
+import socket, sys
+for make in (lambda: socket.socket(socket.AF_UNIX), lambda: socket.socketpair(type=2)[0]):
+    try:
+        one = make()
+        one.connect(sys.argv[1])
+        print("connected")
+    except OSError:
+        print("refused")
+print(socket.socketpair()[0].fileno() > 0)
+"""
+
+
+@pytest.mark.parametrize("network", ["none", "loopback"])
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+def test_a_unix_socket_in_what_can_be_read_is_out_of_reach_without_a_network(
+    place: Path, network: str, kind: socket.SocketKind
+) -> None:
+    with socket.socket(socket.AF_UNIX, kind) as server:
+        server.bind(str(place / "read" / "s"))
+        if kind is socket.SOCK_STREAM:
+            server.listen()
+        sandbox = Sandbox(read=[place / "read"], network=network)  # type: ignore[arg-type]
+        argv = ["/usr/bin/python3", "-c", CONNECT_BY_PATH, f"{place}/read/s"]
+        lines = run(sandbox, argv)[1].split()
+    assert lines[-1] == "True"
+    assert ("connected" in lines) is (network != "none")
+
+
+def test_a_directory_above_one_that_cannot_be_written_cannot_be_replaced(place: Path) -> None:
+    (place / "write" / "sub" / "rules").mkdir(parents=True)
+    (place / "write" / "sub" / "rules" / "one").write_text("kept")
+    sandbox = granting(write=(place / "write",), read=(place / "write" / "sub" / "rules",))
+    script = (
+        f"cd {place}/write; mv sub other; mv sub/rules sub/r; rm -r sub; mkdir -p sub/rules; "
+        "echo changed > sub/rules/one; echo new > sub/two; echo new > three"
+    )
+    shell(sandbox, script)
+    assert (place / "write" / "sub" / "rules" / "one").read_text() == "kept"
+    assert (place / "write" / "sub" / "two").read_text() == "new\n"
+    assert (place / "write" / "three").read_text() == "new\n"
+
+
+@pytest.mark.needs("root")
+def test_the_mode_of_the_machines_devices_cannot_be_changed() -> None:
+    before = {path: os.stat(path).st_mode for path in DEVICES}
+    code, output, errors = shell(
+        HELD, f"chmod 600 {' '.join(DEVICES)}; echo x > /dev/null && echo ok"
+    )
+    try:
+        assert {path: os.stat(path).st_mode for path in DEVICES} == before
+    finally:
+        for path, mode in before.items():
+            os.chmod(path, mode)
+    assert (code, output) == (0, "ok\n"), errors

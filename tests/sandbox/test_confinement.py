@@ -20,26 +20,19 @@ import pytest
 
 from mcp_client import ConnectError, Sandbox, Session, StdioServer, allow_all, connect
 from mcp_client.sandbox.visible_paths import VisiblePaths
-from tests.sandbox.engines import ENGINES, needs_engine
+from tests.sandbox.confined import needs_bubblewrap
 from tests.sandbox.world import INSIDE
 from tests.server.start import scripted
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the engines are for Linux"),
+    needs_bubblewrap,
     pytest.mark.one_backend,
 ]
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Any:
-    needs_engine(request.param)
-    return request.param
-
-
-def probes(engine: str | None, **grants: Any) -> Any:
-    sandbox = Sandbox(engine=engine, **grants) if engine else None  # type: ignore[arg-type]
-    server = StdioServer(sys.executable, [str(INSIDE / "server.py")], sandbox=sandbox)
+def probes(**grants: Any) -> Any:
+    server = StdioServer(sys.executable, [str(INSIDE / "server.py")], sandbox=Sandbox(**grants))
     return connect(server, approval=allow_all, name="probes")
 
 
@@ -58,16 +51,16 @@ async def _logged_by_the_loader(folder: Path, sandbox: Sandbox | None) -> list[s
     return [path.name for path in folder.iterdir()]
 
 
-async def test_a_variable_for_the_loader_has_no_effect_outside(engine: Any, tmp_path: Path) -> None:
+async def test_a_variable_for_the_loader_has_no_effect_outside(tmp_path: Path) -> None:
     assert await _logged_by_the_loader(tmp_path, None), "it writes without a sandbox"
     for path in tmp_path.iterdir():
         path.unlink()
-    assert not await _logged_by_the_loader(tmp_path, Sandbox(engine=engine))
+    assert not await _logged_by_the_loader(tmp_path, Sandbox())
 
 
-async def test_the_value_of_a_variable_stands_in_no_command_line(engine: Any) -> None:
+async def test_the_value_of_a_variable_stands_in_no_command_line() -> None:
     env = {"API_KEY": "hunter2-hunter2"}
-    async with connect(scripted(env=env, sandbox=Sandbox(engine=engine)), approval=allow_all) as s:
+    async with connect(scripted(env=env, sandbox=Sandbox()), approval=allow_all) as s:
         seen = json.loads((await s.call_tool("environment")).text)
         assert seen["API_KEY"] == "hunter2-hunter2"
         for process in Path("/proc").glob("[0-9]*"):
@@ -100,14 +93,14 @@ def swapping(folder: Path, link: Path) -> Iterator[None]:
 
 @pytest.mark.slow
 async def test_a_folder_that_becomes_a_link_while_a_server_opens_gives_nothing(
-    engine: Any, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     folder, home, link = (tmp_path / name for name in ("granted", "home", "link"))
     for path in (folder, home):
         path.mkdir()
         (path / "notes.txt").write_text(path.name)
     link.symlink_to(home)
-    sandbox = Sandbox(read=[folder], engine=engine)
+    sandbox = Sandbox(read=[folder])
     server = StdioServer(sys.executable, [str(INSIDE / "server.py")], sandbox=sandbox)
     with swapping(folder, link):
         for _ in range(12):
@@ -119,34 +112,26 @@ async def test_a_folder_that_becomes_a_link_while_a_server_opens_gives_nothing(
                         assert answer.get("got") in (None, "granted")
 
 
-async def test_what_is_written_in_a_grant_below_tmp_is_there_afterwards(
-    engine: Any, tmp_path: Path
-) -> None:
-    async with probes(engine, write=[tmp_path]) as session:
+async def test_what_is_written_in_a_grant_below_tmp_is_there_afterwards(tmp_path: Path) -> None:
+    async with probes(write=[tmp_path]) as session:
         assert "got" in await said(session, "create_in_granted", writable=str(tmp_path))
     assert (tmp_path / "new").read_text() == "x"
 
 
-async def test_a_folder_to_read_within_one_to_write_is_not_written(
-    engine: Any, tmp_path: Path
-) -> None:
+async def test_a_folder_to_read_within_one_to_write_is_not_written(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
-    server = probes(engine, read=[inner], write=[tmp_path])
-    if engine == "landlock":  # its rules only add
-        with pytest.raises(ConnectError, match="was not started"):
-            await server
-        return
+    server = probes(read=[inner], write=[tmp_path])
     async with server as session:
         world = {"readable": str(inner), "writable": str(tmp_path)}
         assert "refused" in await said(session, "create_in_granted_for_reading", **world)
         assert "got" in await said(session, "create_in_granted", **world)
 
 
-async def test_a_file_is_granted_without_its_folder(engine: Any, tmp_path: Path) -> None:
+async def test_a_file_is_granted_without_its_folder(tmp_path: Path) -> None:
     for name in ("secret.txt", "notes.txt"):
         (tmp_path / name).write_text(name)
-    async with probes(engine, read=[tmp_path / "secret.txt"]) as session:
+    async with probes(read=[tmp_path / "secret.txt"]) as session:
         granted = await said(session, "read_granted", readable=str(tmp_path))
         assert granted["got"] == "secret.txt"
         beside = await said(session, "read_home", home=str(tmp_path))
@@ -162,8 +147,8 @@ from mcp_client import Sandbox, allow_all, connect
 from tests.server.start import scripted
 
 async def main():
-    server = scripted("--ignore-sigterm", "--spawn-grandchild", sys.argv[2],
-                      sandbox=Sandbox(engine=sys.argv[1], write=[sys.argv[3]]))
+    server = scripted("--ignore-sigterm", "--spawn-grandchild", sys.argv[1],
+                      sandbox=Sandbox(write=[sys.argv[2]]))
     async with connect(server, approval=allow_all) as session:
         await session.call_tool("echo")
         print("ready", flush=True)
@@ -173,9 +158,9 @@ anyio.run(main)
 """
 
 
-def test_nothing_is_left_of_a_server_whose_client_is_killed(engine: Any, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_server_whose_client_is_killed(tmp_path: Path) -> None:
     mark = f"--starts={tmp_path / 'starts'}"
-    words = [sys.executable, "-c", _CLIENT, engine, mark, str(tmp_path)]
+    words = [sys.executable, "-c", _CLIENT, mark, str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None
@@ -204,11 +189,11 @@ def test_links_that_lead_to_each_other_are_followed_to_an_end(tmp_path: Path) ->
 
 
 async def test_a_private_folder_is_gone_after_the_end(
-    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    async with probes(engine) as session:
+    async with probes() as session:
         assert "got" in await said(session, "temporary_files")
     with anyio.fail_after(20):
         while list(tmp_path.iterdir()):

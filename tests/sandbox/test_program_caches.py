@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_client.sandbox.program import program_of
-from mcp_client.sandbox.program_caches import _DEFINITIONS, fill
+from mcp_client.sandbox.program_caches import _DEFINITIONS
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="there is no sandbox on Windows"),
@@ -47,29 +47,26 @@ def index_of(name: str) -> str:
 
 
 def test_npx_has_a_cache_that_it_can_write_with_links_to_what_is_installed(
-    cache: Path, npx: str, tmp_path: Path
+    cache: Path, npx: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("@scope%2fserver", "other"):
         (cache / index_of(name)).parent.mkdir(parents=True)
         (cache / index_of(name)).write_text(name)
-    env = {"npm_config_cache": str(cache), "npm_config_registry": REGISTRY}
-    program = program_of([npx, "-y", "@scope/server@1.2.0"], env, "/", offline=True)
+    monkeypatch.setenv("npm_config_cache", str(cache))
+    monkeypatch.setenv("npm_config_registry", REGISTRY)
+    program = program_of([npx, "-y", "@scope/server@1.2.0"], {}, "/", offline=True)
     assert program.env["npm_config_offline"] == "true"
     assert program.private is not None
-    home = tmp_path / "private"
-    home.mkdir()
-    fill(str(home), program.private)
-    mine = home / program.private.env["npm_config_cache"]
-    assert (mine / index_of("@scope%2fserver")).read_text() == "@scope%2fserver"
-    assert not (mine / index_of("other")).exists()
-    assert not (mine / "_npx" / "a1").is_symlink(), "npm makes a lock in it"
-    assert (mine / "_npx" / "a1" / "node_modules" / "x" / "index.js").exists()
-    assert {str(cache / "_npx"), str(cache / "_cacache" / "content-v2")} <= set(program.made_of)
-    assert str(cache) not in program.made_of
+    mine, private = program.private.env["npm_config_cache"], program.private
+    assert private.files == {f"{mine}/{index_of('@scope%2fserver')}": b"@scope%2fserver"}
+    assert f"{mine}/_npx/a1" not in private.links, "npm makes a lock in it"
+    modules = private.links[f"{mine}/_npx/a1/node_modules"]
+    assert (Path(modules) / "x" / "index.js").exists()
+    assert program.caches == (str(cache / "_npx"), str(cache / "_cacache" / "content-v2"))
 
 
 def test_the_registry_is_the_default_of_the_npm_at_hand(
-    cache: Path, npx: str, tmp_path: Path
+    cache: Path, npx: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (cache / index_of("server")).parent.mkdir(parents=True)
     (cache / index_of("server")).write_text("of the default")
@@ -80,30 +77,43 @@ def test_the_registry_is_the_default_of_the_npm_at_hand(
     (npm / "bin" / "npx-cli.js").chmod(0o755)
     Path(npx).unlink()
     Path(npx).symlink_to(npm / "bin" / "npx-cli.js")
-    env = {"npm_config_cache": str(cache)}
-    private = program_of([npx, "server"], env, "/").private
+    monkeypatch.setenv("npm_config_cache", str(cache))
+    private = program_of([npx, "server"], {}, "/").private
     assert private is not None
     assert mine not in private.files  # no npm is known, and so no registry
     defined = npm / _DEFINITIONS
     defined.parent.mkdir(parents=True)
     defined.write_text(f"new Definition('registry', {{\n  default: '{REGISTRY}/',\n}})")
-    private = program_of([npx, "server"], env, "/").private
+    private = program_of([npx, "server"], {}, "/").private
     assert private is not None
     assert private.files[mine] == b"of the default"
 
 
-def test_a_variable_that_names_a_cache_gives_nothing_that_is_none(
-    cache: Path, npx: str, tmp_path: Path
+def test_uvx_has_links_to_what_is_installed_and_nothing_else_of_the_cache(
+    cache: Path, npx: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = program_of([str(tmp_path / "uvx"), "x"], {"UV_CACHE_DIR": str(cache)}, "/")
+    monkeypatch.setenv("UV_CACHE_DIR", str(cache))
+    program = program_of([str(tmp_path / "uvx"), "x"], {}, "/")
     assert program.private is not None
     assert set(program.private.links) == {".cache/uv/archive-v0", ".cache/uv/simple-v18"}
-    granted = [path for path in program.made_of if path.startswith(str(cache))]
-    assert sorted(granted) == [str(cache / "archive-v0"), str(cache / "simple-v18")]
-    assert str(tmp_path / "uv") in program.made_of
+    assert sorted(program.caches) == [str(cache / "archive-v0"), str(cache / "simple-v18")]
     assert "UV_OFFLINE" not in program.env
 
 
-def test_a_registry_with_a_password_reaches_no_server(cache: Path, npx: str) -> None:
-    env = {"npm_config_cache": str(cache), "npm_config_registry": "https://ana:pw@npm.example"}
-    assert "npm_config_registry" not in program_of([npx, "x"], env, "/").env
+@pytest.mark.parametrize("name", ["npx", "uvx"])
+def test_a_cache_that_the_servers_own_variables_name_gives_nothing(
+    cache: Path, npx: str, tmp_path: Path, name: str
+) -> None:
+    env = {"npm_config_cache": str(cache), "UV_CACHE_DIR": str(cache)}
+    program = program_of([str(tmp_path / name), "x"], env, "/")
+    assert [path for path in program.caches if path.startswith(str(cache))] == []
+    assert program.private is not None
+    assert not any(str(cache) in link for link in program.private.links.values())
+    assert program.private.files == {}
+
+
+def test_a_registry_with_a_password_reaches_no_server(
+    cache: Path, npx: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("npm_config_registry", "https://ana:pw@npm.example")
+    assert "npm_config_registry" not in program_of([npx, "x"], {}, "/").env

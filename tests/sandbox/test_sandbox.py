@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mcp_client import ConfigError, ConnectError, Sandbox, StdioServer, connect
-from mcp_client.sandbox import engine
+from mcp_client.sandbox import bubblewrap
+from mcp_client.sandbox.grants import Grants
 from mcp_client.sandbox.sandbox import sandbox_of
 from mcp_client.transports.stdio import StdioTransport
 
@@ -59,8 +60,6 @@ def test_anything_else_is_an_error(given: object) -> None:
         ({"write": ["/proc/../dev"]}, "cannot be granted"),
         ({"network": "some"}, "'none', 'loopback', 'all'"),
         ({"network": True}, "'none', 'loopback', 'all'"),
-        ({"engine": "docker"}, "'auto', 'bubblewrap', 'landlock'"),
-        ({"engine": None}, "'auto', 'bubblewrap', 'landlock'"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
@@ -96,35 +95,35 @@ def test_another_sandbox_makes_another_identity(tmp_path: Path) -> None:
     assert other.lasting_identity != transports[-1].lasting_identity
 
 
-class Nothing:
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def lacking(self, sandbox: Sandbox) -> str:
-        return f"no {self.name} here"
-
-    def confine(self, confined: object) -> engine.Launch:
-        raise AssertionError
-
-
-async def test_nothing_is_started_where_no_engine_can_hold_it(
+async def test_without_bubblewrap_nothing_is_started_and_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(engine, "_loaded", lambda names: [Nothing(name) for name in names])
+    monkeypatch.setattr(bubblewrap, "PLACES", (str(tmp_path / "bwrap"),))
     server = StdioServer("/bin/sh", ["-c", f"echo > {tmp_path}/started"], sandbox=True)
-    with pytest.raises(ConnectError, match=r"bubblewrap: no .*; landlock: no landlock here"):
+    with pytest.raises(ConnectError, match=r"install bubblewrap .*, or run the server in a"):
         await connect(server)
     assert not (tmp_path / "started").exists()
 
 
-def test_a_system_without_any_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
+async def test_a_bubblewrap_that_cannot_work_says_how_and_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = tmp_path / "bwrap"
+    fails.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2; exit 1\n")
+    fails.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "PLACES", (str(fails),))
+    server = StdioServer("/bin/sh", ["-c", f"echo > {tmp_path}/started"], sandbox=True)
+    with pytest.raises(ConnectError, match=r"uid map: Permission denied.*it needs namespaces"):
+        await connect(server)
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+def test_a_system_without_bubblewrap_is_an_error(
+    system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants = Grants.of(Sandbox(), ["/bin/sh"], {}, None)
+    monkeypatch.setattr(sys, "platform", system)
     with pytest.raises(ConfigError, match="no sandbox for servers on this system"):
-        engine.chosen_engine(Sandbox())
-
-
-def test_an_engine_of_another_system_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ConnectError, match="bubblewrap: it is not on this system"):
-        engine.chosen_engine(Sandbox(engine="bubblewrap"))
+        bubblewrap.confine(Sandbox(), grants, ["/bin/sh"], {}, None)

@@ -17,19 +17,11 @@ import mcp_client.sync
 from mcp_client import ConnectError, ConnectionLost, Sandbox, Session, Timeouts, allow_all, connect
 from tests.server.start import scripted
 
-from .confined import run
-from .engines import needs_engine
+from .confined import needs_bubblewrap, run
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the engines are those of Linux")
+pytestmark = needs_bubblewrap
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(params=["bubblewrap", "landlock"])
-def engine(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    needs_engine(name)
-    return name
 
 
 @pytest.fixture
@@ -58,8 +50,8 @@ async def gone(mark: str) -> None:
             await anyio.sleep(0.01)
 
 
-def session(engine: str, mark: str, *options: str, close: float = 5, **sandbox: Any) -> Any:
-    held = Sandbox(engine=engine, **sandbox)  # type: ignore[arg-type]
+def session(mark: str, *options: str, close: float = 5, **sandbox: Any) -> Any:
+    held = Sandbox(**sandbox)
     server = scripted("--note-sigterm", f"{mark}/noted", *options, env={"M": mark}, sandbox=held)
     return connect(server, approval=allow_all, timeouts=Timeouts(close=close))
 
@@ -69,10 +61,8 @@ async def goes_on(session: Session, generation: int) -> None:
     assert session.generation == generation
 
 
-async def test_a_crash_by_signal_is_told_and_the_next_call_starts_it_again(
-    engine: str, mark: str
-) -> None:
-    async with session(engine, mark) as server:
+async def test_a_crash_by_signal_is_told_and_the_next_call_starts_it_again(mark: str) -> None:
+    async with session(mark) as server:
         with pytest.raises(ConnectionLost, match="ended by signal 9") as caught:
             await server.call_tool("kill")
         assert caught.value.exit_code == -9
@@ -81,8 +71,8 @@ async def test_a_crash_by_signal_is_told_and_the_next_call_starts_it_again(
     await gone(mark)
 
 
-async def test_exit_code_and_standard_error_are_those_of_the_server(engine: str, mark: str) -> None:
-    async with session(engine, mark) as server:
+async def test_exit_code_and_standard_error_are_those_of_the_server(mark: str) -> None:
+    async with session(mark) as server:
         with pytest.raises(ConnectionLost, match="exited with code 3") as caught:
             await server.call_tool("exit")
         assert (caught.value.exit_code, caught.value.stderr_tail) == (3, "about to go")
@@ -90,10 +80,8 @@ async def test_exit_code_and_standard_error_are_those_of_the_server(engine: str,
 
 
 @pytest.mark.parametrize("stream", ["output", "input"])
-async def test_a_stream_that_the_server_closes_is_noticed(
-    engine: str, mark: str, stream: str
-) -> None:
-    async with session(engine, mark, close=0.2) as server:
+async def test_a_stream_that_the_server_closes_is_noticed(mark: str, stream: str) -> None:
+    async with session(mark, close=0.2) as server:
         if stream == "output":
             with pytest.raises(ConnectionLost, match="closed its output"):
                 await server.call_tool("close-output")
@@ -105,32 +93,32 @@ async def test_a_stream_that_the_server_closes_is_noticed(
 
 
 async def test_without_another_thread_it_is_a_connect_error(
-    engine: str, mark: str, monkeypatch: pytest.MonkeyPatch
+    mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(anyio.to_thread, "run_sync", fail)
     with pytest.raises(ConnectError, match="can't start new thread"):
-        await session(engine, mark)
+        await session(mark)
 
 
-async def test_what_it_started_ends_with_the_session(engine: str, mark: str) -> None:
-    async with session(engine, mark) as server:
+async def test_what_it_started_ends_with_the_session(mark: str) -> None:
+    async with session(mark) as server:
         await server.call_tool("spawn")
         assert marked(mark)
     assert marked(mark) == []
 
 
-async def test_what_it_started_ends_with_the_server(engine: str, mark: str) -> None:
-    async with session(engine, mark) as server:
+async def test_what_it_started_ends_with_the_server(mark: str) -> None:
+    async with session(mark) as server:
         with pytest.raises(ConnectionLost):
             await server.call_tool("spawn-and-exit")
         await gone(mark)
 
 
-async def test_a_daemon_ends_with_the_server(engine: str, mark: str) -> None:
-    held = Sandbox(engine=engine)  # type: ignore[arg-type]
+async def test_a_daemon_ends_with_the_server(mark: str) -> None:
+    held = Sandbox()
     script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &) ; echo started"
     env = {"PATH": "/usr/bin:/bin", "M": mark}
     assert (await anyio.to_thread.run_sync(lambda: run(held, ["/bin/sh", "-c", script], env=env)))[
@@ -139,25 +127,23 @@ async def test_a_daemon_ends_with_the_server(engine: str, mark: str) -> None:
     await gone(mark)
 
 
-async def test_a_busy_server_is_asked_to_end_before_it_is_killed(
-    engine: str, mark: str, tmp_path: Path
-) -> None:
-    async with session(engine, mark, close=0.5, write=[tmp_path]) as server:
+async def test_a_busy_server_is_asked_to_end_before_it_is_killed(mark: str, tmp_path: Path) -> None:
+    async with session(mark, close=0.5, write=[tmp_path]) as server:
         await server.call_tool("stop-reading", {"until": f"{mark}/never"})
     assert (tmp_path / "noted").exists()
     await gone(mark)
 
 
-async def test_a_server_that_ignores_what_asks_it_to_end_is_killed(engine: str, mark: str) -> None:
-    async with session(engine, mark, "--ignore-sigterm", close=0.2) as server:
+async def test_a_server_that_ignores_what_asks_it_to_end_is_killed(mark: str) -> None:
+    async with session(mark, "--ignore-sigterm", close=0.2) as server:
         await server.call_tool("stop-reading", {"until": f"{mark}/never"})
         assert marked(mark)
     assert marked(mark) == []
 
 
-async def test_cancelling_a_connect_leaves_no_process(engine: str, mark: str) -> None:
+async def test_cancelling_a_connect_leaves_no_process(mark: str) -> None:
     with anyio.move_on_after(0.3):
-        async with session(engine, mark, "--slow-start", "100", close=0.2):
+        async with session(mark, "--slow-start", "100", close=0.2):
             pytest.fail("it never answers")
     await gone(mark)
 
@@ -168,7 +154,7 @@ from mcp_client import Sandbox, allow_all
 from mcp_client.sync import connect
 from tests.server.start import scripted
 
-server = scripted(env={"M": sys.argv[2]}, sandbox=Sandbox(engine=sys.argv[1]))
+server = scripted(env={"M": sys.argv[1]}, sandbox=Sandbox())
 session = connect(server, approval=allow_all).open()
 session.call_tool("spawn")
 print("open", flush=True)
@@ -177,9 +163,9 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-async def test_killing_the_host_leaves_no_process(engine: str, mark: str) -> None:
+async def test_killing_the_host_leaves_no_process(mark: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", HOST, engine, mark],
+        [sys.executable, "-c", HOST, mark],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
@@ -193,15 +179,15 @@ async def test_killing_the_host_leaves_no_process(engine: str, mark: str) -> Non
     await gone(mark)
 
 
-async def test_a_session_says_what_holds(engine: str, mark: str, tmp_path: Path) -> None:
-    async with session(engine, mark, read=[ROOT], write=[tmp_path], network="all") as server:
+async def test_a_session_says_what_holds(mark: str, tmp_path: Path) -> None:
+    async with session(mark, read=[ROOT], write=[tmp_path], network="all") as server:
         held = server.sandbox
-    assert (held.engine, held.network) == (engine, "all")
+    assert held.network == "all"
     assert (held.read, held.write) == ((str(ROOT),), (str(tmp_path),))
-    assert bool(held.besides) == (engine == "landlock" or os.getuid() == 0)
-    assert held.sentences[3:-1] == held.besides
-    assert held.sentences[1] == f"can write {tmp_path}, a temporary folder of its own"
+    assert held.sentences[4:] == held.besides == ()
+    assert held.sentences[1] == f"can write {tmp_path}, a temporary directory of its own"
     assert held.sentences[2] == "can reach the network"
+    assert set(held.program) >= {os.path.realpath(sys.base_prefix)} - {"/usr"}
 
 
 @pytest.mark.slow

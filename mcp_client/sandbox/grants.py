@@ -1,0 +1,228 @@
+"""Everything that a sandbox grants, as real paths: computed once, shown, approved and compared.
+
+``Grants.of`` is called before a person is asked about a start, and before each start. What it
+returns is a value: the facts and the fingerprint of a ``StartRequest`` are made of it, a start
+mounts exactly it, and one that would mount anything else raises ``GrantsChanged``. Nothing in it is
+followed again: each path is opened without following a link and mounted by its descriptor.
+
+Beside what it lists, a server reads the system's programs and libraries (``system_paths``), which
+only the administrator of the machine can change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from ..errors import Advice, ConnectError
+from ..runtime.safe_text import safe_text
+from .program import program_of
+from .system import system_paths
+from .visible_paths import inside
+
+if TYPE_CHECKING:
+    from .program_caches import PrivateFiles
+    from .sandbox import Network, Sandbox
+
+__all__ = ["Confinement", "Grant", "Grants", "GrantsChanged"]
+
+_MAX_SHOWN = 8
+_PLAIN = re.compile(r"[\w@%+=:./~${}-]+")
+_PATH_IN_TEXT = r"(?<![\w.~/-])/[\w.@+~-][\w./@+~-]{2,300}"
+_OF_ITS_OWN = ("/proc", "/dev", "/sandbox", "/tmp")  # noqa: S108 - never granted, so no advice
+
+
+class Grant(NamedTuple):
+    """One file or directory that a server can read, or read and write."""
+
+    path: str
+    """The real path, absolute."""
+    write: bool
+    kind: Literal["named", "program", "script", "cache"]
+    """Why it is granted: ``read=`` or ``write=``, or the rule about programs, scripts or caches. Of
+    the directory of a script, files whose names begin with a dot are not shown."""
+    given: str = ""
+    """How it was named, if that leads to ``path`` by a link."""
+
+    @property
+    def shown(self) -> str:
+        """The path on one line, quoted where it could be taken for more than one, and how it was
+        named."""
+        words = [self.given, "->", self.path] if self.given else [self.path]
+        return " ".join(word if word == "->" else _quoted(word) for word in words)
+
+
+def _quoted(path: str) -> str:
+    return path if _PLAIN.fullmatch(path) else shlex.quote(safe_text(path, sys.maxsize))
+
+
+class GrantsChanged(ConnectError):
+    """The server was not started: its sandbox would grant something else than before."""
+
+    must_be_asked = True
+    """Whether a host asks about the start again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """Everything that one server's sandbox grants beside the system."""
+
+    network: Network
+    paths: tuple[Grant, ...]
+    names: tuple[str, ...] = ()
+    """Paths under which the program is started, which may be links: they are found there, too."""
+    missing: tuple[str, ...] = ()
+    """What the program may need as well, and is granted only if ``read=`` names it."""
+    env: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Variables that are added to the server's."""
+    private: PrivateFiles | None = field(default=None, compare=False)
+    """What is in its private directory from the start."""
+
+    @classmethod
+    def of(
+        cls,
+        sandbox: Sandbox,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None,
+    ) -> Grants:
+        """Return what ``sandbox`` grants ``argv``, which begins with an absolute path.
+
+        Looks at the file system, and starts nothing. Raises ``ConnectError`` if a path of the
+        ``Sandbox`` is gone, or leads elsewhere than when the ``Sandbox`` was made.
+        """
+        writes = {path for path, _ in sandbox.places} & {os.fspath(path) for path in sandbox.write}
+        found: dict[str, Grant] = {}
+        for path, real in sandbox.places:
+            if not os.path.exists(path) or os.path.realpath(path) != real:
+                how = "leads elsewhere now" if os.path.lexists(path) else "does not exist any more"
+                raise GrantsChanged(
+                    f"the server was not started, because {path!r}, which its sandbox grants, {how}"
+                )
+            write = path in writes or (real in found and found[real].write)
+            found[real] = Grant(real, write, "named", "" if path == real else path)
+        place = os.path.abspath(cwd or ".")
+        program = program_of(argv, env, place, offline=sandbox.network != "all")
+        system = tuple(map(os.path.realpath, system_paths(sandbox.network)))
+        found_for = (
+            ("program", program.paths),
+            ("script", program.scripts),
+            ("cache", program.caches),
+        )
+        for kind, paths in found_for:
+            for path in paths:
+                if not any(inside(path, each) for each in (*found, *system)):
+                    found[path] = Grant(path, False, kind)  # type: ignore[arg-type]
+        missing = tuple(one for one in program.missing if not _covered(one, (*found, *system)))
+        ordered = tuple(sorted(found.values()))
+        return cls(sandbox.network, ordered, program.names, missing, program.env, program.private)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Each path with its rights, as text; equal only if the same is granted."""
+        return tuple(f"{'write' if one.write else 'read'} {one.shown}" for one in self.paths)
+
+    def check_same(self, before: Grants | None) -> None:
+        """Raise ``GrantsChanged`` if ``before``, what was approved or started, was different."""
+        if before is None or (before.network, before.listed) == (self.network, self.listed):
+            return
+        new = [one for one in self.listed if one not in before.listed]
+        gone = [one for one in before.listed if one not in self.listed]
+        words = [f"now grants to {one}" for one in new]
+        words += [f"no longer grants to {one}" for one in gone]
+        raise GrantsChanged(
+            "the server was not started again: its sandbox would not be what it was: it "
+            f"{'; '.join(words[:_MAX_SHOWN]) or 'has another network'}. If that is right, make a "
+            "new session or start the host again"
+        )
+
+    def advice(self, stderr: str) -> Advice | None:
+        """Return what to grant as well, by what a server that failed wrote to standard error."""
+        system = tuple(map(os.path.realpath, system_paths(self.network)))
+        known = (*(one.path for one in self.paths), *system, *_OF_ITS_OWN)
+        named = [os.path.realpath(path) for path in re.findall(_PATH_IN_TEXT, stderr)]
+        wanted = [path for path in named if os.path.exists(path) and not _covered(path, known)]
+        every = dict.fromkeys((*wanted, *self.missing))
+        paths = [
+            path for path in every if not _covered(path, [one for one in every if one != path])
+        ][:_MAX_SHOWN]
+        if not paths:
+            return None
+        found = f"its sandbox does not grant {', '.join(paths)}"
+        return Advice(f"{found}. If it needs that, add Sandbox(read={paths!r})", "sandbox", found)
+
+    def named_as(self, names: Mapping[str, str]) -> Grants:
+        """Return the same with other names for some paths, for people: values of variables are
+        shown as they are written."""
+        paths = [
+            one._replace(path=names[one.path], given="") if one.path in names else one
+            for one in self.paths
+        ]
+        return replace(self, paths=tuple(paths))
+
+    def confinement(self, besides: tuple[str, ...] = ()) -> Confinement:
+        """Return the same for ``session.sandbox``."""
+        return Confinement(self.network, self.paths, besides)
+
+
+def _covered(path: str, granted: Sequence[str]) -> bool:
+    return any(inside(path, each) for each in granted)
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """Everything that a server in its sandbox can reach."""
+
+    network: Network
+    """"none", "loopback" (one of its own, never this machine's) or "all"."""
+    grants: tuple[Grant, ...]
+    """Everything that is granted beside the system's programs and libraries."""
+    besides: tuple[str, ...] = ()
+    """What this machine lets through beside that, as sentences."""
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The real paths that ``read=`` grants."""
+        return self._named(write=False)
+
+    @property
+    def write(self) -> tuple[str, ...]:
+        """The real paths that ``write=`` grants, to be read and written. A private temporary
+        directory comes beside them."""
+        return self._named(write=True)
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The real paths of its own program and of its caches, which it can read."""
+        return tuple(one.path for one in self.grants if one.kind != "named")
+
+    def _named(self, *, write: bool) -> tuple[str, ...]:
+        return tuple(one.path for one in self.grants if one.kind == "named" and one.write is write)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same for people, each path whole and quoted where it needs that."""
+        own = ", ".join(one.shown for one in self.grants if one.kind != "named")
+        read = ["the system's programs and libraries", f"its own ({own})" if own else "its own"]
+        read += [one.shown for one in self.grants if one.kind == "named" and not one.write]
+        write = [one.shown for one in self.grants if one.write]
+        return (
+            f"can read {', '.join(read)}",
+            f"can write {', '.join([*write, 'a temporary directory of its own'])}",
+            *_NETWORKS[self.network],
+            *self.besides,
+        )
+
+
+_PIPES = "named pipes in what it can read"
+_SOCKETS = f"can use Unix sockets and {_PIPES}"
+_NETWORKS = {
+    "none": ("cannot reach the network", f"cannot use Unix sockets, but can write to {_PIPES}"),
+    "loopback": ("can reach no address but those of a loopback of its own", _SOCKETS),
+    "all": ("can reach the network", _SOCKETS),
+}
