@@ -35,6 +35,7 @@ from ..errors import AuthError, CallTimeout, McpError, ServerError
 from ..protocol.capabilities import declares, may_offer
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
 from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
+from ..runtime.backoff import chance, spread
 from ..runtime.event_loop import Handle, current
 from ..runtime.limits import seconds_text
 from ..runtime.safe_text import safe_text
@@ -77,7 +78,7 @@ class Subscription(ABC):
         self._server = server
         self._seconds = seconds
         self._sleep = sleep
-        self._jitter = jitter or _random
+        self._jitter = jitter or chance
         self._backend = current()
         self._connection: RpcConnection | None = None
         self._declared = False
@@ -240,11 +241,11 @@ class Subscription(ABC):
     async def _pause_before_next(self, connection: RpcConnection, pause: float) -> None:
         """Wait until the next attempt."""
         if not isinstance(self.fault, AuthError):
-            await self._sleep(pause * (0.5 + self._jitter() / 2))
+            await self._sleep(spread(pause, most=1.0, jitter=self._jitter))
             return
         refused, until = await _authorization(connection), connection.now() + _WITHOUT_LOGIN_SECONDS
         while connection.transport.alive and connection.now() < until:
-            await self._sleep(_MAX_PAUSE_SECONDS * (0.5 + self._jitter() / 2))
+            await self._sleep(spread(_MAX_PAUSE_SECONDS, most=1.0, jitter=self._jitter))
             if await _authorization(connection) != refused:
                 return
 
@@ -363,9 +364,3 @@ def _refusal(failure: ErrorResponse, server: str) -> ServerError:
         http_status=failure.status,
         server=server,
     )
-
-
-def _random() -> float:
-    import random  # late, because it loads OpenSSL
-
-    return random.random()  # noqa: S311 - spreads, hides nothing

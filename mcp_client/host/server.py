@@ -12,7 +12,6 @@ its lost connection is replaced within it. Its ``Connection`` asks here whether 
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,7 +29,7 @@ from ..errors import (
     StartDenied,
 )
 from ..runtime.background import BackgroundTasks
-from ..runtime.backoff import Backoff
+from ..runtime.backoff import Backoff, chance
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.connect import Connecting
 from ..session.session import Session
@@ -60,7 +59,7 @@ class HostedServer:
         options: SharedOptions,
         events: StatusEvents,
         *,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = chance,
     ) -> None:
         """Raises ``ConfigError`` for an invalid option. Nothing is started."""
         self.name = name

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["STABLE_SECONDS", "Backoff", "NoticePace", "doubled", "spread"]
+__all__ = ["STABLE_SECONDS", "Backoff", "NoticePace", "chance", "doubled", "spread"]
 
 STABLE_SECONDS = 30.0
 """Of being up, after which earlier failures no longer count."""
@@ -28,11 +28,19 @@ def doubled(first: float, times: int, most: float = math.inf) -> float:
     return min(first * 2.0 ** min(max(times, 0), 32), most)
 
 
-def spread(seconds: float) -> float:
-    """Half as long to one and a half times as long, so that many clients do not come at once."""
+def chance() -> float:
+    """Return a random number from 0 to 1, for ``spread``."""
     import random  # only now: few programs ever come here
 
-    return seconds * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
+    return random.random()  # noqa: S311 - spreads, hides nothing
+
+
+def spread(
+    seconds: float, least: float = 0.5, most: float = 1.5, jitter: Callable[[], float] = chance
+) -> float:
+    """Return a pause of ``least`` to ``most`` times ``seconds``, so that many clients do not come
+    at once. The one jitter of this package."""
+    return seconds * (least + (most - least) * jitter())
 
 
 class NoticePace:
@@ -104,4 +112,5 @@ class Backoff:
         tries = self._starts - (1 if self._came_up else 0)
         if tries < 1:
             return 0.0
-        return doubled(_FIRST_SECONDS, tries - 1, _MAX_SECONDS) * (0.5 + self._jitter() / 2)
+        pause = doubled(_FIRST_SECONDS, tries - 1, _MAX_SECONDS)
+        return spread(pause, most=1.0, jitter=self._jitter)

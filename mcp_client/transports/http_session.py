@@ -35,7 +35,6 @@ was said between two streams may be lost, so each stream has another ``epoch``.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -46,7 +45,7 @@ from ..errors import AuthError, ConfigError, ConnectError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
 from ..protocol.notifications import is_news
 from ..runtime.background import BackgroundTasks
-from ..runtime.backoff import doubled
+from ..runtime.backoff import chance, doubled, spread
 from ..runtime.event_loop import current
 from .base import AnnouncedSilence, Owner
 from .http_client import HttpClient, RequestBody
@@ -70,7 +69,6 @@ _PAUSE_SECONDS = 0.5
 _MIN_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 60.0
 """Of pauses that grow. What a server asks for may be longer."""
-_JITTER = 0.25
 _UNREACHABLE_SECONDS = 3.0
 """Seconds in which a server has to come back for a stream of its to be resumed."""
 _MAX_EMPTY_STREAMS = 5
@@ -483,7 +481,7 @@ def pause_before_next(
     in_vain: int,
     retry: float | None,
     wait: float,
-    jitter: Callable[[], float] = random.random,
+    jitter: Callable[[], float] = chance,
 ) -> float:
     """Seconds until the next attempt, after so many in a row that brought nothing.
 
@@ -493,4 +491,4 @@ def pause_before_next(
     pause = max(first, wait, doubled(first, in_vain - 1, _MAX_PAUSE_SECONDS))
     if pause == retry:
         return pause  # the server may well spread its clients itself
-    return pause * (1 + _JITTER * jitter())
+    return spread(pause, 1.0, 1.25, jitter)

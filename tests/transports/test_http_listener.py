@@ -264,3 +264,6 @@ def test_pauses_grow_where_streams_bring_nothing_and_are_never_shorter_than_aske
     assert pause_before_next(in_vain, retry, wait, jitter=lambda: 0.0) == seconds
     most = pause_before_next(in_vain, retry, wait, jitter=lambda: 1.0)
     assert seconds <= most <= 1.25 * seconds
+    assert (most > seconds) is (seconds != retry)
+    drawn = {pause_before_next(in_vain, retry, wait) for _ in range(50)}
+    assert (len(drawn) > 1) is (seconds != retry)
