@@ -70,6 +70,8 @@ class _AsyncioClock:
 
     def stop(self, bound: float = BOUND, then: float = HOUR) -> None:
         self._stopped = self._time()
+        if self._watchdog is not None:  # it is stopped a second time
+            self._watchdog.cancel()
         self._watchdog = threading.Timer(bound, self._loop.call_soon_threadsafe, [self.jump, then])
         self._watchdog.start()
 
@@ -89,6 +91,8 @@ class _TrioClock:
 
     def stop(self, bound: float = BOUND, then: float = HOUR) -> None:
         self._clock.rate = 0.0
+        if self._watchdog is not None:  # it is stopped a second time
+            self._watchdog.cancel()
         self._watchdog = threading.Timer(bound, self._token.run_sync_soon, [self.jump, then])
         self._watchdog.start()
 
