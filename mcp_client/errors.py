@@ -2,7 +2,7 @@
 
 Each class answers two questions: did anything happen, and may the call be repeated?
 
-McpError                     .message .server .tool .retryable .attempts .advice
+McpError                     .message .server .tool .retryable .follows .attempts .advice
 ├── NotSent                  nothing reached the server
 │   ├── UnknownTool          the server offers no such tool
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
@@ -117,6 +117,9 @@ class McpError(Exception):
     """The tool that was called, where a call is what failed."""
     retryable: bool = False
     """True where doing the same again may succeed and cannot repeat a side effect."""
+    follows: bool = False
+    """True if an earlier attempt with the same ``idempotency_key`` may have run. What the error
+    states, such as that nothing was sent, is about this attempt alone."""
     attempts: int = 1
     """How often the call was attempted, where ``Retry`` repeated it."""
     advice: Advice | None = None
@@ -150,7 +153,7 @@ class McpError(Exception):
 
 
 class NotSent(McpError):
-    """Nothing reached the server: no side effect can have happened."""
+    """Nothing of this attempt reached the server: it can have had no side effect."""
 
 
 class UnknownTool(NotSent):
@@ -230,8 +233,8 @@ class CallWithdrawn(NotSent):
 
 
 class StateError(NotSent):
-    """The database in which the state is kept cannot be used now, so nothing was sent. The next
-    attempt connects again by itself. It names no secret of the connection."""
+    """The database with the state cannot be used now, so this attempt sent nothing. The next one
+    connects again by itself. The error names no secret of the connection."""
 
     retryable = True
     busy: bool = False

@@ -19,14 +19,14 @@ from ..code.run import PausedRun, run_script
 from ..code.signatures import signature_of
 from ..code.spelling import EXCEPTIONS, Bindings
 from ..connection.call_options import CallOptions
-from ..errors import CallPending, ConfigError, McpError
-from .answers import FAILED_HERE, ScriptOutput, explain
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotSent
+from .answers import FAILED_HERE, ScriptOutput, ScriptPending, explain_in_script
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall
 from .parts import ServerContent
 from .tool_search import DESCRIBE, SEARCH, ToolSearch, own_definitions
 
-__all__ = ["RUN", "CodeSearch", "ScriptPending", "run_code"]
+__all__ = ["RUN", "CodeSearch", "run_code"]
 
 _log = logging.getLogger("mcp_client")
 RUN = "run_code"
@@ -100,18 +100,14 @@ class CodeSearch(ToolSearch):
         return f"await {self._shown[tool.qualified_name]}(...): {arguments}"
 
 
-class ScriptPending(CallPending):
-    """Calls of a script that wait for approval."""
-
-    past: dict[str, Any]
-    """What the script needs to go on."""
-
-
 async def run_code(
     target: Any, call: ModelCall, options: CallOptions, tools: Bindings
 ) -> ScriptOutput | McpError:
-    """Run the script of a model, or go on with it. Only cancelling it raises; and ``ConfigError``
-    where a script cannot go on."""
+    """Run the script of a model, or go on with it.
+
+    Only cancelling it raises, and what keeps a paused script from going on: its calls before the
+    pause ran, so no error that is about this attempt alone is an answer to the whole script.
+    """
     if not hasattr(target, "_call_as_code"):
         raise ConfigError(
             f"run() was given a {type(target).__name__} to make the calls of a script: give it a "
@@ -119,12 +115,13 @@ async def run_code(
         )
     past = None if call.past is None else Past.from_json(call.past)
     try:
-        found = await run_script(
-            target, tools, call.arguments["code"], options=options, explain=explain, past=past
-        )
+        code, explain = call.arguments["code"], explain_in_script
+        found = await run_script(target, tools, code, options=options, explain=explain, past=past)
     except McpError as error:
-        if past is not None and isinstance(error, ConfigError):
+        if past is not None and isinstance(error, ConfigError | NotSent):
             raise
+        if options.get("idempotency_key") is not None and not isinstance(error, InvalidArguments):
+            error.follows = True
         return error
     except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
         _log.error("a script for a model failed", exc_info=error)
@@ -140,6 +137,8 @@ def _pending(run: PausedRun) -> ScriptPending:
         f"{len(run.waiting)} calls of a script wait for approval",
         ticket=tickets[0] if tickets else "",
         tickets=tuple(tickets),
+        output=run.output,
+        sent=run.sent,
     )
     pending.past = run.past.to_json()
     return pending

@@ -103,11 +103,8 @@ class Resumption:
         provider: str,
         paused: object,
         options: CallOptions,
-        *,
-        answer: Callable[[ModelCall, McpError], Answer],
     ) -> None:
-        """``answer`` gives the answer to a call that failed. Raises ``ConfigError`` unless
-        ``paused`` is a text."""
+        """Raises ``ConfigError`` unless ``paused`` is a text."""
         if not isinstance(paused, str):
             kind = type(paused).__name__
             raise ConfigError(f"resume() was given a {kind}: give the text of CallPending.paused")
@@ -116,20 +113,28 @@ class Resumption:
         self._paused, self._key = paused, _key(paused)
         self._provider, self._whose = provider, _whose(paused, options.get("context"))
         self._options = options
-        self._failed = answer
 
     async def run(self, make: Make) -> list[Answer]:
-        """The answers to all calls, once ``make`` has made those that waited. Raises
-        ``CallPending`` where some still do, and ``ConfigError`` where there is no such response."""
+        """Return the answers to all calls, once ``make`` has made those that waited.
+
+        Raises ``CallPending`` if some still wait, ``ConfigError`` if there is no such response, and
+        ``StateError`` if the state cannot be used: to call this again repeats nothing.
+        """
         record = self._checked(await _in(self._storage, self._storage.get, _ROWS, self._key))
         calls = record["calls"]
         found: dict[int, Answer | CallPending] = {}
+        failed: list[McpError] = []
 
         async def one(number: int) -> None:
-            found[number] = await self._answer(record, number, make)
+            try:
+                found[number] = await self._answer(record, number, make)
+            except McpError as error:
+                failed.append(error)  # raised when the others have ended
 
         waiting = [n for n, call in enumerate(calls) if call["state"] == _WAITS]
         await side_by_side(one, waiting)
+        if failed:
+            raise failed[0]
         pending = [each for n in waiting if isinstance(each := found[n], CallPending)]
         if pending:
             raise _pending(pending, len(calls), self._paused)
@@ -163,10 +168,7 @@ class Resumption:
         call, calls = record["calls"][number], calls_in(self._storage)
         row = JournalRow(calls, f"{self._key}/{number}")
         about = {"digest": "", "server": "", "tool": call["name"], "context": None}
-        try:
-            claim, found = await row.take(about, repeats=False, check=lambda state, waited: None)
-        except McpError as error:
-            return self._failed(_model_call(call), error)
+        claim, found = await row.take(about, repeats=False, check=lambda state, waited: None)
         if claim is Claim.SETTLED:
             return _answer({**call, **found["outcome"]})
         made: Answer | CallPending | None = None

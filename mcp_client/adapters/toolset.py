@@ -16,7 +16,14 @@ from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_context
-from ..errors import CallPending, ConfigError, InvalidArguments, McpError, UnknownTool
+from ..errors import (
+    CallPending,
+    ConfigError,
+    InvalidArguments,
+    McpError,
+    StateError,
+    UnknownTool,
+)
 from ..protocol.schema_walk import copy_of
 from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain
@@ -308,7 +315,8 @@ class Toolset:
 
         The options are those of ``run``, with an equal ``context``; ``meta`` is kept. Raises
         ``ConfigError``, and sends nothing, for a text that was changed, has expired (after thirty
-        days), or is of another context, state or provider.
+        days), or is of another context, state or provider. Raises ``StateError``, or what keeps a
+        script from going on, if this attempt cannot be made: call it again, which repeats nothing.
         """
         found: Any = done_on(
             target, "resume", lambda its: self._resume(its, paused, max_chars, options)
@@ -326,14 +334,13 @@ class Toolset:
 
         async def make(call: ModelCall, options: CallOptions) -> Answer | CallPending:
             made = await self._outcome_of(target, call, options)
+            if isinstance(made, StateError):  # nothing was sent, and nothing is settled
+                raise made
             if isinstance(made, CallPending):
                 return made
             return self._answer(call, made, limits(call.name), context)
 
-        def failed(call: ModelCall, error: McpError) -> Answer:
-            return self._answer(call, error, limits(call.name), context)
-
-        resumption = Resumption(target, self._provider, paused, options, answer=failed)
+        resumption = Resumption(target, self._provider, paused, options)
         return self._messages(await resumption.run(make))
 
     async def _outcome_of(self, target: Any, call: ModelCall, options: CallOptions) -> Outcome:

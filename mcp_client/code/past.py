@@ -18,6 +18,11 @@ from .spelling import EXCEPTIONS
 
 __all__ = ["Answered", "Past"]
 
+_SENT_NOTHING = (
+    "this attempt sent nothing. What the script called before the pause stays done: tell the model "
+    "so before it writes another one"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -33,7 +38,7 @@ class Answered:
         if call is None or call.digest != self.what:
             raise ConfigError(
                 "the script went another way than before it was paused, or a tool that it had "
-                "called is defined otherwise now; nothing was sent: let the model write it again"
+                f"called is defined otherwise now; {_SENT_NOTHING}"
             )
 
 
@@ -60,11 +65,11 @@ class Past:
     def check(self, code: str) -> None:
         """Raises ``ConfigError`` unless it is a run of this script, by this release."""
         if self.code != sha256(code):
-            raise ConfigError("this run was paused with another script; nothing was sent")
+            raise ConfigError(f"this run was paused with another script; {_SENT_NOTHING}")
         if self.release != _release():
             raise ConfigError(
                 f"this run was paused by another release ({self.release}) and cannot go on with "
-                f"{_release()}; nothing was sent: let the model write the script again"
+                f"{_release()}; {_SENT_NOTHING}"
             )
 
     def to_json(self) -> dict[str, Any]:

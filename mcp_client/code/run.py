@@ -127,6 +127,10 @@ class PausedRun:
     waiting: tuple[CallPending, ...]
     past: Past
     """What to give to ``run_script`` to go on."""
+    output: str
+    """The text that it has printed."""
+    sent: tuple[str, ...]
+    """The tools whose calls may have reached a server, one for each call, in order."""
 
 
 async def run_script(
@@ -345,11 +349,11 @@ class _Run:
     # -------------------------------------------------------------------- its end
 
     @property
-    def _sent(self) -> int:
-        """How many calls may have reached a server."""
-        settled = self._settled_by_now.values()
-        sent = [one for one in settled if getattr(one, "kind", None) not in _UNSENT]
-        return len(sent) + len(self._cut_off)
+    def _sent(self) -> list[int]:
+        """The calls that may have reached a server."""
+        settled = self._settled_by_now.items()
+        sent = [n for n, one in settled if getattr(one, "kind", None) not in _UNSENT]
+        return sorted([*sent, *self._cut_off])
 
     @property
     def _settled_by_now(self) -> dict[int, Settled]:
@@ -363,7 +367,9 @@ class _Run:
         return self._live - self._waiting.keys() - self._settled_by_now.keys()
 
     def _paused(self) -> PausedRun:
-        return PausedRun(tuple(self._waiting[n] for n in sorted(self._waiting)), self._past)
+        waiting = tuple(self._waiting[n] for n in sorted(self._waiting))
+        sent = tuple(self._asked[n].tool.qualified_name for n in self._sent)
+        return PausedRun(waiting, self._past, self._interpreter.output, sent)
 
     def _result(self, turn: Turn) -> ScriptResult:
         output = self._interpreter.output
@@ -371,7 +377,7 @@ class _Run:
         if turn.stop is not None:
             parts.append(f"The script was ended: {turn.stop.text}.")
         if turn.error is not None or turn.stop is not None:
-            sent = self._sent
+            sent = len(self._sent)
             parts.append(_SENT.format(sent) if sent else "Nothing was sent by it.")
         else:
             unmade = len(self._asked) - self.calls

@@ -39,6 +39,7 @@ from ..errors import (
     BrokenPromise,
     CallTimeout,
     ConfigError,
+    InvalidArguments,
     InvalidSchema,
     McpError,
     MissingCapability,
@@ -211,6 +212,7 @@ class KeyedCall(JournalRow):
                 result = await self._read(settled)
                 return result if call.entry is None else await call.entry.done(result, "not_sent")
         except McpError as error:
+            error.follows = not isinstance(error, InvalidArguments)
             error.server, error.tool = error.server or self._caller._server, error.tool or call.name
             if call.entry is not None:
                 await call.entry.failed(error)
@@ -218,6 +220,8 @@ class KeyedCall(JournalRow):
         try:
             return await attempts(call)
         except BaseException as error:
+            if self._follows and isinstance(error, McpError):
+                error.follows = True
             await self._failed(error)
             raise
 

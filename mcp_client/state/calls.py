@@ -226,6 +226,7 @@ class Calls:
                     "another process has taken over the call with this idempotency_key, because "
                     "this one gave no sign of life; make it again to get its result",
                     retryable=True,
+                    follows=True,
                 )
             if found["state"] == _SENT:
                 return found

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+import mcp_client.adapters.paused as paused_module
 import mcp_client.code.past as past_module
 from mcp_client import (
     Allow,
@@ -19,11 +20,13 @@ from mcp_client import (
     ConfigError,
     Deny,
     FileState,
+    McpError,
     MemoryState,
     PostgresState,
     Rule,
     Rules,
     Session,
+    StateError,
     ToolCall,
     sync,
 )
@@ -210,6 +213,107 @@ async def test_a_yes_for_a_script_and_its_key_are_for_no_other_code(
     assert not world.queue.pending
 
 
+class Unreachable(MemoryState):
+    """A state that fails from some use on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 1_000_000
+        self.kinds = ["paused", "calls"]
+        self.error: McpError = StateError("the database does not answer")
+
+    def _use(self, kind: str) -> None:
+        if kind in self.kinds:
+            self.left -= 1
+            if self.left < 0:
+                raise self.error
+
+    def get(self, kind: str, key: str) -> Any:
+        self._use(kind)
+        return super().get(kind, key)
+
+    def change(self, kind: str, key: str, function: Any) -> Any:
+        self._use(kind)
+        return super().change(kind, key, function)
+
+
+PAY = """\
+print("paid", await desk.result(result={"content": [{"type": "text", "text": "1 EUR"}]}))
+print(await desk.echo(text="a"))
+"""
+
+
+@pytest.mark.parametrize("why", ["unreachable", "full", "too large"])
+@pytest.mark.parametrize("pays", [True, False])
+async def test_a_pause_that_cannot_be_stored_says_what_ran(
+    why: str, pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = Unreachable()
+    world = World(lambda: state)
+    if why == "too large":
+        monkeypatch.setattr(paused_module, "_MAX_PAST_CHARS", 10)
+    else:
+        state.left, state.kinds = 0, ["paused"]
+        state.error = state.error if why == "unreachable" else ConfigError("the disk is full")
+    async with world.opened() as session:
+        kit = CHAT.toolset(await session.list_tools(), code=True)
+        code = PAY if pays else PAY.splitlines()[1]
+        ((_, said),) = CHAT.answers(
+            await kit.run(session, CHAT.response([("1", "run_code", {"code": code})]))
+        )
+    assert "waits for a person's approval" in said
+    assert "Nothing was sent" not in said
+    assert "do not run the script again" in said
+    assert ("before: result." in said, "paid 1 EUR" in said) == (pays, pays)
+    assert world.ran == (["result"] if pays else [])
+
+
+@pytest.mark.parametrize("left", range(8))
+async def test_where_the_state_is_gone_when_a_script_goes_on_nothing_is_run_twice(
+    left: int,
+) -> None:
+    state = Unreachable()
+    world = World(lambda: state)
+    pending = await paused(world, PAY)
+    world.decide(pending.tickets)
+    said = ""
+    async with world.opened() as session:
+        kit = CHAT.toolset(await session.list_tools(), code=True)
+        state.left = left
+        try:
+            ((_, said),) = CHAT.answers(await kit.resume(session, pending.paused))
+        except StateError as error:
+            assert error.retryable
+        state.left = 1_000_000
+        if left < 3:  # the record, the claim, the record again
+            assert not said
+        assert "Nothing was sent" not in said
+        ((_, again),) = CHAT.answers(await kit.resume(session, pending.paused))
+    assert world.ran.count("result") == 1
+    assert world.ran.count("echo a") <= 1
+    assert "paid 1 EUR" in again
+    assert not said or again == said
+
+
+@pytest.mark.parametrize("name", ["run_code", "result"])
+async def test_of_an_attempt_under_a_key_nothing_is_said_of_earlier_ones(name: str) -> None:
+    state = Unreachable()
+    world = World(lambda: state)
+    result = {"result": {"content": [{"type": "text", "text": "1 EUR"}]}}
+    given = {"code": PAY.splitlines()[0]} if name == "run_code" else result
+    async with world.opened() as session:
+        kit = CHAT.toolset(await session.list_tools(), code=name == "run_code")
+        shown = next(
+            one for one in (name, f"desk__{name}") if one == "run_code" or one in kit.names
+        )
+        response = CHAT.response([("1", shown, given)])
+        await kit.run(session, response, idempotency_prefix="p")
+        state.left = 0
+        ((_, said),) = CHAT.answers(await kit.run(session, response, idempotency_prefix="p"))
+    assert said.startswith("This attempt of the call sent nothing, but an earlier one may have run")
+    assert world.ran == ["result"]
+
+
 async def test_branches_are_told_in_the_order_in_which_they_were_before(world: World) -> None:
     """The second call of each branch has its number by which first call ended first."""
     code = (
@@ -301,7 +405,7 @@ async def test_a_definition_that_changed_meanwhile_is_refused(here: World) -> No
         return found
 
     here.server = changed  # type: ignore[assignment]
-    with pytest.raises(ConfigError, match="defined otherwise now; nothing was sent"):
+    with pytest.raises(ConfigError, match="defined otherwise now; this attempt sent nothing"):
         await resumed(here, pending.paused)
     here.server = before
     assert here.ran == ["fail", "result"]
