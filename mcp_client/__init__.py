@@ -117,6 +117,7 @@ _HOME = {
     "Resource": "protocol.resources",
     "ResourceLink": "protocol.content",
     "ResourceResult": "catalog.library",
+    "ResultNotStored": "errors",
     "Retry": "connection.retry",
     "Root": "handlers.handlers",
     "RootsRequest": "handlers.handlers",

@@ -31,6 +31,7 @@ McpError                     .message .server .tool .retryable .follows .attempt
 ├── BrokenPromise            .result: the server's answer is not what it promised
 │   ├── ProtocolViolation    the answer breaks the specification
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
+├── ResultNotStored          .bytes: an earlier call with the idempotency_key ran, see below
 ├── SkillError               .reason .uri: the skill is not, or not all, what its entry says
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
 ├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
@@ -80,6 +81,7 @@ __all__ = [
     "NotSent",
     "OutcomeUnknown",
     "ProtocolViolation",
+    "ResultNotStored",
     "ServerError",
     "SkillError",
     "StartDenied",
@@ -384,6 +386,16 @@ class InvalidResult(BrokenPromise):
 
     path: str = ""
     """A JSON pointer to the value that is wrong; empty for all of it."""
+
+
+class ResultNotStored(McpError):
+    """An earlier call with this ``idempotency_key`` ran, and its result is too large to be stored.
+
+    The call is settled: with this key it is never sent again. Its own caller was given the result.
+    """
+
+    bytes: int = 0
+    """The size of the result as JSON text."""
 
 
 class SkillError(McpError):

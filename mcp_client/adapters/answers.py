@@ -32,6 +32,7 @@ from ..errors import (
     McpError,
     NotSent,
     OutcomeUnknown,
+    ResultNotStored,
     ServerError,
     ToolFailed,
     Unanswered,
@@ -174,6 +175,8 @@ def _explained(error: McpError, unknown: str) -> str:
         case OutcomeUnknown():
             is_safe = error.retryable and not error.follows  # a model's next call has another key
             return f"{_lost(error, server)} {_SAFE if is_safe else _MAY_HAVE_RUN}"
+        case ResultNotStored():
+            return f"{_RAN} Its result was too large to be stored."
         case UrlElicitationRequired():
             return (
                 f"It did not run. {_capital(server)} wants the user to visit a page first: tell "

@@ -68,7 +68,7 @@ class SqliteFile(Storage):
             self._db.close()
 
     def get(self, kind: str, key: str) -> Object | None:
-        return self._read_with(None, lambda db: _read(_value_of(db, kind, key)))
+        return self._read_with(None, lambda db: self._read(kind, _value_of(db, kind, key)))
 
     def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
         found = {key: self.get(kind, key) for key in keys}
@@ -76,14 +76,15 @@ class SqliteFile(Storage):
 
     def list(self, kind: str) -> dict[str, Object]:
         sql = "SELECT key, value FROM objects WHERE kind = ?"
-        return self._read_with({}, lambda db: _objects(db.execute(sql, [self._known(kind)])))
+        values = [self._known(kind)]
+        return self._read_with({}, lambda db: self._objects(kind, db.execute(sql, values)))
 
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
         values = [self._known(kind), low, high, -1 if limit is None else limit]
         sql = f"SELECT key, value FROM objects WHERE {_DUE}"  # noqa: S608 - a constant
-        return self._read_with({}, lambda db: _objects(db.execute(sql, values)))
+        return self._read_with({}, lambda db: self._objects(kind, db.execute(sql, values)))
 
     def stamp(self, kind: str) -> Hashable:
         sql = "SELECT count FROM changes WHERE kind = ?"
@@ -93,7 +94,7 @@ class SqliteFile(Storage):
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         with self._writing(kind) as db:
             before = _value_of(db, kind, key)
-            changed = function(_read(before))
+            changed = function(self._read(kind, before))
             after = None if changed is None else json.dumps(changed, allow_nan=False)
             if after != before:
                 values = [kind, _bytes(key)]
@@ -106,7 +107,7 @@ class SqliteFile(Storage):
                         "CONFLICT DO UPDATE SET due = excluded.due, value = excluded.value",
                         [*values, due if type(due) in (int, float) else None, after],
                     )
-        return _read(after)
+        return self._read(kind, after)
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
         sql = "DELETE FROM objects WHERE kind = ? AND key = ?"
@@ -134,6 +135,22 @@ class SqliteFile(Storage):
     def _read_with(self, otherwise: T, read: Callable[[sqlite3.Connection], T]) -> T:
         with self._used(make=False) as db:
             return otherwise if db is None else read(db)
+
+    def _read(self, kind: str, text: str | None) -> Object | None:
+        """Return the object of a row. Raises ``ConfigError`` if ``text`` is not one."""
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise self.unusable(kind, "a row is not a JSON object")
+        return found
+
+    def _objects(self, kind: str, rows: Iterable[tuple[bytes, str]]) -> dict[str, Object]:
+        found = {bytes(key).decode("utf-8", "surrogatepass"): value for key, value in rows}
+        return {key: self._read(kind, value) or {} for key, value in found.items()}
 
     @contextmanager
     def _writing(self, kind: str) -> Iterator[sqlite3.Connection]:
@@ -265,16 +282,5 @@ def _value_of(db: sqlite3.Connection, kind: str, key: str) -> str | None:
     return None if found is None else found[0]
 
 
-def _objects(rows: Iterable[tuple[bytes, str]]) -> dict[str, Object]:
-    return {key.decode("utf-8", "surrogatepass"): json.loads(value) for key, value in rows}
-
-
 def _bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogatepass")
-
-
-def _read(text: str | None) -> Object | None:
-    if text is None:
-        return None
-    found: Object = json.loads(text)
-    return found

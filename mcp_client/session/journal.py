@@ -46,6 +46,7 @@ from ..errors import (
     NotSent,
     OutcomeUnknown,
     ProtocolViolation,
+    ResultNotStored,
     ServerError,
     StateError,
     UnknownTool,
@@ -249,7 +250,7 @@ class KeyedCall(JournalRow):
         if entry is not None and not together:
             result = await entry.done(result)
         if "left_out" in outcome:
-            failure = f"the journal does not keep the result: it has {outcome['left_out']} bytes"
+            failure = f"the journal does not store the result: it has {outcome['left_out']:,} bytes"
         if failure is None:
             return result
         return replace(result, findings=(*result.findings, Finding("not_recorded", failure)))
@@ -269,7 +270,7 @@ class KeyedCall(JournalRow):
                 "have run; state.calls.settle(key) says what became of it",
                 server=self._caller._server,
             )
-        self._follows = row["state"] == "sent"
+        self._follows = row.get("state") == "sent"
         return row if claim is Claim.SETTLED else None
 
     async def _about(self) -> Object:
@@ -337,11 +338,14 @@ class KeyedCall(JournalRow):
     async def _read(self, row: Object) -> ToolResult:
         """The result in a settled row, checked as one that has just come. Raises the error that is
         there."""
-        outcome, call, caller = row["outcome"], self._call, self._caller
-        if "error" in outcome:
-            raise _error_of(outcome["error"])
-        if "result" not in outcome:
-            raise OutcomeUnknown(_without_result(outcome), server=caller._server)
+        call, caller = self._call, self._caller
+        with self._calls.reading():
+            outcome = row["outcome"]
+            error = None if "result" in outcome else _error_of(outcome, caller._server)
+            if error is None and type(outcome["result"]) is not dict:
+                raise ValueError("its result is not an object")
+        if error is not None:
+            raise error
         result = caller.read(outcome["result"], call.name)
         if result.is_error or call.validation == "off":
             return result
@@ -374,19 +378,29 @@ def _outcome_of(error: BaseException) -> Object | None:
 
 
 def _kept(outcome: Object) -> Object:
-    size = len(json.dumps(outcome))
+    text = json.dumps(outcome, ensure_ascii=False, separators=(",", ":"))
+    size = len(text.encode("utf-8", "surrogatepass"))
     return outcome if size <= MAX_RESULT_BYTES else {"left_out": size}
 
 
-def _error_of(found: Object) -> McpError:
-    if found["type"] == "violation":
-        return ProtocolViolation(found["message"], result=found["result"])
-    return ServerError(found["message"], **{name: found[name] for name in _OF_SERVER_ERROR})
-
-
-def _without_result(outcome: Object) -> str:
+def _error_of(outcome: Object, server: str) -> McpError:
+    """Return the error that a settled call without a result leads to."""
+    key = "with this idempotency_key it is never sent again"
+    if "error" in outcome:
+        found = outcome["error"]
+        if found["type"] == "violation":
+            return ProtocolViolation(str(found["message"]), result=found["result"])
+        members = {name: found[name] for name in _OF_SERVER_ERROR}
+        return ServerError(str(found["message"]), **members)
     if "left_out" in outcome:
-        why = f"the call ran, and its result is not kept: it had {outcome['left_out']} bytes"
-    else:
-        why = "a person has settled the call, without a result"
-    return f"{why}; with this idempotency_key it is never sent again"
+        size = int(outcome["left_out"])
+        return ResultNotStored(
+            f"the call ran, and its result is not stored: it had {size:,} bytes, and at most "
+            f"{MAX_RESULT_BYTES:,} are stored; {key}",
+            bytes=size,
+            server=server,
+        )
+    why = "a person has settled the call, without a result"
+    if outcome.get("by_person") is not True:
+        raise ValueError("it has no outcome")
+    return OutcomeUnknown(f"{why}; {key}", server=server)

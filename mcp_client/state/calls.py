@@ -14,7 +14,8 @@ A row is one of these, and changes in this order:
 - sent: it may have run. Where that caller is gone, the row is unsettled: it stays until a person
   settles it, or a call that may be repeated takes it over.
 - settled: its result, or the server's error, is given to who comes with the key; for ``keep``
-  seconds, after which the key is as one that was never used.
+  seconds, after which the key is as one that was never used. A result of more than 32 MiB is not
+  stored: who comes with the key gets ``ResultNotStored``.
 
 A row holds who called what and when, and the result. Of the arguments it has no more than a digest
 under a key of the state, with the server's name, the tool, ``meta`` and ``context``, by which the
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_RESULT_BYTES", "Calls", "Claim", "UnsettledCall", "calls_in"]
 
-MAX_RESULT_BYTES = 1024 * 1024
+MAX_RESULT_BYTES = 32 * 1024 * 1024
+"""The largest result that is stored, as JSON text: the default of ``Limits.message_bytes``."""
 _KEEP_SECONDS = 7 * 86_400.0
 _ROWS = "calls"
 _CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
@@ -107,7 +109,7 @@ class Calls:
         """The calls whose outcome is not known, the one sent first at the beginning. Calls that are
         under way are not among them."""
         rows = self.storage.due(_ROWS, 0, 1)
-        with self._reading():
+        with self.reading():
             found = [self._unsettled(key, row) for key, row in rows.items() if self._is_lost(row)]
         return tuple(sorted(found, key=lambda one: one.sent_at))
 
@@ -126,8 +128,9 @@ class Calls:
             raise ConfigError(f"settle({key!r}): give the key of a call, a text")
         outcome = {"by_person": True} if result is None else {"result": _given(result)}
         row = self.storage.get(_ROWS, key)
-        is_lost = row is not None and self._is_lost(row)
-        mark = row["mark"] if row is not None else ""
+        with self.reading():
+            is_lost = row is not None and self._is_lost(row)
+            mark = row["mark"] if row is not None else ""
 
         def settle(found: Object | None) -> Object:
             if not is_lost or found is None or found["state"] != _SENT or found["mark"] != mark:
@@ -157,9 +160,14 @@ class Calls:
             gone: str | None = None
             while True:
                 claim, row = self._try(key, about, mark, repeats=repeats, gone=gone)
-                if claim is not Claim.BUSY or row["mark"] == gone or not self._lease.is_gone(row):
-                    break
-                gone = row["mark"]
+                with self.reading():
+                    if row["state"] not in (_CLAIMED, _SENT, _SETTLED):
+                        raise ValueError("its state is not known")
+                    if claim is not Claim.BUSY or row["mark"] == gone:
+                        break
+                    if not self._lease.is_gone(row):
+                        break
+                    gone = row["mark"]
         finally:
             if claim is not Claim.MINE:
                 self._lease.leave(mark)
@@ -213,8 +221,11 @@ class Calls:
     def is_same(self, key: str, row: Object) -> bool:
         """Whether another caller is still where it was when ``row`` was found."""
         found = self.storage.get(_ROWS, key)
-        is_same = found is not None and all(found[each] == row[each] for each in ("mark", "state"))
-        return is_same and not self._lease.is_gone(row)
+        if found is None:
+            return False
+        with self.reading():
+            is_same = all(found[each] == row[each] for each in ("mark", "state"))
+            return is_same and not self._lease.is_gone(row)
 
     def sending(self, key: str, mark: str) -> None:
         """Write down that the call is sent now. Raises ``NotSent`` where another process has taken
@@ -291,7 +302,7 @@ class Calls:
         also: Callable[[Any], None] | None = None,
     ) -> Object | None:
         def change(found: Object | None) -> Object | None:
-            with self._reading():
+            with self.reading():
                 return function(found)
 
         if also is not None:
@@ -300,10 +311,11 @@ class Calls:
         return self.storage.change(_ROWS, key, change)
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """Raise ``ConfigError`` for what a row that is not a call's leads to."""
         try:
             yield
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
             why = f"a call cannot be read ({type(error).__name__})"
             raise self.storage.unusable(_ROWS, why) from None
 
@@ -326,6 +338,6 @@ def _given(result: Any) -> Object:
         ToolResult.from_wire(made, "", "")
     except ValueError as error:
         raise ConfigError(f"settle(): the result is none that a tool gives: {error}") from None
-    if len(text) > MAX_RESULT_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_RESULT_BYTES:
         raise ConfigError(f"settle(): the result has more than {MAX_RESULT_BYTES} bytes")
     return made

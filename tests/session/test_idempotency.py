@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from mcp_client import (
     OutcomeUnknown,
     PostgresState,
     ProtocolViolation,
+    ResultNotStored,
     Retry,
     ServerError,
     Session,
@@ -277,21 +279,86 @@ async def test_a_result_that_is_given_back_is_checked_as_the_call_says(here: Mem
 
 
 async def test_a_result_that_is_too_large_is_settled_and_not_kept(
-    here: MemoryState, monkeypatch: pytest.MonkeyPatch
+    state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.session.journal.MAX_RESULT_BYTES", 1_000)
     server = Server(text("x" * 2_000))
-    async with opened(server, here) as session:
-        first = await session.call_tool("pay", idempotency_key=KEY)
+    async with opened(server, state) as session:
+        first = await session.call_tool("pay", idempotency_key="p/7")
         assert len(first.text) == 2_000
         assert [one.kind for one in first.findings] == ["not_recorded"]
-        with pytest.raises(
-            OutcomeUnknown, match="the call ran, and its result is not kept"
-        ) as last:
-            await session.call_tool("pay", idempotency_key=KEY, retry=Retry(safe=True))
-    assert not last.value.retryable
+        with pytest.raises(ResultNotStored, match="the call ran, and its result is not") as last:
+            await session.call_tool("pay", idempotency_key="p/7", retry=Retry(safe=True))
+        kit = anthropic.toolset(await session.list_tools())
+        use = {"type": "tool_use", "id": "7", "name": "pay", "input": {}}
+        (answer,) = await kit.run(session, {"content": [use]}, idempotency_prefix="p")
+    assert "The tool ran: do not simply repeat it." in str(answer)
+    assert (last.value.retryable, last.value.bytes > 2_000) == (False, True)
     assert len(server.calls) == 1
-    assert here.calls.unsettled() == ()
+    assert state.calls.unsettled() == ()
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e9", "\n"])
+async def test_a_result_of_megabytes_is_kept(state: State, letter: str) -> None:
+    server = Server(text(letter * (3 * 1024 * 1024)))
+    async with opened(server, state) as session:
+        first = await session.call_tool("pay", idempotency_key=KEY)
+    async with opened(server, state) as session:
+        again = await session.call_tool("pay", idempotency_key=KEY)
+    assert (first == again, first.findings) == (True, ())
+    assert len(server.calls) == 1
+
+
+DAMAGED: list[Any] = [
+    lambda row: {},
+    lambda row: {"state": "settled"},
+    lambda row: {name: value for name, value in row.items() if name != "outcome"},
+    lambda row: {**row, "outcome": 7},
+    lambda row: {**row, "outcome": {}},
+    lambda row: {**row, "outcome": {"result": [1]}},
+    lambda row: {**row, "outcome": {"error": "boom"}},
+    lambda row: {**row, "outcome": {"error": {"type": "server", "message": "no"}}},
+    lambda row: {**row, "outcome": {"left_out": None}},
+    lambda row: {**row, "state": None},
+    lambda row: {**row, "state": "lost"},
+    lambda row: {"state": "sent", "digest": row["digest"]},
+    lambda row: {"state": "sent", "digest": row["digest"], "lease": "x"},
+]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+async def test_a_damaged_row_is_a_config_error_and_sends_nothing(
+    state: State, damaged: Any
+) -> None:
+    server = Server()
+    async with opened(server, state) as session:
+        await session.call_tool("pay", idempotency_key=KEY)
+        state.change("calls", KEY, damaged)
+        with pytest.raises(ConfigError, match="cannot be used"):
+            await session.call_tool("pay", idempotency_key=KEY)
+        with pytest.raises((ConfigError, NotPending)):
+            state.calls.settle(KEY)
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "null", "7", "[" * 100_000, b"\xff{", 7, 1.5])
+async def test_a_row_of_a_file_that_is_no_object_is_a_config_error(
+    tmp_path: Path, damaged: Any
+) -> None:
+    server, state = Server(), FileState(tmp_path / "s")
+    async with opened(server, state) as session:
+        await session.call_tool("pay", idempotency_key=KEY)
+        file = tmp_path / "s" / "calls.db"
+        with closing(sqlite3.connect(file)) as db, db:
+            assert db.execute(
+                "UPDATE objects SET value = ? WHERE kind = 'calls'", [damaged]
+            ).rowcount
+        with pytest.raises((ConfigError, StateError)):
+            await session.call_tool("pay", idempotency_key=KEY)
+        for use in (state.calls.unsettled, lambda: state.list("calls")):
+            with suppress(ConfigError, StateError):
+                use()
+    assert len(server.calls) == 1
 
 
 async def test_results_are_kept_for_as_long_as_the_host_says(
