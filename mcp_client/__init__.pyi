@@ -75,6 +75,7 @@ from .errors import NotPending as NotPending
 from .errors import NotSent as NotSent
 from .errors import OutcomeUnknown as OutcomeUnknown
 from .errors import ProtocolViolation as ProtocolViolation
+from .errors import ResultNotStored as ResultNotStored
 from .errors import ServerError as ServerError
 from .errors import SkillError as SkillError
 from .errors import StartDenied as StartDenied

@@ -28,10 +28,10 @@ McpError                     .message .server .tool .retryable .follows .attempt
 │   ├── NotFound             it has no such resource or prompt
 │   ├── MissingCapability    .required: the client has to declare these; nothing was run
 │   └── UrlElicitationRequired .elicitations: a person has to visit these first
-├── BrokenPromise            .result: the server's answer is not what it promised
+├── BrokenPromise            .result: the tool ran, and its answer cannot be used
 │   ├── ProtocolViolation    the answer breaks the specification
-│   └── InvalidResult        .path: the structured content breaks the tool's output schema
-├── ResultNotStored          .bytes: an earlier call with the idempotency_key ran, see below
+│   ├── InvalidResult        .path: the structured content breaks the tool's output schema
+│   └── ResultNotStored      .bytes: a call with this idempotency_key ran; its result is not stored
 ├── SkillError               .reason .uri: the skill is not, or not all, what its entry says
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
 ├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
@@ -388,7 +388,7 @@ class InvalidResult(BrokenPromise):
     """A JSON pointer to the value that is wrong; empty for all of it."""
 
 
-class ResultNotStored(McpError):
+class ResultNotStored(BrokenPromise):
     """An earlier call with this ``idempotency_key`` ran, and its result is too large to be stored.
 
     The call is settled: with this key it is never sent again. Its own caller was given the result.
