@@ -315,7 +315,7 @@ class Calls:
         """Raise ``ConfigError`` for what a row that is not a call's leads to."""
         try:
             yield
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             why = f"a call cannot be read ({type(error).__name__})"
             raise self.storage.unusable(_ROWS, why) from None
 

@@ -433,7 +433,7 @@ def test_what_is_not_a_result_settles_nothing(given: Any) -> None:
         calls.settle(5, given)  # type: ignore[arg-type]
 
 
-def test_a_result_of_a_megabyte_is_the_largest_that_settles() -> None:
+def test_a_result_of_32_megabytes_is_the_largest_that_settles() -> None:
     def result(size: int) -> dict[str, Any]:
         spare = len('{"content":[{"text":"","type":"text"}]}')
         return {"content": [{"type": "text", "text": "x" * (size - spare)}]}
@@ -441,7 +441,7 @@ def test_a_result_of_a_megabyte_is_the_largest_that_settles() -> None:
     calls = MemoryState().calls
     with pytest.raises(NotPending):
         calls.settle("k", result(MAX_RESULT_BYTES))
-    with pytest.raises(ConfigError, match="more than 1048576 bytes"):
+    with pytest.raises(ConfigError, match="more than 33554432 bytes"):
         calls.settle("k", result(MAX_RESULT_BYTES + 1))
 
 
