@@ -22,7 +22,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Nothing is raised but ``SystemExit`` after ``--help``."""
     words = list(sys.argv[1:] if words is None else words)
     was_closed = _fill_closed_streams()
-    as_json = "--json" in words
+    may_be_options = words[: words.index("--")] if "--" in words else words
+    as_json = not {"--json", "--each"}.isdisjoint(may_be_options)
     try:
         if was_closed:
             raise OSError(errno.EBADF, "it is closed; nothing was done")

@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,6 +38,7 @@ from .screen import Screen, draw, screen_of
 
 __all__ = [
     "Progress",
+    "current_line",
     "json_without_escapes",
     "log_to_stderr",
     "make_save_folder",
@@ -59,13 +61,17 @@ __all__ = [
 
 _BYTES = "application/octet-stream"
 _EXTENSIONS = {"image/jpeg": ".jpg", "image/png": ".png", "audio/wav": ".wav", "audio/mpeg": ".mp3"}
+current_line: ContextVar[int | None] = ContextVar("current_line", default=None)
+"""The number of the line of standard input that is worked on, in a batch that prints JSON."""
 _HALVES = re.compile("[\ud800-\udfff]")
 """Half characters, which a server can send and no encoding can write."""
 
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output. Nothing in it is obeyed by a terminal that shows it."""
-    indent = 2 if sys.stdout.isatty() else None
+    line = current_line.get()
+    indent = 2 if sys.stdout.isatty() and line is None else None
+    value = value if line is None else {"line": line, **value}
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     if not _is_utf8() or _HALVES.search(text):
         text = json.dumps(value, indent=indent)
@@ -172,11 +178,13 @@ def note_of_server(server: str, text: str) -> None:
                 print(f"{name} {':' if number else '|'} {piece}", file=sys.stderr)
 
 
-def note_error(error: McpError) -> None:
-    """An error, and below it what the server wrote to its standard error."""
+def note_error(error: McpError, number: int | None = None) -> None:
+    """An error, and below it what the server wrote to its standard error; ``number``
+    is that of the line of a batch that failed."""
     said = in_shell(error)
     tail = vars(said).pop("stderr_tail", "")
-    text = f"mcp-client: {said.message if exit_code(said) == USAGE else said}"
+    where = "" if number is None else f"line {number}: "
+    text = f"mcp-client: {where}{said.message if exit_code(said) == USAGE else said}"
     note(text.replace("\n", "\n    "))
     for line in ends_of(tail):
         note_of_server(said.server or "server", line)
@@ -239,13 +247,15 @@ def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
 
 
 class _Texts:
-    """Texts of one result. A pipe gets the bytes of those of tools and resources as they are, a
-    line feed between two where there is none, and after the last in ``shell`` alone."""
+    """Texts of one result. A pipe gets the bytes of those of tools and resources, with a line feed
+    between two if there is none. With ``--save`` outside of ``shell``, nothing is added after the
+    last."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.any = False
         self._exact = options.command != "prompt" and not sys.stdout.isatty()
-        self._others_follow = getattr(options, "session", None) is not None
+        in_shell = getattr(options, "session", None) is not None
+        self._ends_line = in_shell or options.save is None
         self._open = False
 
     def print(self, text: str) -> None:
@@ -255,7 +265,7 @@ class _Texts:
             return
         sys.stdout.flush()
         text = f"\n{text}" if self._open else text
-        if self._others_follow and not text.endswith("\n"):
+        if self._ends_line and not text.endswith("\n"):
             text += "\n"
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         self._open = not text.endswith("\n")

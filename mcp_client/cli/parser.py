@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..errors import ConfigError
@@ -19,9 +19,10 @@ __all__ = ["commands", "parsed", "session_options"]
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
 _OR = "or file:PATH, or keyring:SERVICE/USER"
 _OUTPUT = """\
-A pipe or a file gets the text of a result byte for byte, in UTF-8. Structured content is printed
-where a result has no text, and with --json. Output is plain in a pipe, with NO_COLOR set, and
-without the extra 'cli' (styles, tables, pictures, and history and completion in 'shell').
+A pipe or a file gets the text of a result in UTF-8, ended by a line feed; with --save DIR byte for
+byte. Structured content is printed where a result has no text, and with --json. Output is plain
+in a pipe, with NO_COLOR set, and without the extra 'cli' (styles, tables, pictures, and history
+and completion in 'shell').
 """
 
 
@@ -41,38 +42,79 @@ class _Parser(argparse.ArgumentParser):
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
 
-    Options may stand anywhere, also before the command and between the arguments of a tool.
+    Options may stand anywhere, also before the command and between the arguments of a tool. What
+    follows ``--`` is never an option.
     """
-    top = _parser()
-    options, rest = top.parse_known_args(_command_first(words))
-    more = getattr(options, "arguments", None)
-    for word in rest:
-        if word.startswith("-") and word != "-":
-            name = word.partition("=")[0]
-            close = close_names(name.lstrip("-"), _option_names(commands()[options.command]))
-            meant = f"; did you mean --{close[0]}?" if close else ""
-            top.error(f"unknown option {name!r} of {options.command}{meant}")
-        if more is None:
-            top.error(
-                f"{options.command} takes no further argument: {word[:60]!r}; quote a "
-                "command of several words"
-            )
-        options.arguments = more = [*more, word]
+    known = commands()
+    at = _place_of_command(words, known.values())
+    if at is None or words[at] not in known:
+        _parser().parse_args(words[:1] if at is None else [words[at]])  # which raises
+        raise UsageError("no command was given (see 'mcp-client --help')")
+    name = words[at]
+    command = known[name]
+    given, others = _sorted([*words[:at], *words[at + 1 :]], command)
+    separator = ["--"] if any(map(_is_option, others)) else []
+    options, rest = command.parse_known_args([*given, *separator, *others])
+    rest = [word for word in rest if word != "--"]
+    if rest:
+        command.error(
+            f"{name} takes no further argument: {rest[0][:60]!r}; quote a command of several words"
+        )
+    options.command = name
     return options
 
 
-def _command_first(words: Sequence[str]) -> Sequence[str]:
-    """The words, with options that stand before the command behind it, where argparse finds them:
-    those that all commands with a server have."""
-    if not words or not words[0].startswith("--") or words[0] in ("--", "--help", "--version"):
-        return words
-    leading = _Parser(prog="mcp-client", add_help=False, allow_abbrev=False)
-    leading.add_argument("--json", action="store_true")
-    leading.add_argument("--save")
-    _add_session(leading)
-    leading.add_argument("rest", nargs=argparse.REMAINDER)
-    rest: list[str] = leading.parse_known_args(words)[0].rest
-    return [*rest[:1], *words[: len(words) - len(rest)], *rest[1:]]
+def _place_of_command(words: Sequence[str], known: Iterable[argparse.ArgumentParser]) -> int | None:
+    """Where the command is: the first word that is neither an option nor an option's value."""
+    actions = {k: v for each in known for k, v in each._option_string_actions.items()}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if not _is_option(word):
+            return at
+        if word in ("--help", "-h", "--version", "--"):
+            return None
+        at += 2 if _takes_next(actions.get(word), words[at + 1 : at + 2]) else 1
+    return None
+
+
+def _sorted(words: Sequence[str], command: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
+    """The options of the command with their values, and all other words."""
+    given: list[str] = []
+    others: list[str] = []
+    actions = command._option_string_actions
+    place = 0
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if word == "--":
+            others += words[place:]
+            break
+        if not _is_option(word):
+            others.append(word)
+            continue
+        name = word.partition("=")[0]
+        if name not in actions and (word.startswith("--") or word[:2] not in actions):
+            close = close_names(name.lstrip("-"), _option_names(command))
+            meant = f"; did you mean --{close[0]}?" if close else ""
+            command.error(f"unknown option {name!r} of {command.prog.split()[-1]}{meant}")
+        given.append(word)
+        if _takes_next(actions.get(word), words[place : place + 1]):
+            given.append(words[place])
+            place += 1
+    return given, others
+
+
+def _takes_next(option: argparse.Action | None, following: Sequence[str]) -> bool:
+    """Whether the word that follows is the value of ``option``."""
+    if option is None or option.nargs == 0:
+        return False
+    return any(not _is_option(word) for word in following)
+
+
+def _is_option(word: str) -> bool:
+    """Whether it is neither ``-``, which is standard input, nor a negative number."""
+    return word[:1] == "-" and word != "-" and not word[1:2].isdigit()
 
 
 def _option_names(command: argparse.ArgumentParser) -> list[str]:
@@ -137,6 +179,9 @@ def _add_server_commands(commands: Any) -> None:
                 command.add_argument(argument[:-3], nargs="*", default=[], help=text)
             else:
                 command.add_argument(argument, metavar=argument.upper(), help=text)
+        if name == "call":
+            about = "arguments are JSON lines on standard input; each result is a JSON line"
+            command.add_argument("--each", action="store_true", help=about)
         if name in ("call", "read", "prompt"):
             about = "keep images, audio and other bytes here"
             command.add_argument("--save", metavar="DIR", help=about)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..errors import InvalidArguments, NotFound, ServerError, UnknownTool
+from ..errors import InvalidArguments, McpError, NotFound, ServerError, UnknownTool
 from ..protocol.prompts import Prompt
 from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
 from .completion import keep_names, known_of
 from .description import argument_rows, example_of
-from .exits import DONE, TOOL_FAILED, UsageError
+from .exits import DONE, TOOL_FAILED, Interrupted, UsageError, error_document, exit_code
 from .output import (
+    current_line,
     json_without_escapes,
     make_save_folder,
     note,
+    note_error,
     print_content,
     print_contents,
     print_json,
@@ -30,7 +35,7 @@ from .output import (
     save_content,
 )
 from .session import open_session
-from .standard_input import standard_input
+from .standard_input import standard_input, stdin_lines
 from .tool_arguments import (
     arguments_of,
     check_names,
@@ -120,30 +125,78 @@ def _words_before(options: argparse.Namespace) -> list[str]:
 
 async def call(options: argparse.Namespace) -> int:
     """Call a tool with the arguments that the words give, if that is approved; print its result."""
+    if options.each:
+        return await _call_each(options)
     make_save_folder(options)
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
         stdin = await standard_input() if "-" in options.arguments else ""
-        arguments = arguments_of(options.arguments, tool.input_schema, lambda: stdin)
-        slip = check_names(arguments, tool.input_schema)
-        missing = missing_names(arguments, tool.input_schema)
-        if missing:
-            shown = "".join(text for text, _ in signature_parts(tool))
-            raise _incomplete(missing, f"the tool is {shown}", tool.server, tool.name)
-        if slip is not None:
-            note(slip)
-        progress = progress_to_stderr()
-        try:
-            result = await session.call_tool(options.tool, arguments, on_progress=progress)
-        finally:
-            if progress is not None:
-                progress.clear()
-        if options.json:
-            print_json(result.raw)
-            save_content(result.content, options)
-        else:
-            print_result(result, options)
+        return await _call(session, tool, options, options.arguments, stdin)
+
+
+async def _call(
+    session: Session, tool: Tool, options: argparse.Namespace, words: list[str], stdin: str
+) -> int:
+    arguments = arguments_of(words, tool.input_schema, lambda: stdin)
+    slip = check_names(arguments, tool.input_schema)
+    missing = missing_names(arguments, tool.input_schema)
+    if missing:
+        shown = "".join(text for text, _ in signature_parts(tool))
+        raise _incomplete(missing, f"the tool is {shown}", tool.server, tool.name)
+    if slip is not None:
+        note(slip)
+    progress = progress_to_stderr()
+    try:
+        result = await session.call_tool(options.tool, arguments, on_progress=progress)
+    finally:
+        if progress is not None:
+            progress.clear()
+    if options.json:
+        print_json(result.raw)
+        save_content(result.content, options)
+    else:
+        print_result(result, options)
     return TOOL_FAILED if result.is_error else DONE
+
+
+async def _call_each(options: argparse.Namespace) -> int:
+    """Call the tool once for each JSON object on standard input, a line each; print a JSON line for
+    each. Arguments of the command line are for every call, unless a line has others.
+
+    The exit code is that of the last call that failed.
+    """
+    if getattr(options, "session", None) is not None:
+        raise UsageError("--each reads standard input, as 'shell' does: use 'mcp-client call'")
+    if "-" in options.arguments:
+        raise UsageError("--each reads the arguments from standard input: leave out -")
+    options.json = True
+    make_save_folder(options)
+    code = DONE
+    async with open_session(options) as session:
+        tool = await _tool(session, options.tool)
+        async for number, line in stdin_lines():
+            words = [*options.arguments, "-"]
+            run = partial(_call, session, tool, options, words, line)
+            code = await numbered(number, run, as_json=True) or code
+    return code
+
+
+async def numbered(number: int | None, run: Callable[[], Awaitable[int]], *, as_json: bool) -> int:
+    """Work on one line of a batch; the exit code. A failure is reported with the line's number, and
+    as one JSON document if that is what the batch prints. Raises ``Interrupted``."""
+    token = current_line.set(number if as_json else None)
+    try:
+        return await run()
+    except Interrupted:
+        raise
+    except McpError as error:
+        if as_json:
+            print_json(error_document(error))
+        note_error(error, number)
+        return exit_code(error)
+    finally:
+        current_line.reset(token)
+        sys.stdout.flush()
 
 
 def _incomplete(missing: list[str], shown: str, server: str, tool: str | None) -> InvalidArguments:

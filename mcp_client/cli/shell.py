@@ -16,8 +16,10 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
+from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +30,15 @@ from ..errors import ConfigError, McpError
 from ..runtime.atomic_file import OwnFile
 from ..runtime.console import open_console, terminal, why_no_terminal
 from ..runtime.executables import split_words
+from ..runtime.safe_text import near, safe_text
 from ..session.session import Session
 from . import session_commands
 from .completion import Known, is_plain, keep_names, known_of, offered
-from .exits import DONE, INTERRUPTED, USAGE, Interrupted, UsageError, exit_code
-from .output import note, note_error, print_text
+from .exits import DONE, INTERRUPTED, Interrupted, UsageError
+from .output import note, print_answer, print_json
 from .parser import parsed, session_options
 from .session import open_session, state_file
+from .session_commands import numbered
 from .signals import until_ctrl_c
 from .standard_input import stdin_bytes
 
@@ -61,31 +65,20 @@ async def shell(options: argparse.Namespace) -> int:
 
     A command that fails ends nothing. At a terminal, Ctrl-C cancels the command that runs, and
     leaves where it comes twice in a row. The exit code is that of the last command that failed.
+    With ``--json``, every line of a pipe prints one JSON document with the number of the line.
     """
-    if options.json:
-        raise UsageError("shell: give --json to a command in the shell")
     code = DONE
     async with open_session(options) as session:
         typed, now = _is_typed(), DONE
         lines = _typed(session, options, lambda: now == INTERRUPTED) if typed else _piped()
-        async for line in lines:
-            try:
-                words = split_words(line)
-                if words and words[0] in ("quit", "exit"):
-                    break
-                run = partial(_run, words, options, session)
-                if words:
-                    now = await (_cancelled_by_ctrl_c(run) if typed else run())
-                    code = now or code
-            except ValueError as error:
-                note(f"the line cannot be read: {error}")
-                code = USAGE
-            except Interrupted:
-                raise
-            except McpError as error:
-                code = exit_code(error)
-                note_error(error)
-            sys.stdout.flush()
+        async for number, line in lines:
+            if line.split()[:1] in (["quit"], ["exit"]):
+                break
+            run = partial(_run, line, options, session)
+            if typed:
+                run = partial(_cancelled_by_ctrl_c, run)
+            now = await numbered(None if typed else number, run, as_json=options.json)
+            code = now or code
     return code
 
 
@@ -101,22 +94,23 @@ def _is_typed() -> bool:
     return sys.stdin.isatty() and why_no_terminal() is None
 
 
-async def _piped() -> AsyncIterator[str]:
-    """The lines of a pipe, which is read to its end first."""
-    for line in (await stdin_bytes()).decode(errors="replace").splitlines():
-        if not line.lstrip().startswith("#"):
-            yield line
+async def _piped() -> AsyncIterator[tuple[int, str]]:
+    """The lines of a pipe with their numbers. The pipe is read to its end first."""
+    lines = (await stdin_bytes()).decode(errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield number, line
 
 
 async def _typed(
     session: Session, options: argparse.Namespace, cancelled: Callable[[], bool]
-) -> AsyncIterator[str]:
+) -> AsyncIterator[tuple[int, str]]:
     """Lines of the terminal, each within a dialogue of its own: a server's question waits.
     ``cancelled`` is whether Ctrl-C ended the last command."""
     known = Known()
     reader = line_reader(_history(), [*_COMMANDS, *_HERE], lambda: known)
     line: str | None = None
-    while True:
+    for number in count(1):
         if reader is None:
             async with open_console() as console:
                 line = await console.ask(_PROMPT)
@@ -128,7 +122,8 @@ async def _typed(
                 line = await _edited(reader, cancelled())
         if line is None:
             return
-        yield line
+        if line.strip():
+            yield number, line
 
 
 def _history() -> Path | None:
@@ -173,23 +168,39 @@ async def _known(session: Session) -> Known:
     return known_of(found.get("tools", ()), found.get("prompts", ()), uris)
 
 
-async def _run(words: list[str], options: argparse.Namespace, session: Any) -> int:
-    name, *rest = words
+async def _run(text: str, options: argparse.Namespace, session: Any) -> int:
+    try:
+        name, *rest = split_words(text)
+    except ValueError as error:
+        raise UsageError(f"the line cannot be read: {error}") from None
     if name == "help":
-        print_text(_HELP.format(", ".join(_COMMANDS)))
+        print_answer(options, {"commands": [*_COMMANDS]}, _HELP.format(", ".join(_COMMANDS)))
         return DONE
     if name not in _COMMANDS:
-        raise UsageError(f"unknown command {name!r}: help lists them")
-    for option in (word.partition("=")[0] for word in rest):
+        raise UsageError(f"unknown command {name!r}: {await _meant(name, session)}")
+    for word in rest[: rest.index("--")] if "--" in rest else rest:
+        option = word.partition("=")[0]
         if option in session_options():
             raise UsageError(f"{option} is about the session: give it to 'shell'")
+    about = StringIO()
     try:
-        line = parsed([name, options.target, *rest])
+        with redirect_stdout(about if options.json else sys.stdout):
+            line = parsed([name, options.target, *rest])
     except SystemExit:  # after --help
+        if options.json:
+            print_json({"help": about.getvalue()})
         return DONE
-    line.session, line.terminal = session, options.terminal
+    line.session, line.terminal, line.json = session, options.terminal, line.json or options.json
     code: int = await getattr(session_commands, name)(line)
     return code
+
+
+async def _meant(name: str, session: Session) -> str:
+    """What to do about a first word that is not a command: it may be a tool's name."""
+    with suppress(McpError):
+        if "tools" in session.capabilities and name in {t.name for t in await session.list_tools()}:
+            return f"did you mean 'call {safe_text(name, 80)} ...'? 'help' lists the commands"
+    return f"'help' lists the commands{near(name, [*_COMMANDS, *_HERE])}"
 
 
 # ------------------------------------------------------------------ the line that is typed

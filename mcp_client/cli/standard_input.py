@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import AsyncIterator
 from functools import partial
 
 import anyio
@@ -12,7 +13,7 @@ import anyio.to_thread
 
 from .exits import UsageError
 
-__all__ = ["standard_input", "stdin_bytes"]
+__all__ = ["standard_input", "stdin_bytes", "stdin_lines"]
 
 _MAX_STDIN_BYTES = 64 * 1024 * 1024
 
@@ -26,6 +27,24 @@ async def standard_input() -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise UsageError("standard input is not UTF-8") from None
+
+
+async def stdin_lines() -> AsyncIterator[tuple[int, str]]:
+    """The lines of standard input, each with its number and without blank ones, as they come.
+
+    Raises ``UsageError`` if one is too long.
+    """
+    rest, number = b"", 0
+    while more := await stdin_bytes(1):
+        *lines, rest = (rest + more).split(b"\n")
+        for line in lines:
+            number += 1
+            if line.strip():
+                yield number, line.decode(errors="replace")
+        if len(rest) > _MAX_STDIN_BYTES:
+            raise UsageError(f"line {number + 1} has more than {_MAX_STDIN_BYTES} bytes")
+    if rest.strip():
+        yield number + 1, rest.decode(errors="replace")
 
 
 async def stdin_bytes(most: int = sys.maxsize) -> bytes:

@@ -357,7 +357,11 @@ SESSION: dict[str, Any] = {
     [
         ("tools t", "session_commands", {}),
         ("describe t a", "session_commands", {"tool": "a"}),
-        ("call t a", "session_commands", {"tool": "a", "arguments": [], "save": None}),
+        (
+            "call t a",
+            "session_commands",
+            {"tool": "a", "arguments": [], "save": None, "each": False},
+        ),
         ("search t a b", "session_commands", {"query": ["a", "b"], "limit": 8}),
         ("search t --limit 3", "session_commands", {"query": [], "limit": 3}),
         ("resources t", "session_commands", {}),
@@ -435,6 +439,35 @@ def test_options_of_the_session_may_stand_anywhere() -> None:
     assert (found.json, found.save, found.allow, found.trust) == (True, "d", ["a"], True)
     assert (found.tool, found.arguments, found.timeout) == ("x", ["k=v", "-"], 2.5)
     assert found.no_input is True
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("search t --json tea time", {"json": True, "query": ["tea", "time"]}),
+        ("search --limit 3 t tea --json time", {"limit": 3, "query": ["tea", "time"]}),
+        ("--limit 3 search t tea", {"limit": 3, "query": ["tea"]}),
+        ("audit verify --json f", {"json": True, "action": "verify", "file": "f"}),
+        ("audit --key env:K verify f --noted h", {"action": "verify", "file": "f", "noted": "h"}),
+        ("audit --json --state s show", {"action": "show", "file": None, "state": "s"}),
+        ("decisions revoke --state s a b", {"state": "s", "id": ["a", "b"]}),
+        ("decisions --kind call list", {"kind": "call", "id": []}),
+        ("prompt t --trust p --json a=b", {"prompt": "p", "arguments": ["a=b"]}),
+        ("complete --json t p --trust a=b c=d", {"argument": "a=b", "arguments": ["c=d"]}),
+        ("run --no-input t --json s", {"script": "s", "no_input": True}),
+        ("confirm f --yes y s", {"config": "f", "server": "s", "yes": ["y"]}),
+        ("stubs -o f t", {"output": "f", "target": "t"}),
+        ("stubs t -of", {"output": "f"}),
+        ("--json servers --config f", {"json": True, "config": "f"}),
+        ("call t a -- --json=x -y -- b", {"arguments": ["--json=x", "-y", "b"], "json": False}),
+        ("call --json -- t a -", {"arguments": ["-"], "json": True}),
+        ("call t a x:=1 -5", {"arguments": ["x:=1", "-5"]}),
+        ("search t -- --json", {"query": ["--json"], "json": False}),
+    ],
+)
+def test_options_stand_anywhere(line: str, wanted: dict[str, Any]) -> None:
+    found = vars(parsed(line.split()))
+    assert {name: found[name] for name in wanted} == wanted
 
 
 @pytest.mark.parametrize(

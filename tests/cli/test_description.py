@@ -58,7 +58,7 @@ def test_the_example_of_describe_can_be_pasted(tmp_path: Path) -> None:
     words = shlex.split(example)
     assert words[:4] == ["mcp-client", "call", target, "count"]
     done = run(*words[1:], "--allow", "count")
-    assert (done.code, done.out) == (0, "it ran"), done
+    assert (done.code, done.out) == (0, "it ran\n"), done
     done = run("shell", target, "--allow=count", stdin="describe count")
     assert re.search(r"^  call count 'place:=", done.out, re.MULTILINE)
 

@@ -43,9 +43,29 @@ def shown(*words: str, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("value", [MAKEFILE, "no line feed", "ü \u2028\x1b[2J\0 end\r\n"])
-def test_the_text_of_a_result_reaches_a_pipe_byte_for_byte(value: str) -> None:
+def test_the_text_of_a_result_reaches_a_pipe_ended_by_a_line_feed(
+    value: str, tmp_path: Path
+) -> None:
     done = run(*sending(text(value)))
-    assert (done.code, done.out, done.err) == (0, value, "")
+    ended = value if value.endswith("\n") else f"{value}\n"
+    assert (done.code, done.out, done.err) == (0, ended, "")
+    saved = run(*sending(text(value)), "--save", str(tmp_path))
+    assert (saved.code, saved.out, saved.err) == (0, value, "")
+
+
+def test_a_loop_of_calls_prints_a_line_each() -> None:
+    script = f"""for word in one two; do mcp call {shlex.quote(server("scripted"))} echo a=$word \\
+        --allow echo; done | while read line; do echo "got $line"; done"""
+    command = shlex.join([sys.executable, "-m", "mcp_client"])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'mcp() {{ {command} "$@"; }}; {script}'],
+        cwd=ROOT,
+        env=environment(None),
+        capture_output=True,
+        timeout=120,
+        text=True,
+    )
+    assert done.stdout == 'got {"a": "one"}\ngot {"a": "two"}\n', done.stderr
 
 
 def test_texts_of_one_result_stand_on_lines_of_their_own() -> None:
@@ -56,13 +76,13 @@ def test_texts_of_one_result_stand_on_lines_of_their_own() -> None:
         {"type": "resource", "resource": {"uri": "a:b", "text": "3"}},
     )
     done = run(*sending(*content, link, text("end")))
-    assert done.out == "one\ntwo\n3\n[link book:emma] Emma\nend"
+    assert done.out == "one\ntwo\n3\n[link book:emma] Emma\nend\n"
 
 
 @pytest.mark.slow
 def test_structured_content_is_printed_only_where_there_is_no_text() -> None:
     structured = {"structuredContent": {"a": 1}}
-    assert run(*sending(text("one"), **structured)).out == "one"
+    assert run(*sending(text("one"), **structured)).out == "one\n"
     assert run(*sending(text(""), **structured)).out == '{\n  "a": 1\n}\n'
     assert run(*sending(**structured)).out == '{\n  "a": 1\n}\n'
     assert run(*sending(text("one"), **structured), "--json").json["structuredContent"] == {"a": 1}
@@ -78,7 +98,7 @@ def test_tabs_stay_tabs_at_a_terminal_and_line_ends_are_not_spelled_out() -> Non
 
 
 def test_help_says_what_a_pipe_gets() -> None:
-    assert "byte for byte" in run("--help").out
+    assert "ended by a line feed" in run("--help").out
 
 
 TWO = {
@@ -107,7 +127,7 @@ def test_missing_arguments_are_named_before_anybody_is_asked(
 
 def test_arguments_may_be_one_json_object(tmp_path: Path) -> None:
     words = ["call", server("scripted"), "echo", '{"a": 1, "b=": [2]}', "c=3", "--allow", "echo"]
-    assert run(*words).out == '{"a": 1, "b=": [2], "c": "3"}'
+    assert run(*words).out == '{"a": 1, "b=": [2], "c": "3"}\n'
     assert run(*words[:3], "{a=1}", "--allow", "echo").code == 2
 
 

@@ -64,7 +64,7 @@ def test_the_bytes_of_one_content_alone_reach_a_pipe(
     assert capsysbinary.readouterr() == (b"\0\xff", b"")
     output.print_contents([words, part], bare)
     said = b"(application/octet-stream, 2 bytes; --save DIR keeps it)\n"
-    assert capsysbinary.readouterr() == (b"words", said)
+    assert capsysbinary.readouterr() == (b"words\n", said)
     for _ in range(2):
         output.print_contents([part], kept)
         out, said = capsysbinary.readouterr()
@@ -187,9 +187,10 @@ def test_a_file_that_cannot_be_kept_is_an_error_of_the_output(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "texts", "wanted"),
     [
-        ({}, ["a", "b"], b"a\nb"),
+        ({}, ["a", "b"], b"a\nb\n"),
+        ({"save": "d"}, ["a", "b"], b"a\nb"),
         ({}, ["a\n", "b\n"], b"a\nb\n"),
-        ({}, ["", "b"], b"\nb"),
+        ({}, ["", "b"], b"\nb\n"),
         ({"session": object()}, ["a", "b\n"], b"a\nb\n"),
         ({"session": object()}, ["a", "b"], b"a\nb\n"),
         ({"command": "prompt"}, ["a\n", "b"], b"a\nb\n"),

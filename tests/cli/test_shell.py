@@ -33,6 +33,69 @@ def test_commands_of_a_pipe_run_in_one_session() -> None:
     assert "unknown command 'nosuch'" in done.err
 
 
+BATCH = """\
+call echo a=1
+# a comment
+call
+
+nosuch
+call echo 'half
+call fail --allow=*
+get_weather location=Oslo
+call pid -- x=1
+help
+tools --help
+call echo b=2 --each
+quit
+never
+"""
+
+
+def test_a_batch_with_json_prints_one_document_a_line_with_its_number(tmp_path: Path) -> None:
+    target = server("scripted", "--era", "stateless")
+    done = run("shell", target, "--allow", "echo", "--json", stdin=BATCH)
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert [one["line"] for one in found] == [1, 3, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert found[0]["content"] == [{"type": "text", "text": '{"a": "1"}'}]
+    kinds = [one.get("error", {}).get("type") for one in found]
+    assert kinds == [None, *["UsageError"] * 5, "CallDenied", None, None, "UsageError"]
+    assert "echo" not in found[7]["commands"]
+    assert "usage: " in found[8]["help"]
+    assert done.code == 2
+    for number, words in ((5, "unknown command 'nosuch'"), (6, "the line cannot be read")):
+        assert f"line {number}: {words}" in done.err
+
+
+def test_each_line_of_arguments_is_a_call_and_a_json_line() -> None:
+    lines = '{"a": 1}\n\n[2]\n{"a": \n{"b": "\u00fc"}'
+    target = server("scripted")
+    words = ["call", target, "--each", "echo", "--allow", "echo", "a:=0"]
+    done = run(*words, stdin=lines)
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert [one["line"] for one in found] == [1, 3, 4, 5]
+    texts = [json.loads(one["content"][0]["text"]) for one in found if "content" in one]
+    assert texts == [{"a": 1}, {"a": 0, "b": "\u00fc"}]
+    assert [one["error"]["type"] for one in found if "error" in one] == ["UsageError"] * 2
+    assert done.code == 2
+    assert run(*words, stdin='{"a": 1}\n').code == 0
+    assert run(*words, stdin="").out == ""
+    refused = run("call", target, "echo", "--each", "--no-input", stdin='{"a": 1}\n{}\n')
+    found = [json.loads(line) for line in refused.out.splitlines()]
+    assert [(one["line"], one["error"]["type"]) for one in found] == [
+        (1, "CallDenied"),
+        (2, "CallDenied"),
+    ]
+    assert refused.code == 3
+    both = run(*words, "-", stdin="{}")
+    assert (both.code, both.json["error"]["type"]) == (2, "UsageError")
+
+
+def test_a_tool_name_in_place_of_a_command_is_explained() -> None:
+    done = run("shell", example("weather"), stdin="get_weather location=Oslo\n")
+    assert done.code == 2
+    assert "did you mean 'call get_weather ...'?" in done.err
+
+
 def test_the_shell_does_not_take_options_of_the_session_in_a_line() -> None:
     line = "call set_alarm location=Oslo --allow=*"
     done = run("shell", example("weather"), stdin=line)
@@ -110,14 +173,14 @@ def test_ctrl_c_twice_leaves_the_shell(where: str, tmp_path: Path) -> None:
 async def test_a_command_that_is_left_by_ctrl_c_ends_the_shell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ran: list[list[str]] = []
+    ran: list[str] = []
 
-    async def lines() -> AsyncIterator[str]:
-        yield "call one"
-        yield "call two"
+    async def lines() -> AsyncIterator[tuple[int, str]]:
+        yield 1, "call one"
+        yield 2, "call two"
 
-    async def left(words: list[str], *_: Any) -> int:
-        ran.append(words)
+    async def left(line: str, *_: Any) -> int:
+        ran.append(line)
         raise Interrupted("interrupted")
 
     monkeypatch.setattr(shell_module, "open_session", lambda options: nullcontext())
@@ -126,7 +189,7 @@ async def test_a_command_that_is_left_by_ctrl_c_ends_the_shell(
     monkeypatch.setattr(shell_module, "_run", left)
     with pytest.raises(Interrupted):
         await shell_module.shell(Namespace(json=False))
-    assert ran == [["call", "one"]]
+    assert ran == ["call one"]
 
 
 class Line:
@@ -178,7 +241,7 @@ async def test_a_pipe_is_read_without_its_comments(monkeypatch: pytest.MonkeyPat
         return b"# no\ntools\n  # no\ncall a=#\xff"
 
     monkeypatch.setattr(shell_module, "stdin_bytes", piped)
-    assert [line async for line in shell_module._piped()] == ["tools", "call a=#\ufffd"]
+    assert [line async for line in shell_module._piped()] == [(2, "tools"), (4, "call a=#\ufffd")]
 
 
 @pytest.mark.one_backend
@@ -206,34 +269,29 @@ async def test_what_a_server_does_not_offer_is_not_listed_to_complete_lines() ->
 async def test_the_exit_code_is_that_of_the_last_command_that_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran: list[list[str]] = []
-    lines = ["ok", "", "fail", "ok", "gone", "ok", "quit", "never"]
+    ran: list[str] = []
+    lines = ["ok", "fail", "ok", "gone", "ok", "quit", "never"]
     outcomes: dict[str, Any] = {"ok": 0, "fail": 3, "gone": NotFound("gone")}
 
-    async def piped() -> AsyncIterator[str]:
-        for line in lines:
-            yield line
+    async def piped() -> AsyncIterator[tuple[int, str]]:
+        for numbered in enumerate(lines, 1):
+            yield numbered
 
-    async def run_one(words: list[str], *_: Any) -> int:
-        ran.append(words)
-        if isinstance(outcomes[words[0]], Exception):
-            raise outcomes[words[0]]
-        return int(outcomes[words[0]])
+    async def run_one(line: str, *_: Any) -> int:
+        ran.append(line)
+        if isinstance(outcomes[line], Exception):
+            raise outcomes[line]
+        return int(outcomes[line])
 
     monkeypatch.setattr(shell_module, "open_session", lambda options: nullcontext())
     monkeypatch.setattr(shell_module, "_is_typed", lambda: False)
     monkeypatch.setattr(shell_module, "_piped", piped)
     monkeypatch.setattr(shell_module, "_run", run_one)
     assert await shell_module.shell(Namespace(json=False)) == 4
-    assert ran == [["ok"], ["fail"], ["ok"], ["gone"], ["ok"]]
-    assert capsys.readouterr().err == "mcp-client: gone\n"
+    assert ran == ["ok", "fail", "ok", "gone", "ok"]
+    assert capsys.readouterr().err == "mcp-client: line 4: gone\n"
     lines[:] = ["fail", "exit", "never"]
     assert await shell_module.shell(Namespace(json=False)) == 3
-    lines[:] = ["fail", "'half"]
-    assert await shell_module.shell(Namespace(json=False)) == 2
-    assert "the line cannot be read: " in capsys.readouterr().err
-    with pytest.raises(UsageError, match="give --json to a command"):
-        await shell_module.shell(Namespace(json=True))
 
 
 @pytest.mark.slow
