@@ -12,8 +12,9 @@ awaited: ``async with`` is ``with``, ``async for`` is ``for``, and ``aclose`` is
 Any number of threads may use one session at once. One thread of the process runs the event loop
 of all sessions; hooks and handlers may be plain functions, which run in threads of their own, or
 async ones, which run in that loop and cannot use a session of this module (``NotSent``). Ctrl-C
-cancels the call that the main thread waits for, and the server is told. A session that is still
-open when the program ends is closed then. A forked process cannot use its parent's sessions.
+cancels the call that the main thread waits for, and the server is told. A session that is dropped
+is closed with a ``ResourceWarning``; one that is open when the program ends is closed silently. A
+forked process cannot use its parent's sessions.
 
 Where it is not said otherwise, a method here is the async one of the same name, and waits for it.
 """
@@ -38,7 +39,7 @@ from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
 from .runtime.portal import Blocking as _Blocking
 from .runtime.portal import BlockingWatch as Watch
-from .runtime.portal import Portal, portal
+from .runtime.portal import Lease, Portal, portal
 from .runtime.portal import described_by as _described_by
 from .runtime.portal import replaced_by as _replaced_by
 from .runtime.portal import waits as _waits
@@ -81,7 +82,7 @@ def _loads(
 class Skill(_Blocking[AsyncSkill]):
     """A skill that was loaded: see ``mcp_client.extensions.skill``, whose attributes it has."""
 
-    def __init__(self, portal: Portal, skill: AsyncSkill) -> None:
+    def __init__(self, portal: Portal | Lease, skill: AsyncSkill) -> None:
         self._portal = portal
         self._async = skill
 
@@ -100,7 +101,7 @@ class Skill(_Blocking[AsyncSkill]):
 class Task(_Blocking[AsyncTask]):
     """A call of a ``tool`` of ``server`` that goes on: as ``mcp_client.Task``, waited for."""
 
-    def __init__(self, portal: Portal, task: AsyncTask) -> None:
+    def __init__(self, portal: Portal | Lease, task: AsyncTask) -> None:
         self._portal = portal
         self._async = task
         self.server: str = task.server
@@ -150,7 +151,7 @@ class Session(_Blocking[AsyncSession]):
     Everything is as in ``mcp_client.Session``, waited for.
     """
 
-    def __init__(self, portal: Portal, session: AsyncSession) -> None:
+    def __init__(self, portal: Portal | Lease, session: AsyncSession) -> None:
         self._portal = portal
         self._async = session
         self.name: str = session.name
@@ -260,7 +261,7 @@ class App(_Blocking[AsyncApp]):
     its own: ``handle`` waits as long as what the view asks for takes.
     """
 
-    def __init__(self, portal: Portal, app: AsyncApp) -> None:
+    def __init__(self, portal: Portal | Lease, app: AsyncApp) -> None:
         self._portal = portal
         self._async = app
         self.tool: Tool = app.tool
@@ -297,12 +298,12 @@ class Connecting(_Blocking[AsyncConnecting]):
         """Connect. The session is closed with ``session.close()``, or when the program ends."""
         try:
             session = self._run(self._async.__aenter__)
-            self._portal.close_at_exit(session, session.aclose)
+            lease = portal().lease(session, session.aclose, f"Session {session.name!r}")
         except KeyboardInterrupt:
             self._run(self._async.__aexit__, None, None, None)
             raise
-        self._session = Session(self._portal, session)
-        return self._session
+        self._session = found = Session(lease, session)
+        return found
 
     def __enter__(self) -> Session:
         return self.open()
@@ -350,7 +351,6 @@ class Host(_Blocking[AsyncHost]):
     """Many servers as one set of tools: ``with Host({"weather": server, ...}) as host``.
 
     Everything is as in ``mcp_client.Host``, waited for; its sessions are those of this module.
-    Without ``with``: ``host = Host(...).open()`` ... ``host.close()``.
     """
 
     def __init__(
@@ -393,13 +393,14 @@ class Host(_Blocking[AsyncHost]):
         return repr(self._async)
 
     def _hold(self, host: AsyncHost) -> None:
-        self._portal = portal()
+        self._portal: Portal | Lease = portal()
         self._async = host
         self._wrapped: WeakKeyDictionary[AsyncSession, Session] = WeakKeyDictionary()
 
     def open(self) -> Self:
         """Connect. The host is closed with ``host.close()``, or when the program ends."""
-        self._portal.close_at_exit(self._async, self._async.aclose)
+        name = f"Host of {', '.join(map(repr, self._async._servers))}"
+        self._portal = self._portal.lease(self._async, self._async.aclose, name)
         try:
             self._run(self._async.__aenter__)
         except KeyboardInterrupt:
@@ -450,8 +451,7 @@ class Host(_Blocking[AsyncHost]):
         return MappingProxyType({name: self._status(one) for name, one in found.items()})
 
     def status_changes(self) -> Watch[ServerStatus]:
-        """Each change of a server's status from now on: an iterator of ``ServerStatus``, and
-        a context manager to let go of it."""
+        """Iterate over the changes of the servers' statuses from now on."""
         watch = self._in_loop(self._async.status_changes)
         return Watch(self._portal, watch, self._status)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import os
@@ -36,6 +37,7 @@ from mcp_client import (
     allow_all,
     sync,
 )
+from mcp_client.runtime.portal import portal
 from mcp_client.sync import connect
 from tests.server.start import library, scripted, views
 
@@ -255,7 +257,7 @@ class TestAHost:
         with pytest.raises(ConnectError, match="closed before it was opened"), host:
             raise AssertionError("it was entered")
         assert not starts.exists()
-        assert host._async not in host._portal._closers
+        assert host._async not in portal()._closers
 
 
 class TestThreads:
@@ -565,3 +567,71 @@ class TestAProgram:
         code, lines, errors = ended(process)
         assert (code, errors) == (0, "")
         assert lines == ["CHILD True", "ANOTHER True", "STATUS 0", "SAME True"]
+
+    def test_a_host_that_is_open_at_its_end_starts_nothing_again(self, tmp_path: Path) -> None:
+        starts = tmp_path / "starts"
+        process = program(
+            tmp_path,
+            f"""
+            import logging
+            from mcp_client.sync import Host
+
+            logging.basicConfig()
+            server = scripted("--starts", {str(starts)!r})
+            host = Host(dict(one=server, two=server)).open()
+            say(len(host.list_tools()) > 0)
+            """,
+        )
+        assert ended(process) == (0, ["True"], "")
+        assert len(starts.read_text().split()) == 2
+
+    def test_a_daemon_thread_in_a_call_at_its_end_prints_nothing(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            import threading
+            asked = threading.Event()
+
+            def hook(call):
+                asked.set()
+                return Allow()
+
+            from mcp_client import Allow
+            session = connect(scripted(), approval=hook).open()
+            threading.Thread(target=lambda: session.call_tool("never"), daemon=True).start()
+            asked.wait()
+            """,
+        )
+        assert ended(process) == (0, [], "")
+
+
+class TestDropped:
+    """What no one can use any more is closed, with a warning."""
+
+    @pytest.mark.parametrize("face", ["session", "host"])
+    def test_it_is_closed_and_a_warning_names_it(self, face: str) -> None:
+        memory = MemoryServer(lambda message: NotImplemented)
+        opened: Any = connect(memory, name="weather").open()
+        if face == "host":
+            opened.close()
+            opened = sync.Host({"weather": memory}).open()
+        close, held = opened._async.aclose, [opened]
+        del opened
+        with pytest.warns(ResourceWarning, match=f"{face.title()}.* 'weather' .*dropped"):
+            held.clear()
+        portal().run(close)  # which waits for the close that has begun
+        assert not memory._open
+
+    def test_what_belongs_to_a_session_keeps_it_open(self) -> None:
+        memory = MemoryServer(lambda message: NotImplemented)
+        held = [connect(memory, name="weather").open().tool_changes()]
+        gc.collect()
+        assert memory._open
+        with pytest.warns(ResourceWarning, match="Session 'weather'"):
+            held.clear()
+
+    def test_one_that_was_closed_does_not_warn(self) -> None:
+        session = connect(MemoryServer(lambda message: NotImplemented)).open()
+        session.close()
+        del session
+        gc.collect()

@@ -3,7 +3,7 @@ objects of that loop whose methods block instead of being awaited.
 
 There is one portal in a process, started at its first use. Its thread is a daemon: a program that
 ends does not wait for it. What must be closed before the program ends is registered with
-``close_at_exit``. A forked child has no such thread, so whatever was opened in its parent raises
+``lease``. A forked child has no such thread, so whatever was opened in its parent raises
 there, and the child's end closes nothing.
 
 asyncio is used here and not anyio's blocking portal, which costs five times the CPU (93 us a call
@@ -19,6 +19,9 @@ import logging
 import os
 import sys
 import threading
+import time
+import warnings
+import weakref
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from types import TracebackType
@@ -30,6 +33,7 @@ from .watch import Watch
 __all__ = [
     "Blocking",
     "BlockingWatch",
+    "Lease",
     "Portal",
     "described_by",
     "portal",
@@ -57,8 +61,9 @@ class Portal:
 
     def __init__(self) -> None:
         self._forked = False
-        self._stopping = False
+        self._ending = self._stopping = False
         self._closers: dict[object, Callable[[], Awaitable[object]]] = {}
+        self._dropped: set[asyncio.Future[object]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name="mcp_client portal", daemon=True)
         self._thread.start()
@@ -91,11 +96,16 @@ class Portal:
             self._loop.call_soon_threadsafe(call.cancel)
             call.ended.acquire(timeout=_CANCEL_SECONDS)
             raise
+        if self._ending and call.failed and threading.current_thread().daemon:
+            # The program is ending and stops this thread. An error would only be printed.
+            time.sleep(_CLOSE_SECONDS)
         return call.result()
 
-    def close_at_exit(self, key: object, close: Callable[[], Awaitable[object]]) -> None:
-        """Await ``close()`` before the program ends, unless ``forget(key)`` comes first."""
+    def lease(self, key: object, close: Callable[[], Awaitable[object]], name: str) -> Lease:
+        """Await ``close()`` when the lease is dropped, or at the latest when the program ends,
+        unless ``forget(key)`` comes first. ``name`` is what a warning calls it."""
         self._closers[key] = close
+        return Lease(self, key, name)
 
     def forget(self, key: object) -> None:
         """Do not close ``key`` at the end of the program: it is closed."""
@@ -103,6 +113,7 @@ class Portal:
 
     def close(self) -> None:
         """Close what is still open, within bounds, and end the thread."""
+        self._ending = True
         try:
             if self._closers:
                 self.run(self._close_all)
@@ -110,6 +121,26 @@ class Portal:
             self._stopping = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=2.0)
+
+    def close_dropped(self, key: object, name: str) -> None:
+        """Close what no one can use any more, without waiting, and warn about it. From any thread,
+        the garbage collector's included."""
+        close = self._closers.pop(key, None)
+        if close is None or self._forked or self._ending:
+            return
+
+        def start() -> None:
+            task = asyncio.ensure_future(close())
+            self._dropped.add(task)
+            task.add_done_callback(self._dropped.discard)
+
+        self._loop.call_soon_threadsafe(start)
+        warnings.warn(
+            f"{name} was dropped without being closed; its servers are ended now. Use 'with', or "
+            "call close()",
+            ResourceWarning,
+            stacklevel=2,
+        )
 
     def forked(self) -> None:
         """In a forked process: raise from now on, and close nothing."""
@@ -169,6 +200,10 @@ class _Call(Generic[T]):
         finally:
             self.ended.release()
 
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
     def result(self) -> T:
         error, self._error = self._error, None
         if error is None:
@@ -208,9 +243,30 @@ def _at_exit() -> None:
         _portal.close()
 
 
+# What ``weakref.finalize`` ends at exit, the servers' processes, has to be ended after the portal:
+# else a host sees its servers go and starts them again. Functions of ``atexit`` run in reverse
+# order, and the first finalizer registers that of ``weakref``.
+weakref.finalize(Portal, int).atexit = False
 atexit.register(_at_exit)
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_in_forked_child)
+
+
+class Lease:
+    """The portal, for the objects of one session or host, which is closed when all are dropped.
+
+    Everything that blocks for the session (its tasks, views, watches) shares the lease, so the
+    session is open as long as any of them can be used.
+    """
+
+    def __init__(self, portal: Portal, key: object, name: str) -> None:
+        self.run = portal.run
+        self.forget = portal.forget
+        weakref.finalize(self, portal.close_dropped, key, name).atexit = False
+
+    def lease(self, key: object, close: object, name: str) -> Self:
+        """Return this one, for what is opened twice."""
+        return self
 
 
 # ------------------------------------------------------------- objects of the portal's loop
@@ -220,7 +276,7 @@ class Blocking(Generic[A_co]):
     """What stands for an async object of the portal's event loop."""
 
     _async: A_co
-    _portal: Portal
+    _portal: Portal | Lease
 
     def _run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.run(function, *args, **kwargs)
@@ -262,7 +318,10 @@ class BlockingWatch(Blocking[Watch[U]], Generic[U]):
     """
 
     def __init__(
-        self, portal: Portal, watch: Watch[U], shown: Callable[[U], U] = lambda change: change
+        self,
+        portal: Portal | Lease,
+        watch: Watch[U],
+        shown: Callable[[U], U] = lambda change: change,
     ) -> None:
         """``shown`` makes of each change what is handed over."""
         self._portal = portal
