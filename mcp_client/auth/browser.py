@@ -29,6 +29,7 @@ import anyio
 
 from ..errors import Advice, AuthError, ConfigError, McpError
 from ..runtime.console import open_console, tell, why_no_terminal
+from ..runtime.daemon_thread import in_daemon_thread
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .redirect import RedirectPage, listens_at, read_redirect
@@ -288,9 +289,7 @@ async def _call_host(function: Callable[[Any], Any], given: Any, option: str, se
         if inspect.iscoroutinefunction(function):
             return await function(given)
         # In a list, because trio refuses threads that return a bare coroutine.
-        (result,) = await anyio.to_thread.run_sync(
-            lambda: [function(given)], abandon_on_cancel=True
-        )
+        (result,) = await in_daemon_thread(lambda: [function(given)])
         return await result if inspect.isawaitable(result) else result
     except McpError:
         raise

@@ -19,6 +19,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from .background import BackgroundTasks
+from .daemon_thread import in_daemon_thread
 from .event_loop import Backend, current
 from .session_context import Stats
 
@@ -169,7 +170,7 @@ async def invoke_callback(
             _close_coroutines(tuple(answers))
 
     try:
-        await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
+        await in_daemon_thread(run, limiter=limiter)
     except BaseException:
         # A thread cannot be cancelled: it goes on, and nothing awaits what it may return.
         abandoned = True

@@ -34,6 +34,7 @@ import anyio
 
 from .console_layout import MIN_COLUMNS, Page
 from .cross_loop_lock import CrossLoopLock
+from .daemon_thread import in_daemon_thread
 
 if sys.platform != "win32":
     import termios
@@ -182,7 +183,7 @@ class Console:
         self._is_shown = False
         self._write(prompt)
         if self._fd is None:
-            line = await anyio.to_thread.run_sync(terminal().input.readline, abandon_on_cancel=True)
+            line = await in_daemon_thread(terminal().input.readline)
             return line.rstrip("\n") if line else None
         data = b""
         while not data.endswith(b"\n"):

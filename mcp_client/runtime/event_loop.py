@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -80,6 +81,10 @@ class Backend(Protocol):
     @property
     def loop(self) -> object:
         """What ``running_loop`` tells in this event loop."""
+
+    @property
+    def has_daemon_threads(self) -> bool:
+        """Whether the threads that anyio starts here are daemons."""
 
     def in_cancelled_scope(self) -> bool:
         """Whether a cancel scope around the caller is cancelled."""
@@ -229,6 +234,10 @@ class _Asyncio:
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
+    @property
+    def has_daemon_threads(self) -> bool:
+        return threading.current_thread().daemon
+
     def in_cancelled_scope(self) -> bool:
         # Only anyio has scopes here, and its backend is large: a program that uses asyncio alone
         # gets the result of its first call without it (the row "fresh process to first result").
@@ -315,6 +324,7 @@ def _trio_token() -> Any:
 
 class _Trio:
     __slots__ = ("loop", "running_loop")
+    has_daemon_threads = True
 
     def __init__(self) -> None:
         self.running_loop = _trio_token
