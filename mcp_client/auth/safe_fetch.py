@@ -46,6 +46,7 @@ from ..transports.http_stock import (
     USER_AGENT,
     RequestBody,
     proxy_for,
+    proxy_named,
     send_logged_safely,
     tls_context,
 )
@@ -203,6 +204,9 @@ class SafeFetcher:
                 reason = str(error)
             except Exception as error:  # noqa: BLE001 - httpx, sockets, TLS, DNS, a host's client
                 reason = _message(error)
+                if self._client is None and isinstance(error, httpx.TransportError):
+                    proxy = proxy_named(step.url)
+                    reason += f"; check {proxy}, or set NO_PROXY" if proxy else ""
         return Unreachable(f"cannot fetch {step.what} from {target}: {reason}", answered)
 
     # ----------------------------------------------------------------- one step

@@ -24,6 +24,7 @@ from ..approval.queue import ApprovalQueue
 from ..catalog.tool import Tool
 from ..errors import (
     BrokenPromise,
+    ConfigError,
     ConnectError,
     InvalidSchema,
     McpError,
@@ -393,7 +394,8 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
 def _kind(report: Report, error: McpError) -> str:
     if isinstance(error, NegotiationError):
         return "breaks promises"
-    return "unreachable" if isinstance(error, ConnectError | OutcomeUnknown) else "breaks promises"
+    here = ConnectError | OutcomeUnknown | ConfigError  # the server was not asked
+    return "unreachable" if isinstance(error, here) else "breaks promises"
 
 
 def _advice(error: McpError, options: argparse.Namespace) -> str:
@@ -403,7 +405,8 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
             "leave out --revision."
         )
     told = in_shell(error).advice
-    if told is not None and (error.advice is None or error.advice.kind == "env"):
+    kind = "env" if error.advice is None or isinstance(error, ConfigError) else error.advice.kind
+    if told is not None and kind == "env":
         return f"{told.text[:1].upper()}{told.text[1:]}."
     if getattr(error, "exit_code", None) is not None:
         return f"The program ended by itself. Run it by hand and see why: {options.target}"

@@ -41,6 +41,7 @@ from .http_stock import (
     logged_safely,
     new_client,
     proxy_for,
+    proxy_named,
     send_logged_safely,
     tls_context,
 )
@@ -204,7 +205,8 @@ class HttpClient:
             self.got_no_http = isinstance(error, httpx.RemoteProtocolError | InvalidHttp)
             if body.begun:
                 raise self.endpoint.lost(_text_of(error)) from None
-            failure = self.endpoint.connect_failure(error, self.url)
+            proxy = proxy_named(self.url) if self._server.client is None else None
+            failure = self.endpoint.connect_failure(error, self.url, proxy)
             raise failure from (error if is_foreign(error) else None)
         self._last_request = response.request
         self._credentials.note(headers[1], response)

@@ -73,28 +73,46 @@ class Endpoint(NamedTuple):
         by = shown(self.announced_by)
         return f"{self.shown}, the endpoint that the stream of {by} announced,"
 
-    def connect_failure(self, error: Exception, url: str) -> ConnectError:
-        """For a request to ``url``, of which nothing has reached the server."""
+    def connect_failure(self, error: Exception, url: str, proxy: str | None = None) -> ConnectError:
+        """For a request to ``url``, of which nothing has reached the server; ``proxy`` is what
+        ``proxy_named`` returned."""
         address = shown(url)
         text, retryable = f"cannot connect to {address}: ", True
         tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
-        if isinstance(error, httpx.ConnectTimeout | TimeoutError):
+        unresolved = any(isinstance(cause, socket.gaierror) for cause in _causes(error))
+        if proxy is not None and (why := self._of_proxy(error, tls, unresolved)):
+            text += f"{proxy}, {why}; check the proxy, or name the host in NO_PROXY"
+        elif isinstance(error, httpx.ConnectTimeout | TimeoutError):
             text += f"no answer within {self.connect_seconds:g} s; is the server running there?"
         elif tls is not None:
             text, retryable = text + _tls_advice(tls, url), False
-        elif any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+        elif unresolved:
             host = safe_text(urlsplit(url).hostname or "", 80)
             text += f"the host name {host!r} cannot be resolved; check the URL"
         elif isinstance(error, httpx.ConnectError | httpx.PoolTimeout | OSError):
             text += f"{_text_of(error)}; is the server running there?"
         elif isinstance(error, httpx.ProxyError):
-            text += f"the proxy of this environment refused: {_text_of(error)}"
+            text += f"the proxy refused: {_text_of(error)}"
         else:
             text = (
                 f"the request to {address} could not be sent: {_text_of(error)}; nothing was sent"
             )
             retryable = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
         return ConnectError(text, server=self.server, retryable=retryable)
+
+    def _of_proxy(self, error: Exception, tls: ssl.SSLError | None, unresolved: bool) -> str | None:
+        """What went wrong with the proxy; None if something else did."""
+        if isinstance(error, httpx.ConnectTimeout | TimeoutError):
+            return f"did not answer within {self.connect_seconds:g} s"
+        if tls is not None:  # of the server, or of a proxy with an https:// address
+            return None
+        if unresolved:
+            return "has a host name that cannot be resolved"
+        if isinstance(error, httpx.ProxyError):
+            return f"refused: {_text_of(error)}"
+        if isinstance(error, httpx.ConnectError | OSError):
+            return f"cannot be reached: {_text_of(error)}"
+        return None
 
     def not_connected(self) -> ConnectError:
         """For a request whose time ran out before it could leave."""

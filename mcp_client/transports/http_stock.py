@@ -22,8 +22,9 @@ from typing import Any
 import anyio
 import httpx
 
-from ..errors import ConfigError
+from ..errors import Advice, ConfigError
 from ..runtime.loopback import is_loopback
+from ..runtime.safe_text import safe_text
 from .base import PersonAsked
 from .http_options import origin_of, shown
 
@@ -34,6 +35,7 @@ __all__ = [
     "logged_safely",
     "new_client",
     "proxy_for",
+    "proxy_named",
     "send_logged_safely",
     "tls_context",
     "tls_context_for",
@@ -104,24 +106,66 @@ _contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
 def tls_context(certificates: bool) -> ssl.SSLContext:
     """The process's own TLS context; without certificates, one that trusts no server.
 
-    Another one where ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, which name them, have changed.
+    Another one where ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, which name them, have changed. Raises
+    ``ConfigError`` if what these or ``SSLKEYLOGFILE`` name cannot be used.
     """
     named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
     key = (certificates, *named)
     context = _contexts.get(key)
     if context is None:
-        context = (
-            httpx.create_ssl_context() if certificates else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        )
+        context = _with_certificates() if certificates else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
         _contexts[key] = context
     return context
+
+
+def _with_certificates() -> ssl.SSLContext:
+    file, folders = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if folders and not file and not any(map(os.path.isdir, folders.split(os.pathsep))):
+        # OpenSSL would trust no server, and every connection would fail without a word of this.
+        raise _unusable("SSL_CERT_DIR", folders, "is not a directory")
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+    if file:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
+        except ssl.SSLError:
+            raise _unusable("SSL_CERT_FILE", file, "has no certificate in PEM format") from None
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            raise _unusable("SSL_CERT_FILE", file, reason) from None
+    keys = os.environ.get("SSLKEYLOGFILE")
+    if keys:
+        raise _unusable("SSLKEYLOGFILE", keys, f"cannot be written: {reason}")
+    raise ConfigError(f"the TLS certificates of this machine cannot be loaded: {reason}")
+
+
+def _unusable(variable: str, path: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"the environment variable {variable} names {safe_text(path, 300)!r}, which {why}",
+        advice=Advice(f"change {variable}, or unset it"),
+    )
 
 
 def tls_context_for(url: str) -> ssl.SSLContext:
     """The certificates are loaded only where TLS may be spoken: not for ``http://localhost``."""
     scheme, host, _ = origin_of(url)
     return tls_context(certificates=not (scheme == "http" and is_loopback(host)))
+
+
+def proxy_named(url: str) -> str | None:
+    """What errors call the proxy for ``url``, without its password; None without a proxy."""
+    proxy = proxy_for(url)
+    if proxy is None:
+        return None
+    names = (f"{origin_of(url)[0]}_proxy", "all_proxy")
+    given = [name for name in os.environ if name.lower() in names and os.environ[name]]
+    # Its own variable comes before ALL_PROXY, and of two spellings the one in lower case counts.
+    given.sort(key=lambda name: (names.index(name.lower()), name.isupper()))
+    source = f"the environment variable {given[0]} names" if given else "the system's settings name"
+    return f"the proxy {shown(proxy)}, which {source}"
 
 
 def proxy_for(url: str) -> str | None:
@@ -181,10 +225,11 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
     except (ImportError, ValueError) as error:
         if proxy is None:
             raise
+        reason = safe_text(str(error), 200).replace(proxy, shown(proxy))
         raise ConfigError(
-            f"the proxy of this environment cannot be used for {shown(url)}: {error}; change "
-            "HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name the host in NO_PROXY"
-        ) from error
+            f"{proxy_named(url)}, cannot be used for {shown(url)}: {reason}; change it, or name "
+            "the host in NO_PROXY"
+        ) from None
 
 
 @dataclass(eq=False)

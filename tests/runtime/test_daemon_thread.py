@@ -72,10 +72,14 @@ def test_ctrl_c_ends_a_program_whose_hook_waits_for_input(runner: str, tmp_path:
 
 
 async def test_a_hook_may_use_the_event_loop_that_waits_for_it() -> None:
-    assert await in_daemon_thread(lambda: anyio.from_thread.run(anyio.sleep, 0)) is None
+    assert await in_daemon_thread(lambda: anyio.from_thread.run(doubled, 3)) == 6
     with pytest.raises(LookupError, match="its own"):
         await in_daemon_thread(raises)
 
 
 def raises() -> None:
     raise LookupError("its own")
+
+
+async def doubled(number: int) -> int:
+    return 2 * number

@@ -578,7 +578,10 @@ async def test_a_proxy_that_refuses_is_named_in_the_error(monkeypatch: pytest.Mo
     monkeypatch.delenv("no_proxy", raising=False)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, refuse)
-        with pytest.raises(ConnectError, match="the proxy of this environment refused: 407"):
+        with pytest.raises(
+            ConnectError,
+            match=r"the proxy http://\S+, which the environment variable \w+ names, refused: 407",
+        ):
             await _connect("https://mcp.example/mcp")
         tasks.cancel_scope.cancel()
 

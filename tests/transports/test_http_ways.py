@@ -25,6 +25,7 @@ from mcp_client import (
     ConfigError,
     ConnectError,
     ConnectionLost,
+    Host,
     HttpServer,
     Limits,
     NotSent,
@@ -34,6 +35,8 @@ from mcp_client import (
     connect,
 )
 from mcp_client.auth import BearerToken
+from mcp_client.auth.safe_fetch import SafeFetcher
+from mcp_client.auth.steps import Fetch, Unreachable
 from mcp_client.transports.http_stock import proxy_for
 from tests.server.authorization import guarded
 from tests.server.certificates import Authority
@@ -306,6 +309,96 @@ async def test_a_proxy_of_the_environment_carries_what_it_is_for(
         async with _connect(f"http://mcp.example:{port}/mcp") as session:
             await session.call_tool("echo", {})
         assert server.requests
+
+
+@pytest.mark.parametrize(
+    ("variable", "proxy", "url", "said"),
+    [
+        ("HTTP_PROXY", "http://me:s3cret@127.0.0.1:1", "http://mcp.example/mcp", "reached"),
+        ("HTTPS_PROXY", "http://me:s3cret@127.0.0.1:1", "https://mcp.example/mcp", "reached"),
+        ("all_proxy", "me:s3cret@127.0.0.1:1", "https://mcp.example/mcp", "reached"),
+        ("http_proxy", "http://me:s3cret@no.invalid:1", "http://mcp.example/mcp", "resolved"),
+        ("ALL_PROXY", "http://me:s3cret@no.invalid:1", "https://mcp.example/mcp", "resolved"),
+    ],
+)
+async def test_a_dead_proxy_is_named_with_its_variable_and_without_its_password(
+    environment: pytest.MonkeyPatch, variable: str, proxy: str, url: str, said: str
+) -> None:
+    environment.setenv(variable, proxy)
+    with pytest.raises(ConnectError) as caught:
+        async with _connect(HttpServer(url)):
+            raise AssertionError("it was entered")
+    text = str(caught.value)
+    place = f"http://{proxy.partition('@')[2]}"
+    assert f"the proxy {place}, which the environment variable {variable} names, " in text
+    assert f"cannot be {said}" in text
+    assert "NO_PROXY" in text
+    assert "s3cret" not in text
+    assert "is the server running" not in text
+
+
+async def test_a_dead_proxy_is_named_where_a_login_needs_it(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.setenv("HTTPS_PROXY", "http://me:s3cret@127.0.0.1:1")
+    fetcher = SafeFetcher("https://mcp.example/mcp")
+    found = await fetcher.fetch(Fetch("GET", "https://auth.example/x", "the metadata"))
+    assert isinstance(found, Unreachable)
+    assert (
+        "the proxy http://127.0.0.1:1, which the environment variable HTTPS_PROXY" in found.reason
+    )
+    assert "s3cret" not in found.reason
+
+
+@pytest.fixture
+def certificates(environment: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder for what the variables of TLS name; none is set."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"):
+        environment.delenv(name, raising=False)
+    (tmp_path / "empty.pem").write_text("")
+    (tmp_path / "junk.pem").write_text("no certificate")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("variable", "file", "said"),
+    [
+        ("SSL_CERT_FILE", "missing.pem", "cannot be read: No such file"),
+        ("SSL_CERT_FILE", "empty.pem", "has no certificate"),
+        ("SSL_CERT_FILE", "junk.pem", "has no certificate"),
+        ("SSL_CERT_FILE", ".", "cannot be read"),
+        ("SSL_CERT_DIR", "missing", "is not a directory"),
+        ("SSL_CERT_DIR", "empty.pem", "is not a directory"),
+        ("SSLKEYLOGFILE", "missing/keys", "cannot be written: No such file"),
+        ("SSLKEYLOGFILE", ".", "cannot be written"),
+    ],
+)
+@pytest.mark.parametrize("face", ["session", "httpx", "host"])
+async def test_what_a_variable_of_tls_names_and_cannot_be_used_is_named(
+    environment: pytest.MonkeyPatch,
+    certificates: Path,
+    caplog: pytest.LogCaptureFixture,
+    variable: str,
+    file: str,
+    said: str,
+    face: str,
+) -> None:
+    path = str(certificates / file)
+    environment.setenv(variable, path)
+    environment.setattr("mcp_client.transports.http_stock._contexts", {})
+    server = HttpServer("https://mcp.example/mcp", via_httpx=face == "httpx")
+    if face == "host":
+        async with Host({"one": server}) as host:
+            error: Any = host.status()["one"].error
+        assert "Traceback" not in caplog.text
+    else:
+        with pytest.raises(ConfigError) as caught:
+            async with _connect(server):
+                raise AssertionError("it was entered")
+        error = caught.value
+    text = str(error)
+    assert f"the environment variable {variable} names {path!r}, which {said}" in text
+    assert f"change {variable}, or unset it" in text
 
 
 async def test_a_proxy_that_cannot_be_used_is_named(environment: pytest.MonkeyPatch) -> None:
