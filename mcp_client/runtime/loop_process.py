@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import IO, Any
 
 from .event_loop import Handle
 from .process import CHUNK_BYTES, Pending, Process
@@ -35,6 +37,7 @@ class LoopProcess(Process):
         self._gathered: list[bytes] = []
         self._flusher: Handle | None = None
         self._pidfd: int | None = None
+        self._unclosed: weakref.finalize[Any, Any] | None = None
 
     def _started(self) -> None:
         popen = self._popen
@@ -51,6 +54,7 @@ class LoopProcess(Process):
         self._watch(self._stdout, self._read_output)
         self._watch(self._stderr_fd, self._read_stderr)
         self._watch_exit()
+        self._close_if_dropped()
 
     # ----------------------------------------------------------------- reading
 
@@ -200,6 +204,18 @@ class LoopProcess(Process):
         if pidfd is not None:
             self._unwatch(pidfd)
             os.close(pidfd)
+            self._close_if_dropped()
+
+    def _close_if_dropped(self) -> None:
+        """Close the descriptors that are still open if this object is collected unclosed, which
+        happens after the end of its event loop."""
+        popen = self._popen
+        if self._unclosed is not None:
+            self._unclosed.detach()
+        pipes = [pipe for pipe in (popen.stdin, popen.stdout, popen.stderr) if pipe is not None]
+        args = self.name, pipes, self._pidfd
+        self._unclosed = weakref.finalize(self, _close_unclosed, *args)
+        self._unclosed.atexit = False
 
     def _close_stdin(self) -> None:
         self._drop_unwritten()
@@ -213,6 +229,21 @@ class LoopProcess(Process):
         for pipe in (self._popen.stdout, self._popen.stderr):
             if pipe is not None:
                 pipe.close()
+        if self._unclosed is not None:
+            self._unclosed.detach()
+
+
+def _close_unclosed(name: str, pipes: list[IO[bytes]], pidfd: int | None) -> None:
+    for pipe in pipes:
+        pipe.close()
+    if pidfd is not None:
+        os.close(pidfd)
+    warnings.warn(
+        f"session {name!r} was still open when its event loop ended; its server is ended now. Use "
+        "'async with', or await aclose()",
+        ResourceWarning,
+        stacklevel=2,
+    )
 
 
 def _do_not_block(fd: int) -> None:

@@ -22,13 +22,14 @@ def new_process(
     output: Callable[[bytes], None],
     over: Callable[[], None],
     tree: ProcessTree | None = None,
+    name: str = "",
 ) -> Process:
     """A process that is not started yet, of the way that this system needs. ``tree`` starts and
     ends it where it is given, instead of the system's own."""
     if sys.platform == "win32" or os.environ.get("MCP_CLIENT_STDIO") == "threads":
         from .thread_process import ThreadProcess
 
-        return ThreadProcess(backend, stderr, output, over, tree=tree)
+        return ThreadProcess(backend, stderr, output, over, tree=tree, name=name)
     from .loop_process import LoopProcess
 
-    return LoopProcess(backend, stderr, output, over, tree=tree)
+    return LoopProcess(backend, stderr, output, over, tree=tree, name=name)

@@ -113,7 +113,10 @@ class Process:
         over: Callable[[], None],
         *,
         tree: ProcessTree | None = None,
+        name: str = "",
     ) -> None:
+        """``name`` is what a warning calls the session whose server it is."""
+        self.name: str = name
         self._backend = backend
         self._stderr = stderr
         self._output = output

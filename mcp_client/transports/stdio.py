@@ -247,7 +247,8 @@ class StdioTransport(Transport):
             before = self._grants or self._granted.approved
             prepared = await confined(self._granted, before, argv, env, cwd)
             self._grants, self._sandbox, tree = prepared
-        process = new_process(backend, self._stderr_tail, self._multiplexer.feed, self._ended, tree)
+        feed, name = self._multiplexer.feed, context.server
+        process = new_process(backend, self._stderr_tail, feed, self._ended, tree, name)
         process.start(argv, env, cwd)
         self._process = process
 

@@ -90,6 +90,14 @@ def test_a_dead_server(target: str, cause: str) -> None:
     assert cause in first_lines(done)
 
 
+def test_a_variable_of_tls_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+    done = run("doctor", "https://mcp.example/mcp")
+    assert ": unreachable" in done.out.splitlines()[0]
+    assert "SSL_CERT_FILE names '/no/such/file.pem', which cannot be read" in first_lines(done)
+    assert "Change SSL_CERT_FILE, or unset it." in first_lines(done)
+
+
 def test_a_slow_server() -> None:
     done = run("doctor", server("scripted", "--slow-start", "2"))
     assert done.code == 0
