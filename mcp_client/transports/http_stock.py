@@ -24,6 +24,7 @@ import httpx
 
 from ..errors import Advice, ConfigError
 from ..runtime.loopback import is_loopback
+from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
 from .base import PersonAsked
 from .http_options import origin_of, shown
@@ -225,7 +226,7 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
     except (ImportError, ValueError) as error:
         if proxy is None:
             raise
-        reason = safe_text(str(error), 200).replace(proxy, shown(proxy))
+        reason = safe_text(mask(str(error), secrets_sent(proxy, ())), 200)
         raise ConfigError(
             f"{proxy_named(url)}, cannot be used for {shown(url)}: {reason}; change it, or name "
             "the host in NO_PROXY"

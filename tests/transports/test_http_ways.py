@@ -402,9 +402,10 @@ async def test_what_a_variable_of_tls_names_and_cannot_be_used_is_named(
 
 
 async def test_a_proxy_that_cannot_be_used_is_named(environment: pytest.MonkeyPatch) -> None:
-    environment.setenv("ALL_PROXY", "gopher://proxy.example:70")
-    with pytest.raises(ConfigError, match="ALL_PROXY"):
+    environment.setenv("ALL_PROXY", "gopher://me:s3cret@proxy.example:70")
+    with pytest.raises(ConfigError, match=r"gopher://proxy\.example:70.* ALL_PROXY") as caught:
         await _connect("http://mcp.example/mcp")
+    assert "s3cret" not in str(caught.value)
 
 
 # -------------------------------------------------------------------------- TLS
