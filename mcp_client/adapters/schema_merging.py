@@ -13,6 +13,7 @@ written there, and described where it cannot.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "both",
     "described",
     "either",
+    "identity_of",
     "is_never",
     "is_of",
     "object_root",
@@ -122,7 +124,8 @@ def _both_of(out: dict[str, Any], keyword: str, value: Any, lost: list[str]) -> 
         else:
             lost.append(keyword)
     elif keyword == "enum":
-        found = [item for item in own if any(_equal(item, other) for other in value)]
+        others = set(map(identity_of, value))
+        found = [item for item in own if identity_of(item) in others]
         if found:
             out[keyword] = found
         else:
@@ -182,27 +185,12 @@ def either(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
     options = [one for one in options if _may_be_object(one)]
     if not options or any(not one for one in options):
         return {}
-    names = dict.fromkeys(name for one in options for name in one.get("properties", ()))
-    properties = {}
-    for name in names:
-        found: list[dict[str, Any]] = []
-        is_open = False
-        for one in options:
-            schema = _of_member(one, name)
-            if schema is None:
-                is_open = True
-            elif not is_never(schema) and not any(_equal(schema, other) for other in found):
-                found.append(schema)
-        if is_open:
-            said = next((one["description"] for one in found if "description" in one), None)
-            properties[name] = {} if said is None else {"description": said}
-        elif len(found) == 1:
-            properties[name] = found[0]
-        elif found:
-            properties[name] = {"anyOf": found}
+    properties = {name: _united(found) for name, found in _members(options).items()}
+    properties = {name: found for name, found in properties.items() if found is not None}
     out: dict[str, Any] = {"properties": properties} if properties else {}
     first = options[0].get("required", ())
-    required = [name for name in first if all(name in one.get("required", ()) for one in options)]
+    always = [set(one.get("required", ())) for one in options]
+    required = [name for name in first if all(name in one for one in always)]
     if required:
         out["required"] = required
     if all(_is_closed(one) for one in options):
@@ -210,11 +198,36 @@ def either(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _of_member(option: dict[str, Any], name: str) -> Any:
-    """What ``option`` says of a member; None where any value is right, or it cannot be told."""
-    if name in option.get("properties", ()):
-        return option["properties"][name] or None
-    return {"not": {}} if _is_closed(option) else None
+def _members(options: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return what ``options`` declare of each member; with None if any value is right in one."""
+    found: dict[str, list[Any]] = {}
+    in_open: Counter[str] = Counter()
+    for one in options:
+        declared = one.get("properties", {})
+        for name, schema in declared.items():
+            found.setdefault(name, []).append(schema or None)
+        if not _is_closed(one):
+            in_open.update(declared.keys())
+    all_open = sum(not _is_closed(one) for one in options)
+    for name, schemas in found.items():
+        if in_open[name] < all_open:
+            schemas.append(None)
+    return found
+
+
+def _united(schemas: Sequence[Any]) -> Any:
+    """Return a schema for what fits one of ``schemas``; None if no value does."""
+    different: dict[tuple[str, Any], Any] = {}
+    for one in schemas:
+        if one is not None and not is_never(one):
+            different.setdefault(identity_of(one), one)
+    found = list(different.values())
+    if None in schemas:
+        said = next((one["description"] for one in found if "description" in one), None)
+        return {} if said is None else {"description": said}
+    if len(found) < 2:
+        return found[0] if found else None
+    return {"anyOf": found}
 
 
 def _is_closed(option: dict[str, Any]) -> bool:
@@ -233,6 +246,13 @@ def _equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or a != b:
         return False
     return type(a) not in (dict, list) or _text(a) == _text(b)
+
+
+def identity_of(value: Any) -> tuple[str, Any]:
+    """Return an object that is equal for values that are equal as JSON, and can be hashed."""
+    if type(value) in (int, float):
+        return "number", value
+    return type(value).__name__, _text(value) if type(value) in (dict, list) else value
 
 
 def _text(value: Any) -> str:

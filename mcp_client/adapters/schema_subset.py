@@ -19,7 +19,15 @@ from typing import Any
 
 from .portable_patterns import is_portable
 from .schema_inlining import Effect, Notes, Path
-from .schema_merging import both, described, is_never, is_of, type_of_value, types_of
+from .schema_merging import (
+    both,
+    described,
+    identity_of,
+    is_never,
+    is_of,
+    type_of_value,
+    types_of,
+)
 
 __all__ = ["EMPTY_ITEMS", "OPTIONAL", "Profile", "Unsuitable", "subset"]
 
@@ -183,21 +191,23 @@ class _Subset:
             self._notes.add("'default' or 'examples' are moved to the description", path)
             outside = described(outside, hints)
         lost: list[str] = []
-        found: list[dict[str, Any]] = []
+        found: dict[object, dict[str, Any]] = {}
         for number, option in enumerate(options):
             whole = both(option, _relevant(rest, option), lost) if rest else option
             if is_never(option) or is_never(whole):
                 continue
             trimmed = self.schema(whole, (*path, "anyOf", str(number)), depth + 1)
             several = trimmed["anyOf"] if set(trimmed) == {"anyOf"} else [trimmed]
-            found += [one for one in several if one not in found]
+            for one in several:
+                found.setdefault(identity_of(one), one)
         self._notes.not_merged(lost, path)
-        if len(found) == 1:
-            return {**found[0], **outside}
-        if not found or any(not set(one) - {"title", "description"} for one in found):
+        different = list(found.values())
+        if len(different) == 1:
+            return {**different[0], **outside}
+        if not different or any(not set(one) - {"title", "description"} for one in different):
             self._fail("it takes values of any type")
             return outside
-        return {**outside, "anyOf": found}
+        return {**outside, "anyOf": different}
 
     # --------------------------------------------------------------- values and types
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from mcp_client.adapters import anthropic, gemini, openai_chat
 from mcp_client.adapters.schema_inlining import Effect, Notes
 from mcp_client.adapters.schema_merging import both, described, either, object_root
+from tests.adapters.schemas import tool_of
+from tests.growth import grows_linearly
 
 CASES = Path(__file__).with_name("merging_cases.jsonl").read_text().splitlines()
 """Each line: a function, what it is given, and what it gives. With ``both`` stands what is lost,
@@ -47,3 +50,30 @@ def test_of_the_alternatives_at_a_root_two_thousand_characters_are_told() -> Non
         options = [{"title": "x" * (chars - len('[{"title": ""}]'))}]
         text = object_root({"type": "object", "anyOf": options}, Notes())["description"]
         assert ("…" in text) is is_cut
+
+
+def _branches(kind: str, count: int) -> dict[str, Any]:
+    """A schema with ``count`` alternatives, no two of them alike."""
+    options: list[dict[str, Any]] = [
+        {"properties": {"kind": {"const": f"v{n}"}}, "required": ["kind"]} for n in range(count)
+    ]
+    if kind == "names":
+        options = [
+            {"properties": {f"k{n}": {}}, "additionalProperties": False} for n in range(count)
+        ]
+    if kind == "member":
+        return {"type": "object", "properties": {"p": {"oneOf": options}}}
+    if kind == "enum":
+        values = {"enum": [f"v{n}" for n in range(count)]}
+        return {"type": "object", "allOf": [{"properties": {"p": values}} for _ in range(2)]}
+    return {"type": "object", "oneOf": options}
+
+
+@pytest.mark.parametrize("kind", ["consts", "names", "member", "enum"])
+@pytest.mark.parametrize("module", [anthropic, gemini, openai_chat], ids=lambda one: one.__name__)
+def test_the_time_for_a_schema_grows_linearly_with_its_alternatives(kind: str, module: Any) -> None:
+    def prepare(count: int) -> Any:
+        tool = tool_of(_branches(kind, count))
+        return lambda: module.toolset([tool]).tools
+
+    assert grows_linearly(prepare, 40, 25)
