@@ -20,6 +20,7 @@ import contextlib
 import os
 import signal
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ __all__ = [
     "interpreter_version",
 ]
 
+_starting = threading.Lock()
 _TURN_SECONDS = 20.0
 """Seconds that a script computes between two calls, at most."""
 _MAX_SUSPENSIONS = 1_000_000
@@ -226,6 +228,8 @@ class Interpreter:
             self._open.close()
 
     def _opened(self) -> monty.MontySession:
+        with _starting:
+            sysconfig.get_config_vars()  # Monty uses them, and two threads cannot make them at once
         pool = self._open.enter_context(self._monty.Monty(max_processes=1))
         session = self._open.enter_context(
             pool.checkout(
@@ -242,6 +246,7 @@ class Interpreter:
                     "process_time": "zero",
                     "random_start": {"seed": self._seed},
                 },
+                print_flush_interval=0,  # else a line before a long builtin is lost with it
             )
         )
         with self._killing:

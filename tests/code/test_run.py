@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from typing import Any
 
@@ -399,6 +400,38 @@ async def test_without_the_package_a_script_is_a_wrong_option(
     async with opened(Server()) as session:
         with pytest.raises(ConfigError, match=r'pip install "mcp-client-host\[code\]"'):
             await run(session, "1")
+
+
+FIRST_SCRIPTS = """
+import threading
+from mcp_client import Limits
+from mcp_client.code.interpreter import Interpreter
+from mcp_client.code.spelling import Bindings
+
+def run(script):
+    ready.wait()
+    try:
+        script.start()
+        said.append(script.output)
+    finally:
+        script.close()
+
+limits, ready, said = Limits(), threading.Barrier(8), []
+options = {"limits": limits, "seconds": 60, "seed": ""}
+scripts = [Interpreter("print(1)", Bindings([]), **options) for _ in range(8)]
+threads = [threading.Thread(target=run, args=[one]) for one in scripts]
+for one in threads: one.start()
+for one in threads: one.join()
+print(len(said))
+"""
+
+
+@pytest.mark.one_backend
+def test_the_first_scripts_of_a_process_may_run_side_by_side() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", FIRST_SCRIPTS], capture_output=True, text=True, timeout=120
+    )
+    assert (made.returncode, made.stdout, made.stderr) == (0, "8\n", "")
 
 
 def test_each_value_of_a_result_counts_two_characters_and_those_of_its_text() -> None:
