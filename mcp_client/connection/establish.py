@@ -187,14 +187,7 @@ class ConnectionAttempt:
             self._context.secrets,
             self._context.policy,
         )
-        with anyio.move_on_after(self._deadline - self._now()) as scope:
-            await transport.open(link)
-        if scope.cancelled_caught:
-            raise ConnectError(
-                f"the server was not started within {self._timeouts.connect:g} s, "
-                "Timeouts(connect=...): preparing to start it took too long",
-                retryable=True,
-            )
+        await transport.open(link)
 
     async def _restart(self) -> Outcome | None:
         self._check_time("initialize")

@@ -30,11 +30,13 @@ async def confined(
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: str | None,
+    seconds: float,
 ) -> tuple[Grants, Confinement, ConfinedGroup]:
     """Return what ``sandbox`` grants ``argv``, what that means, and the processes to be started.
 
-    Raises ``GrantsChanged`` if it is not what was granted ``before``, and as ``confine`` does. It
-    can be cancelled: what its thread has made by then is closed there.
+    Raises ``GrantsChanged`` if it is not what was granted ``before``, ``ConnectError`` after
+    ``seconds``, and as ``confine`` does. It can be cancelled: what its thread has made by then is
+    closed there.
     """
     given_up = threading.Event()
 
@@ -49,7 +51,14 @@ async def confined(
         return grants, confinement, tree
 
     try:
-        return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+        with anyio.move_on_after(seconds):
+            return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+        given_up.set()
+        raise ConnectError(
+            f"the server was not started within {seconds:g} s, Timeouts(connect=...): finding what "
+            "its sandbox grants took too long",
+            retryable=True,
+        )
     except (RuntimeError, OSError) as error:  # too many threads, or descriptors
         raise ConnectError(f"cannot make a sandbox: {error}", retryable=True) from None
     except BaseException:

@@ -245,7 +245,8 @@ class StdioTransport(Transport):
             from ..sandbox.confined_group import confined  # only where there is one
 
             before = self._grants or self._granted.approved
-            prepared = await confined(self._granted, before, argv, env, cwd)
+            seconds = context.timeouts.connect
+            prepared = await confined(self._granted, before, argv, env, cwd, seconds)
             self._grants, self._sandbox, tree = prepared
         feed, name = self._multiplexer.feed, context.server
         process = new_process(backend, self._stderr_tail, feed, self._ended, tree, name)
