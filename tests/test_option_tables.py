@@ -37,6 +37,7 @@ from mcp_client.cli.session import options_of
 from mcp_client.connection.call_options import CallOptions, ReadOptions
 from mcp_client.extensions.apps import App
 from mcp_client.host.options import HostOptions
+from mcp_client.session.session_options import OF_SESSION, Setup
 
 VIEW = {"_meta": {"ui": {"resourceUri": "ui://one", "visibility": ["model", "app"]}}}
 
@@ -315,6 +316,20 @@ class TestTheOptionsOfASession:
         assert set(own) - OF_A_SERVER_CONFIG == set(OPTIONS) - OF_THE_HOST_ALONE
         for name in set(own) - OF_A_SERVER_CONFIG:
             assert named(own[name]) == named(OPTIONS[name].annotation) | {"None"}, name
+
+    @pytest.mark.parametrize("option", sorted(OPTIONS))
+    def test_a_wrong_value_of_each_is_an_error_that_names_it(self, option: str) -> None:
+        with pytest.raises(ConfigError, match=rf"^{option}\b"):
+            connect(MemoryServer(Server().answer), **{option: object()})
+
+    def test_those_in_the_table_of_checks_are_fields_of_a_session(self) -> None:
+        assert set(OF_SESSION) <= {one.name for one in fields(Setup)} & set(OPTIONS)
+
+    def test_connect_has_room_for_more_of_them(self) -> None:
+        """An option takes a line of the signature, and one more unless it is in the table."""
+        lines = inspect.getsource(inspect.unwrap(connect)).splitlines()
+        code = lines[next(n for n, line in enumerate(lines) if line.startswith("def ")) :]
+        assert len(code) - len((connect.__doc__ or "").splitlines()) <= 54
 
     @pytest.mark.parametrize("face", [Host, sync.Host])
     def test_hosts_take_them_from_the_one_list(self, face: Any) -> None:

@@ -12,13 +12,24 @@ from ..errors import ConfigError
 from ..runtime.option_names import check_names
 from .parts import Structured
 
-__all__ = ["BUDGET", "Search", "ToolsetOptions", "check_number", "check_toolset_options"]
+__all__ = [
+    "BUDGET",
+    "LARGE_RESULTS",
+    "STRUCTURED",
+    "Search",
+    "ToolsetOptions",
+    "check_number",
+    "check_toolset_options",
+]
 
 Search: TypeAlias = bool | Literal["auto", "native"]
 """How a model finds tools; False where it is shown all of them."""
 
 BUDGET = 20_000
 """Characters of definitions that are shown with ``search="auto"``, unless ``budget`` says it."""
+STRUCTURED: Structured = "auto"
+LARGE_RESULTS: Literal["cut", "keep"] = "cut"
+"""The defaults of the options of these names."""
 
 
 class ToolsetOptions(TypedDict, total=False):

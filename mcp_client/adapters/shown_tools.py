@@ -18,7 +18,7 @@ from .definitions import Definition, Dialect
 from .kept_results import READ, declaration, read_call
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .naming import legal_names
-from .options import BUDGET, ToolsetOptions
+from .options import BUDGET, LARGE_RESULTS, ToolsetOptions
 from .schema_inlining import clean_text
 from .tool_search import ADVICE, CALL, OWN_TOOLS, ToolSearch, asked_for, own_definitions
 
@@ -64,7 +64,7 @@ class ShownTools:
         self._notes: list[str] = []
         self.tools: dict[str, Tool] = self._for_models(tools)
         """By qualified name."""
-        self._keeps = options.get("large_results") == "keep"
+        self._keeps = options.get("large_results", LARGE_RESULTS) == "keep"
         runs_code = options.get("code", False)
         own = [native.get("name", "")] if native else list(OWN_TOOLS) if how or runs_code else []
         own += [READ] if self._keeps else []

@@ -31,7 +31,7 @@ from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
 from .kept_results import KEPT_BYTES, READ, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
-from .options import ToolsetOptions, check_number, check_toolset_options
+from .options import LARGE_RESULTS, STRUCTURED, ToolsetOptions, check_number, check_toolset_options
 from .parts import MediaTypes, Part, ServerContent, encodable, shortened
 from .running import (
     BlockingTarget,
@@ -98,7 +98,7 @@ class Toolset:
         earlier: ShownTools | None = _earlier._shown if _earlier is not None else None
         self._shown: ShownTools = ShownTools(self, tools, options, earlier)
         self._kept: KeptResults | None = _earlier._kept if _earlier is not None else None
-        if self._kept is None and options.get("large_results") == "keep":
+        if self._kept is None and options.get("large_results", LARGE_RESULTS) == "keep":
             self._kept = KeptResults(options.get("kept_bytes", KEPT_BYTES))
         self.names: dict[str, str] = self._shown.names
         """The names that the model is shown, each with the qualified name of its tool."""
@@ -437,7 +437,7 @@ class Toolset:
             return outcome.content
         # Anthropic takes nothing but text beside an error, and errors have little else.
         media = {} if outcome.is_error else self._result_media
-        return ServerContent.of_result(outcome, media, self._options.get("structured", "auto"))
+        return ServerContent.of_result(outcome, media, self._options.get("structured", STRUCTURED))
 
     # --------------------------------------------------------- prompts and resources
 

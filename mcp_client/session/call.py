@@ -94,7 +94,7 @@ class Caller:
         self._identity = setup.memory.identity
         self._audit = setup.audit
         self._secrets, self._content = setup.secrets, setup.content
-        self._binding = setup.binding
+        self._binding = setup.bind
         self._state = setup.state
         self._retry = setup.retry
         self._timeouts = setup.timeouts

@@ -15,20 +15,19 @@ from ..approval.decision import allow_all, check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
-from ..catalog.trust import Trust, trust_of
+from ..catalog.trust import Trust
 from ..errors import ConfigError
 from ..extensions.extension import Extension, declare
 from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration, Implementation
-from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
-from ..validation.strictness import Strictness, check_strictness
-from .session_options import Setup, kept_in, paused_in
+from ..validation.strictness import Strictness
+from .session_options import Setup, check_instance, checked, kept_in, paused_in
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
-    from .binding import Bind, Binding
+    from .binding import Bind
     from .session import Session
 
 __all__ = ["Connecting", "NotOpen", "connect", "is_started", "transport_of"]
@@ -167,37 +166,28 @@ def connect(
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
     where no revision is in common) when entered or awaited.
     """
-    _check_types(timeouts, limits, client_info, retry)
-    _check_texts(name, revision, validation, argument_validation)
+    of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
     client = declare(_client(client_info, handlers), extensions)
     transport = _recorded(transport_of(server, sandbox), record, redaction)
-    timeouts = timeouts or Timeouts()
     kept = kept_in(state, decisions, pins, audit, server)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
     by_default, name, secrets = not name, name or _default_name(transport), KnownSecrets()
     recorder = _audit(name, transport, kept.audit, audit_failure, redaction, secrets, memory)
     setup = Setup(
         name=name,
-        trusted=trust_of(trusted),
-        gate=Gate(approval, timeouts.approval, _ask_on_terminal, memory),
+        gate=Gate(approval, of_session["timeouts"].approval, _ask_on_terminal, memory),
         memory=memory,
-        timeouts=timeouts,
-        limits=limits or Limits(),
-        validation=validation,
-        argument_validation=argument_validation,
         client=client,
-        pin=None if revision == "auto" else revision,
         pins=None if kept.pins is None else _pins(kept.pins, name, transport, secrets),
         handlers=handlers,
         audit=recorder,
-        retry=retry,
         state=kept.state,
         paused=paused_in(kept.state, approval),
         policy=policy,
-        binding=None if bind is None else _binding(bind),
         content=_span_content(trace_content, redaction, secrets),
         secrets=secrets,
+        **of_session,
     )
     return Connecting(transport, setup, by_default=by_default)
 
@@ -216,32 +206,6 @@ def _default_name(transport: Transport) -> str:
     if identity is None or of_other is None or identity == of_other:
         return name
     return f"{name}-{sha256(identity)[:4]}"
-
-
-def _check_types(timeouts: object, limits: object, client_info: object, retry: object) -> None:
-    _check_type("timeouts", timeouts, Timeouts, "Timeouts(idle=30, ...)")
-    _check_type("limits", limits, Limits, "Limits(tools=100, ...)")
-    _check_type("client_info", client_info, Implementation, "Implementation('my-app', '1.0')")
-    if retry is not None:
-        from ..connection.retry import Retry  # few hosts retry
-
-        _check_type("retry", retry, Retry, "Retry(attempts=3, ...)")
-
-
-def _check_texts(name: object, revision: object, results: object, arguments: object) -> None:
-    if name is not None and (not isinstance(name, str) or not name):
-        raise ConfigError(f"name={name!r}: give a text that is not empty")
-    if revision != "auto" and not (isinstance(revision, str) and is_known(revision)):
-        raise ConfigError(
-            f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
-        )
-    check_strictness("validation", results)
-    check_strictness("argument_validation", "warn" if arguments is None else arguments)
-
-
-def _check_type(option: str, value: object, kind: type, example: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{option}={value!r}: give {example}")
 
 
 def is_started(server: object) -> bool:
@@ -310,7 +274,7 @@ def _under(
         return approval, handlers
     from ..approval.managed_policy import ManagedPolicy
 
-    _check_type("policy", policy, ManagedPolicy, "ManagedPolicy.system()")
+    check_instance("policy", policy, ManagedPolicy, "ManagedPolicy.system()")
     if handlers is not None and handlers.sampling is not None:
         hook = policy.over(handlers.sampling_approval or allow_all)
         handlers = replace(handlers, sampling_approval=hook)
@@ -329,12 +293,6 @@ def _handlers(handlers: Any) -> Handlers:
     if not isinstance(handlers, Handlers):
         raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
     return handlers
-
-
-def _binding(bind: Any) -> Binding:
-    from .binding import Binding
-
-    return Binding(bind)
 
 
 def _recorded(

@@ -89,7 +89,7 @@ class Session(LibraryOfSession):
             transport,
             self._context,
             client=setup.client,
-            pin=setup.pin,
+            pin=setup.revision,
             unasked=self._messages.receive,
             connected=self._messages.connected,
             lost=self._messages.lost,
@@ -104,7 +104,7 @@ class Session(LibraryOfSession):
             setup.trusted,
             setup.pins,
             why_left_out=why_left_out,
-            bind=None if setup.binding is None else setup.binding.on,
+            bind=None if setup.bind is None else setup.bind.on,
         )
         self._caller = Caller(
             self._connection,

@@ -1,33 +1,36 @@
-"""What the host gave to ``connect``, checked, and where what a session keeps is kept."""
+"""The options of a session: how ``connect`` checks them, and where a session stores its data."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..approval.decisions import Decisions
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
-from ..protocol.capabilities import ClientDeclaration
+from ..catalog.trust import Trust, trust_of
+from ..errors import ConfigError
+from ..protocol.capabilities import ClientDeclaration, Implementation
+from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Storage
 from ..state import State, state_of
+from ..validation.strictness import Strictness, check_strictness
 
 if TYPE_CHECKING:
     from ..approval.managed_policy import ManagedPolicy
     from ..audit import Audit, AuditTo
     from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
-    from ..catalog.trust import Trust
     from ..connection.retry import Retry
     from ..handlers.handlers import Handlers
-    from ..validation.strictness import Strictness
     from .binding import Binding
 
-__all__ = ["Kept", "Setup", "kept_in", "paused_in"]
+__all__ = ["OF_SESSION", "Kept", "Setup", "check_instance", "checked", "kept_in", "paused_in"]
 
 
 @frozen_dataclass
@@ -43,7 +46,8 @@ class Setup:
     validation: Strictness
     argument_validation: Strictness | None
     client: ClientDeclaration
-    pin: str | None
+    revision: str | None
+    """The one revision to speak; None agrees on one with the server."""
     pins: Pins | None = None
     handlers: Handlers | None = None
     audit: Audit | None = None
@@ -52,7 +56,7 @@ class Setup:
     paused: Storage | None = None
     """Where a model's response is kept of which calls wait for approval."""
     policy: ManagedPolicy | None = None
-    binding: Binding | None = None
+    bind: Binding | None = None
     content: SpanContent | None = None
     """What spans show of arguments and results."""
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
@@ -92,3 +96,72 @@ def paused_in(state: State | None, *approvals: Any) -> Storage | None:
     hooks = (getattr(approval, "ask", approval) for approval in approvals)
     found = (state, *(getattr(hook, "paused", None) for hook in hooks))
     return next((one for one in found if isinstance(one, Storage)), None)
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of ``OF_SESSION`` from those that were ``given``, with their defaults.
+
+    Raises ``ConfigError`` for a wrong one, and for a wrong ``name`` or ``client_info``.
+    """
+    name, info = given["name"], given["client_info"]
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ConfigError(f"name={name!r}: give a text that is not empty")
+    check_instance("client_info", info, Implementation, "Implementation('my-app', '1.0')")
+    return {option: check(option, given[option]) for option, check in OF_SESSION.items()}
+
+
+def check_instance(option: str, value: Any, kind: type, example: str) -> Any:
+    """Return ``value``. Raises ``ConfigError`` unless it is None or an instance of ``kind``."""
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{option}={value!r}: give {example}")
+    return value
+
+
+def _strictness(option: str, value: Any) -> Any:
+    check_strictness(option, value)
+    return value
+
+
+def _revision(option: str, value: Any) -> Any:
+    if value != "auto" and not (isinstance(value, str) and is_known(value)):
+        known = ", ".join((*STATELESS, *HANDSHAKE))
+        raise ConfigError(f"{option}={value!r}: give one of {known}, or 'auto'")
+    return None if value == "auto" else value
+
+
+def _retry(option: str, value: Any) -> Any:
+    if value is None:
+        return None
+    from ..connection.retry import Retry  # few hosts retry
+
+    return check_instance(option, value, Retry, "Retry(attempts=3, ...)")
+
+
+def _bind(option: str, value: Any) -> Binding | None:
+    if value is None:
+        return None
+    from .binding import Binding
+
+    return Binding(value)
+
+
+OF_SESSION: Mapping[str, Callable[[str, Any], Any]] = {
+    "trusted": lambda _, value: trust_of(value),
+    "timeouts": lambda option, value: (
+        check_instance(option, value, Timeouts, "Timeouts(idle=30, ...)") or Timeouts()
+    ),
+    "limits": lambda option, value: (
+        check_instance(option, value, Limits, "Limits(tools=100, ...)") or Limits()
+    ),
+    "validation": _strictness,
+    "argument_validation": lambda option, value: (
+        None if value is None else _strictness(option, value)
+    ),
+    "revision": _revision,
+    "retry": _retry,
+    "bind": _bind,
+}
+"""The options of ``connect`` that become the field of ``Setup`` with the same name.
+
+Each has a function of its name and its value, which returns the value of the field. It raises
+``ConfigError`` if the option is wrong."""
