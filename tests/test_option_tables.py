@@ -319,8 +319,9 @@ class TestTheOptionsOfASession:
 
     @pytest.mark.parametrize("option", sorted(OPTIONS))
     def test_a_wrong_value_of_each_is_an_error_that_names_it(self, option: str) -> None:
+        wrong: Any = {option: object()}
         with pytest.raises(ConfigError, match=rf"^{option}\b"):
-            connect(MemoryServer(Server().answer), **{option: object()})
+            connect(MemoryServer(Server().answer), **wrong)
 
     def test_those_in_the_table_of_checks_are_fields_of_a_session(self) -> None:
         assert set(OF_SESSION) <= {one.name for one in fields(Setup)} & set(OPTIONS)

@@ -7,9 +7,9 @@ for problem in config.problems:
 host = Host(config.servers)              # or Host.from_config(".mcp.json", confirm=...)
 ```
 
-These files are read: those of Claude Desktop, Claude Code and its plugins, VS Code, Cursor,
-Windsurf, LM Studio, Gemini CLI, Codex, Copilot CLI and Zed, and ``mcp.json``. In each of them, a
-server may have options of our own::
+These files are parsed: those of Claude Desktop, Claude Code and its plugins, VS Code, Cursor,
+LM Studio, Windsurf, Gemini CLI, Codex, Copilot CLI and Zed, and ``mcp.json`` of mcp-client. In each
+of them, a server may have options of our own::
 
     {"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "mcp-client": {"lazy": true}}}}
 
@@ -72,8 +72,7 @@ class Config:
     path: Path
     """The file, absolute."""
     program: str
-    """Whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex",
-    "copilot", "zed" or "mcp-client"."""
+    """The program whose file it is, as in ``ConfigFile.program``."""
     scope: Scope
     """"user" for a person's own settings, "project" for any other file."""
     servers: Mapping[str, ServerConfig] = field(repr=False)
@@ -125,9 +124,10 @@ def load_config(
 ) -> Config:
     """Read a config file, and no other: nothing is started.
 
-    ``program`` says whose file it is, where its name and folder do not tell. ``scope`` is "user"
-    for the places of a person's own settings that ``find_configs`` knows, else "project".
-    ``inputs`` are the values of ``${input:ID}``.
+    ``program`` names the program whose file it is, if the file's name and directory do not show it:
+    a ``ConfigFile.program``, or "claude-desktop". ``scope`` is "user" for the places of a person's
+    own settings that ``find_configs`` knows, else "project". ``inputs`` are the values of
+    ``${input:ID}``.
 
     A server with something wrong is left out of ``.servers`` and told of in ``.problems``, with
     file, line and key. Raises ``ConfigError`` where the file is missing or cannot be read.

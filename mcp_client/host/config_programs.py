@@ -279,8 +279,8 @@ class ConfigFile:
     path: Path
     """Where it is, absolute."""
     program: str
-    """"claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex", "copilot", "zed" or
-    "mcp-client"."""
+    """The program whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini",
+    "codex", "copilot", "zed" or "mcp-client"."""
     scope: Scope
     """"user" for a person's own settings, "project" for a file of the folder."""
 

@@ -23,6 +23,7 @@ from mcp_client.approval.rules import Rules
 from mcp_client.errors import ConnectError
 from mcp_client.extensions.front_matter import BadYaml, front_matter, same
 from mcp_client.host.config import load_config
+from mcp_client.host.config_programs import PROGRAMS
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
 from mcp_client.protocol.era import Era
 from mcp_client.protocol.jsonrpc import (
@@ -209,12 +210,9 @@ def _outcomes(answers: list[bytes]) -> Iterator[Outcome]:
 
 # -------------------------------------------------------------------- files of the host
 
-_NAMES = (
-    ("claude_desktop_config.json", None),
-    (".vscode/mcp.json", "vscode"),
-    ("config.toml", "codex"),
-    ("settings.json", "gemini"),
-    ("mcp.json", "mcp-client"),
+_NAMES = tuple(
+    ((one.file_names or (one.in_project or f"{one.folder}/mcp.json",))[0], name)
+    for name, one in PROGRAMS.items()
 )
 
 
@@ -399,10 +397,10 @@ TARGETS = {
         ("host/config.py", "host/config_text.py", "host/config_server.py", "host/config_values.py"),
         (
             b"\x00" + _SERVERS,
-            b"\x01" + _SERVERS.replace(b"mcpServers", b"servers"),
-            b'\x02[mcp_servers.a]\ncommand = "x"\nargs = ["y"]\n[mcp_servers.a.env]\nK = "v"\n',
-            b'\x03{"mcpServers": {"g": {"httpUrl": "http://localhost:1", "trust": true}}}',
-            b'\x04{"servers": {"g": {"command": "a", "include": ["*"], "timeout": 3}}}',
+            b"\x02" + _SERVERS.replace(b"mcpServers", b"servers"),
+            b'\x07[mcp_servers.a]\ncommand = "x"\nargs = ["y"]\n[mcp_servers.a.env]\nK = "v"\n',
+            b'\x06{"mcpServers": {"g": {"httpUrl": "http://localhost:1", "trust": true}}}',
+            b'\x0a{"servers": {"g": {"command": "a", "include": ["*"], "timeout": 3}}}',
         ),
     ),
     "rules": Target(

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from mcp_client import Allow, Deny, Host, StartDenied, StartRequest, allow_all, load_config
+from mcp_client import (
+    Allow,
+    Deny,
+    Host,
+    StartDenied,
+    StartRequest,
+    allow_all,
+    find_configs,
+    load_config,
+)
 from mcp_client import sync as blocking
+from mcp_client.host import config as config_module
+from mcp_client.host import config_programs
 from mcp_client.host.config_programs import PROGRAMS
 
 from .test_consent import Project, project
@@ -34,6 +50,8 @@ UNUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("codex", {**COMMAND, "env_vars": [{"name": "HOME", "source": "remote"}]}, ["env_vars"]),
     ("codex", {**URL, "oauth_resource": "https://e.com"}, ["oauth_resource"]),
     ("codex", {**COMMAND, "headers": {"A": "b"}}, ["headers"]),
+    ("copilot", {**COMMAND, "deferTools": True, "oidc": True}, ["deferTools", "oidc"]),
+    ("zed", {**COMMAND, "remote": True, "source": "custom"}, ["remote"]),
     (
         "mcp-client",
         {**COMMAND, "headers": {"A": "b"}, "oauth": {"clientId": "c"}},
@@ -90,6 +108,70 @@ def test_a_member_beside_the_servers_that_is_not_honoured_is_reported(
     config = load_config(file_of(tmp_path, program, COMMAND, **beside), program=program)
     assert [problem.key for problem in config.problems] == list(beside)
     assert list(config.servers) == ["a"]
+
+
+# ---------------------------------------------------------------- the lists of programs
+
+
+def test_each_program_has_a_row_in_the_table_of_keys_without_an_effect() -> None:
+    assert {program for program, _, _ in UNUSED} == set(PROGRAMS)
+
+
+def test_the_docstrings_name_the_programs_that_there_are_and_no_other() -> None:
+    """``PROGRAMS`` is the one list; ``help()`` shows its names and titles to a user."""
+    documented = ast.get_docstring(_definition(config_programs, "ConfigFile", "program")) or ""
+    assert re.findall(r'"([\w-]+)"', documented) == list(
+        dict.fromkeys(one.public_name for one in PROGRAMS.values() if one.title != "Claude Desktop")
+    )
+    titles = re.search(r"those of (.+?)\. In each", " ".join((config_module.__doc__ or "").split()))
+    assert titles
+    assert re.split(
+        r", | and ",
+        titles[1].replace(" and its plugins", "").replace(", and ``mcp.json`` of ", ", "),
+    ) == [one.title for one in PROGRAMS.values()]
+    own_names = {name for name, one in PROGRAMS.items() if name != one.public_name}
+    assert (
+        set(re.findall(r'"([\w-]+)"', load_config.__doc__ or "")) - {"user", "project"} == own_names
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_files_of_each_program_are_found_and_known_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    program, home, folder = PROGRAMS[name], tmp_path / "home", tmp_path / "project"
+    monkeypatch.setenv("HOME", str(home))
+    for variable in ("XDG_CONFIG_HOME", "CODEX_HOME", "COPILOT_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    places = {"data": home / ".config", "config": home / ".config", "home": home}
+    places |= {one: home / f".{one}" for one in ("codex", "copilot")}
+    places["zed"] = home / ".config" / "zed"
+    if sys.platform == "darwin":
+        places["data"] = places["config"] = home / "Library" / "Application Support"
+    files = [(Path(each.format_map(places)), "user") for each in program.of_user]
+    files += [(folder / program.in_project, "project")] * bool(program.in_project)
+    for path, _ in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("" if program.toml else json.dumps({program.servers: {}}))
+    found = find_configs(folder)
+    assert sorted((one.path, one.scope) for one in found) == sorted(files)
+    assert {one.program for one in found} == {program.public_name}
+    assert {(load_config(one.path).program, load_config(one.path).scope) for one in found} == {
+        (program.public_name, scope) for _, scope in files
+    }
+
+
+def _definition(module: ModuleType, name: str, field: str) -> ast.Module:
+    """The docstring below ``field`` of a class, as a module of its own."""
+    tree = ast.parse(inspect.getsource(getattr(module, name)))
+    body = tree.body[0].body  # type: ignore[attr-defined]
+    place = next(
+        n
+        for n, one in enumerate(body)
+        if getattr(one, "target", None) is not None and one.target.id == field
+    )
+    return ast.Module([body[place + 1]], [])
 
 
 # ------------------------------------------------------------------------ required
