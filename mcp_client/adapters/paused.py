@@ -273,7 +273,7 @@ def _model_call(row: Object) -> ModelCall:
 
 def _past_of(past: Object) -> Object:
     """What is kept of a script. Raises ``ConfigError`` where that is too much."""
-    if len(json.dumps(past)) > _MAX_PAST_CHARS:
+    if past["answers"] is None or len(json.dumps(past)) > _MAX_PAST_CHARS:
         raise ConfigError(
             f"the results that a script has by now take more than {_MAX_PAST_CHARS:,} characters"
         )

@@ -6,6 +6,7 @@ limits of its own; answers in the order in which they were given lead to the sam
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from .spelling import EXCEPTIONS
 
 __all__ = ["Answered", "Past"]
 
+_MAX_HELD_CHARS = 8_000_000
 _SENT_NOTHING = (
     "this attempt sent nothing. What the script called before the pause stays done: tell the model "
     "so before it writes another one"
@@ -53,14 +55,30 @@ class Past:
     release: str
     """Of this package and of the interpreter: another one may understand a script otherwise."""
     answers: list[Answered] = field(default_factory=list)
+    chars: int = 0
+    """The size of what the answers hold, as JSON text."""
 
     @classmethod
     def of(cls, id: str, code: str) -> Past:
         """That of a run which begins."""
         return cls(id, sha256(code), _release())
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the results are held. Those of a run that cannot be stored would fill memory."""
+        return self.chars <= _MAX_HELD_CHARS
+
     def note(self, call: AskedCall, settled: Settled) -> None:
-        self.answers.append(Answered(call.number, call.digest, settled))
+        """Note what the script is told now."""
+        if self.is_whole:
+            self.chars += _size(settled)
+            if not self.is_whole:
+                self.answers = [
+                    Answered(one.number, one.what, _without_value(one.settled))
+                    for one in self.answers
+                ]
+        held = settled if self.is_whole else _without_value(settled)
+        self.answers.append(Answered(call.number, call.digest, held))
 
     def check(self, code: str) -> None:
         """Raises ``ConfigError`` unless it is a run of this script, by this release."""
@@ -73,8 +91,10 @@ class Past:
             )
 
     def to_json(self) -> dict[str, Any]:
+        """Return the run as JSON; its answers are None if they are too large to be held."""
         answers = [[one.number, one.what, _written(one.settled)] for one in self.answers]
-        return {"id": self.id, "code": self.code, "release": self.release, "answers": answers}
+        members = {"id": self.id, "code": self.code, "release": self.release}
+        return {**members, "answers": answers if self.is_whole else None}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Past:
@@ -84,13 +104,26 @@ class Past:
                 Answered(int(number), str(what), _read(settled))
                 for number, what, settled in value["answers"]
             ]
-            return cls(str(value["id"]), str(value["code"]), str(value["release"]), answers)
+            chars = sum(_size(one.settled) for one in answers)
+            names = str(value["id"]), str(value["code"]), str(value["release"])
+            return cls(*names, answers, chars)
         except (LookupError, TypeError, ValueError):
             raise ConfigError("what is kept of a paused script cannot be read") from None
 
 
 def _release() -> str:
     return f"mcp-client-host {__version__}, pydantic-monty {interpreter_version()}"
+
+
+def _size(settled: Settled) -> int:
+    if isinstance(settled, Failure):
+        return len(settled.message)
+    value = settled.value
+    return len(value) if isinstance(value, str) else len(json.dumps(value))
+
+
+def _without_value(settled: Settled) -> Settled:
+    return Returned(None) if isinstance(settled, Returned) else settled
 
 
 def _written(settled: Settled) -> dict[str, Any]:

@@ -30,8 +30,10 @@ from mcp_client import (
     ToolCall,
     sync,
 )
+from mcp_client.code.run import PausedRun
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import Server, opened
+from tests.code.worlds import attempt
 
 FREE = [Rule("allow", tool=tool, origin="any") for tool in ("fail", "break", "result")]
 SCRIPT = """\
@@ -266,6 +268,28 @@ async def test_a_pause_that_cannot_be_stored_says_what_ran(
     assert "do not run the script again" in said
     assert ("before: result." in said, "paid 1 EUR" in said) == (pays, pays)
     assert world.ran == (["result"] if pays else [])
+
+
+async def test_results_beyond_what_a_pause_may_hold_are_not_held(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_module, "_MAX_HELD_CHARS", 10_000)
+    code = (
+        "for n in range(9):\n"
+        "    got = await desk.result(result={'content': [{'type': 'text', 'text': 'x' * 3_000}]})\n"
+        "print(len(got))\n"
+        "await desk.echo(text='a')"
+    )
+    async with here.opened() as session:
+        found = await attempt(session, code)
+        assert isinstance(found, PausedRun)
+        held = [getattr(one.settled, "value", "") for one in found.past.answers]
+        assert held == [None] * 9
+        kit = CHAT.toolset(await session.list_tools(), code=True)
+        response = CHAT.response([("1", "run_code", {"code": code})])
+        ((_, said),) = CHAT.answers(await kit.run(session, response))
+    assert "before: result (9 times). They stay done: do not run the script again" in said
+    assert "3000" in said
 
 
 @pytest.mark.parametrize("left", range(8))
