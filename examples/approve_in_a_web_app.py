@@ -29,6 +29,7 @@ async def set_alarm(request: Request) -> Response:
             pass
         token.cancel("the browser went away")
 
+    text = ""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         try:

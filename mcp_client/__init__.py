@@ -8,7 +8,7 @@ One directory per subject; imports go down this list only::
     desk/        the web page on which people decide the requests of an ApprovalQueue
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
-    sync.py      the same for programs without an event loop, and for threads
+    sync/        the same for programs without an event loop, and for threads
     code/        scripts of a model that call tools, each call through the gate
     host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
@@ -128,6 +128,7 @@ _HOME = {
     "Script": "approval.script",
     "ServerConfig": "host.options",
     "ServerError": "errors",
+    "ServerLike": "host.options",
     "ServerStatus": "host.status",
     "Sandbox": "sandbox.sandbox",
     "Session": "session.session",

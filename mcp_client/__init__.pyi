@@ -109,6 +109,7 @@ from .host.config_programs import find_configs as find_configs
 from .host.host import Host as Host
 from .host.naming import Naming as Naming
 from .host.options import ServerConfig as ServerConfig
+from .host.options import ServerLike as ServerLike
 from .host.reload import Reloaded as Reloaded
 from .host.status import ServerStatus as ServerStatus
 from .protocol.capabilities import Implementation as Implementation

@@ -22,6 +22,8 @@ from mcp_client import (
     OnProgress,
     Prompt,
     PromptResult,
+    ServerConfig,
+    ServerLike,
     ServerStatus,
     TextContent,
     Tool,
@@ -128,7 +130,11 @@ async def test_the_hooks_and_results_of_a_session_can_be_named() -> None:
 
 
 async def test_the_status_of_a_server_can_be_named() -> None:
-    async with Host({"names": MemoryServer(serve)}) as host:
+    servers: dict[str, ServerLike] = {
+        "names": MemoryServer(serve),
+        "off": ServerConfig(["python", "server.py"], enabled=False),
+    }
+    async with Host(servers) as host:
         await host.session("names")
         status: ServerStatus = host.status()["names"]
     assert (status.name, status.state) == ("names", "connected")

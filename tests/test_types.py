@@ -48,7 +48,9 @@ from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.adapters.model_calls import ModelCall
 from mcp_client.catalog.tool_traits import Hints
 from tests.interop import peers
+from tests.test_readme import programs
 
+ROOT = Path(__file__).parents[1]
 SERVER = StdioServer("python", ["server.py"])
 
 
@@ -190,3 +192,48 @@ def test_the_type_of_each_exported_name_is_known(pyright: Callable[..., dict[str
 def _messages(symbol: Mapping[str, Any]) -> list[str]:
     messages = [found["message"] for found in symbol["diagnostics"]]
     return [each for each in messages if "docstring" not in each]
+
+
+@pytest.mark.slow
+def test_every_program_of_the_readme_passes_strict_mypy(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run(
+        [*command, *map(str, _readme_programs(tmp_path))],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+def test_every_program_of_the_readme_passes_strict_pyright(
+    pyright: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    programs = _readme_programs(tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    report = pyright("--pythonpath", sys.executable, "--project", str(tmp_path))
+    assert [found["message"] for found in report["generalDiagnostics"]] == []
+    assert report["summary"]["filesAnalyzed"] == len(programs)
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+def test_every_example_passes_pyright(pyright: Callable[..., dict[str, Any]]) -> None:
+    """Whose packages need not be installed."""
+    examples = [str(path) for path in (ROOT / "examples").glob("*.py")]
+    report = pyright("--pythonpath", sys.executable, *examples)
+    found = [one for one in report["generalDiagnostics"] if one["severity"] == "error"]
+    packages = ("reportMissingImports", 'reportAttributeAccessIssue: "genai"')
+    about = [f"{one.get('rule')}: {one['message']}" for one in found]
+    assert [one for one in about if not one.startswith(packages)] == []
+
+
+def _readme_programs(folder: Path) -> list[Path]:
+    paths = []
+    for number, (program, _) in enumerate(programs()):
+        paths.append(folder / f"readme_{number}.py")
+        paths[-1].write_text(program)
+    return paths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import getattr_static
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ..errors import ConfigError
@@ -28,9 +29,11 @@ __all__ = [
     "deny_all",
     "not_an_answer",
     "not_arguments",
+    "policy_of",
 ]
 
 _MAX_PERSON_CHARS = 200
+_MISSING = object()
 
 
 @frozen_dataclass
@@ -91,7 +94,7 @@ class Deny:
 def check_hook(option: str, hook: object) -> None:
     """``Allow`` and ``True`` look like answers, and a hook has to give one for each request. Raises
     ``ConfigError``, which names ``option``."""
-    if hook is None or isinstance(hook, Policy):
+    if hook is None or policy_of(hook) is not None:
         return
     if isinstance(hook, type) and issubclass(hook, Allow | Deny | ApprovalRequest):
         shown = hook.__name__
@@ -199,6 +202,15 @@ def allow_all(request: ApprovalRequest) -> Answer:
 def deny_all(request: ApprovalRequest) -> Answer:
     """No to everything: tools can be looked at, not run."""
     return Deny("deny_all refuses every call")
+
+
+def policy_of(hook: object) -> Policy | None:
+    """Return ``hook`` if it is a ``Policy``. A callable is one only if its class or itself defines
+    both members: a ``Mock`` has every attribute that is asked for, and is a hook."""
+    if not isinstance(hook, Policy):
+        return None
+    defined = (getattr_static(hook, name, _MISSING) for name in ("ask", "decide"))
+    return None if callable(hook) and _MISSING in defined else hook
 
 
 IN_PLACE: tuple[ApprovalHook, ...] = (allow_all, deny_all)

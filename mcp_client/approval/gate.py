@@ -46,6 +46,7 @@ from .decision import (
     deny_all,
     not_an_answer,
     not_arguments,
+    policy_of,
 )
 from .remembered import ApprovalMemory, OneCallApproval, write_down
 from .request import ApprovalRequest, NotStorable
@@ -110,8 +111,8 @@ class Gate:
     ) -> None:
         """``fallback`` is the hook where neither ``hook`` nor a policy names one."""
         self.memory: Memory = ApprovalMemory() if memory is None else memory
-        self.policy: Policy | None = hook if isinstance(hook, Policy) else None
-        named = hook.ask if isinstance(hook, Policy) else hook
+        self.policy: Policy | None = policy_of(hook)
+        named: Any = hook if self.policy is None else self.policy.ask
         self._hook = fallback if named is None else named
         self._in_place = any(self._hook is one for one in IN_PLACE)
         self._is_async = is_async(self._hook)

@@ -38,13 +38,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ..errors import ConfigError, StartDenied
 from ..runtime.atomic_file import access_problem
 from ..runtime.folder import NO_FOLLOW, NO_WAIT, given_path
 from ..runtime.safe_text import near, safe_text
-from .decision import Answer, ApprovalHook, Deny, Policy
+from .decision import Answer, ApprovalHook, Deny, Policy, policy_of
 from .request import ApprovalRequest
 from .rules import RULE_KEYS, Rule, Rules, rule_of
 from .rules_file import rule_entries
@@ -173,7 +173,8 @@ class _Over:
 
     @property
     def ask(self) -> ApprovalHook | None:
-        return self.hook.ask if isinstance(self.hook, Policy) else self.hook
+        policy = policy_of(self.hook)
+        return cast(ApprovalHook | None, self.hook) if policy is None else policy.ask
 
     @property
     def unmatched(self) -> Callable[[ApprovalRequest], Deny] | None:
@@ -185,7 +186,8 @@ class _Over:
         answer = self.rules.decide(request)
         if isinstance(answer, Deny):
             return replace(answer, rule=f"{self.shown}: {answer.rule}")
-        answer = self.hook.decide(request) if isinstance(self.hook, Policy) else None
+        policy = policy_of(self.hook)
+        answer = None if policy is None else policy.decide(request)
         return None if taken and not isinstance(answer, Deny) else answer
 
 

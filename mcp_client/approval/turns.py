@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..runtime.callbacks import invoke_hook
 from ..runtime.cross_loop_lock import CrossLoopLock
-from .decision import Answer, ApprovalHook, Policy
+from .decision import Answer, ApprovalHook, policy_of
 from .gate import remembered_meanwhile
 from .request import ApprovalRequest
 
@@ -42,7 +42,7 @@ def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
     each wrapper has a queue of its own. Raises ``ConfigError`` for anything that is not a hook;
     for rules, wrap the hook they ask: ``Rules(..., ask=one_at_a_time(hook))``.
     """
-    if isinstance(hook, Policy):
+    if policy_of(hook) is not None:
         raise ConfigError(
             "one_at_a_time() takes a hook, not a policy: write Rules(..., ask=one_at_a_time(hook))"
         )

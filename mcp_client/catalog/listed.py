@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
@@ -14,7 +14,6 @@ __all__ = ["Listed", "Rejected", "RejectedKind"]
 RejectedKind: TypeAlias = Literal["invalid", "same_name", "not_wanted", "unnamed"]
 
 T = TypeVar("T", covariant=True)
-L = TypeVar("L", bound="Listed[Any]")
 
 
 @frozen_dataclass
@@ -32,21 +31,23 @@ class Rejected:
     """The name the host gave the server, in a list over the servers of a ``Host``."""
 
 
-class Listed(Sequence[T], Generic[T]):
-    """A list of one server, in the server's order; ``[index]`` and ``in`` as in a list."""
+class Listed(tuple[T, ...]):
+    """A list of one server, in the server's order: a tuple with findings."""
 
-    __slots__ = ("_entries", "_findings", "rejected")
+    rejected: tuple[Rejected, ...]
+    """What the server offered and the list leaves out, each with its reason."""
+    _findings: tuple[Finding, ...]
 
-    def __init__(
-        self,
-        entries: Sequence[T],
+    def __new__(
+        cls,
+        entries: Iterable[T] = (),
         rejected: Sequence[Rejected] = (),
         findings: Sequence[Finding] = (),
-    ) -> None:
-        self._entries = tuple(entries)
-        self.rejected: tuple[Rejected, ...] = tuple(rejected)
-        """What the server offered and the list leaves out, each with its reason."""
+    ) -> Self:
+        self = super().__new__(cls, entries)
+        self.rejected = tuple(rejected)
         self._findings = tuple(findings)
+        return self
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -58,25 +59,12 @@ class Listed(Sequence[T], Generic[T]):
         """Those of ``findings`` that are about the list as a whole."""
         return self._findings
 
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        return self._entries[index]
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._entries)
-
-    def with_finding(self: L, finding: Finding) -> L:
-        """The same list, with one more thing to look at before the others."""
-        return type(self)(self._entries, self.rejected, (finding, *self._findings))
+    def with_finding(self, finding: Finding) -> Self:
+        """Return the list with one more thing to look at before the others."""
+        return type(self)(self, self.rejected, (finding, *self._findings))
 
     def __repr__(self) -> str:
-        shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self._entries[:8]]
+        shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self[:8]]
         names = ", ".join(shown)
         more = ", ..." if len(self) > 8 else ""
         kind = type(self).__name__

@@ -267,7 +267,7 @@ class PagedCache(ABC, Generic[L]):
         if known is None:
             self._list, self._came = entries, came
             key = self.kind.key
-            self._by_key = {key(entry): entry for entry in entries._entries}
+            self._by_key = {key(entry): entry for entry in entries}
         self._seen, self._fetched_at = changes, self._now()
         self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
         self._holds_until = fetched.holds_until

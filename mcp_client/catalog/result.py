@@ -14,7 +14,7 @@ from ..errors import ToolFailed
 from ..protocol.content import ContentBlock, ResourceLink, content_block
 from ..protocol.jsonrpc import dump, not_finite
 from ..protocol.metadata import brief
-from ..runtime.frozen import frozen_dataclass, maker_of
+from ..runtime.frozen import frozen_dataclass, json_of, maker_of
 from ..runtime.safe_text import safe_text
 from .finding import Finding
 
@@ -105,6 +105,21 @@ class ToolResult:
         if self.findings:
             parts.append(f"findings={brief([str(one) for one in self.findings])}")
         return f"<ToolResult of {self.server}/{safe_text(self.tool, 64)}: {', '.join(parts)}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public fields as JSON values, for an endpoint or a log of your own.
+
+        ``content`` has the blocks as the server sent them; ``raw`` is the whole result as sent.
+        """
+        return {
+            "server": self.server,
+            "tool": self.tool,
+            "is_error": self.is_error,
+            "text": self.text,
+            "content": [json_of(block.raw) for block in self.content],
+            "structured_content": self.structured_content,
+            "findings": [json_of(finding) for finding in self.findings],
+        }
 
     def raise_for_error(self) -> ToolResult:
         """This result, or ``ToolFailed`` if the tool reported an error."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,7 @@ from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..protocol.schema_walk import copy_of
-from ..runtime.frozen import frozen_dataclass, maker_of
+from ..runtime.frozen import fields_of, frozen_dataclass, json_of, maker_of, show_fields
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema
 from .finding import Finding
@@ -122,7 +122,7 @@ class Tool:
 
     @property
     def _listed_schema(self) -> dict[str, Any]:
-        schema: dict[str, Any] = self._definition["inputSchema"]
+        schema: dict[str, Any] = self._definition.get("inputSchema", {})
         return self._derive(_without_bound) if self.bound else schema
 
     @property
@@ -239,6 +239,19 @@ class Tool:
         """
         return self._derive(_fingerprint_of)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the public fields as JSON values, for an endpoint or a log of your own.
+
+        ``raw`` is the definition as the server sent it. ``dataclasses.asdict`` of a tool, and
+        FastAPI, return the same fields.
+        """
+        values: dict[str, Any] = json_of(self)
+        return values
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Return the fields without those that were derived from them, some of which are code."""
+        return (*[getattr(self, name) for name in _STORED], None, None)
+
     def _derive(self, make: Callable[[Tool], T]) -> T:
         """``make(tool)``, made once and kept as long as the tool."""
         derived = self._derived
@@ -274,7 +287,7 @@ def _schema_findings(member: str, usable: UsableSchema) -> list[Finding]:
 
 
 def _usable_input_of(tool: Tool) -> UsableSchema:
-    return usable_schema(tool._definition["inputSchema"])
+    return usable_schema(tool._definition.get("inputSchema", {}))
 
 
 def _usable_output_of(tool: Tool) -> UsableSchema | None:
@@ -323,18 +336,12 @@ def fingerprint_of(parts: Mapping[str, Any]) -> str:
 
 
 class ToolList(Listed[Tool]):
-    """The tools of one server, in the server's order; ``[index]`` and ``in`` as in a list."""
+    """The tools of one server, in the server's order: a tuple with findings.
 
-    __slots__ = ("_all_findings",)
+    An endpoint returns ``[tool.to_json() for tool in tools]``.
+    """
 
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        rejected: Sequence[Rejected] = (),
-        findings: Sequence[Finding] = (),
-    ) -> None:
-        super().__init__(tools, rejected, findings)
-        self._all_findings: tuple[Finding, ...] | None = None
+    _all_findings: tuple[Finding, ...] | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -375,6 +382,12 @@ def not_a_name(name: object, attribute: str = "name", *, server: str | None = No
 
 
 new_tool: type[Tool] = maker_of(Tool)
+_STORED = [name for name in fields_of(Tool) if name not in ("_derived", "_plan")]
+_SHOWN = (
+    *("name", "server", "qualified_name", "trusted", "title", "description"),
+    *("input_schema", "output_schema", "annotations", "bound", "findings"),
+)
+show_fields(Tool, _SHOWN)
 
 
 def _text(value: Any) -> str | None:

@@ -143,8 +143,8 @@ def _differences(
     same: Callable[[T, T], bool],
 ) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
     """What was added, removed and changed."""
-    was = {key(entry): entry for entry in before._entries}
-    is_ = {key(entry): entry for entry in now._entries}
+    was = {key(entry): entry for entry in before}
+    is_ = {key(entry): entry for entry in now}
     return (
         tuple(entry for name, entry in is_.items() if name not in was),
         tuple(entry for name, entry in was.items() if name not in is_),

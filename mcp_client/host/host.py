@@ -31,7 +31,7 @@ from ..session.session import Session
 from .directory import Entry
 from .library import LibraryOfHost
 from .naming import Names, naming_of
-from .options import AnyServer, HostOptions, ServerConfig, SharedOptions
+from .options import HostOptions, ServerConfig, ServerLike, SharedOptions
 from .scripts import ScriptsOfHost
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
@@ -59,7 +59,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
     def __init__(
         self,
-        servers: Mapping[str, AnyServer | ServerConfig],
+        servers: Mapping[str, ServerLike],
         **options: Unpack[HostOptions],
     ) -> None:
         """``servers`` are by the name they go by from here on, each whatever ``connect`` takes or a
@@ -225,7 +225,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
             opening = "while it was being opened" if self._opened else "before it was opened"
             raise ConnectError(f"the host was closed {opening}; make another one")
 
-    def _made(self, name: object, given: AnyServer | ServerConfig) -> HostedServer:
+    def _made(self, name: object, given: ServerLike) -> HostedServer:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"the name of a server is {name!r}: give a text that is not empty")
         config = given if isinstance(given, ServerConfig) else ServerConfig(given)
@@ -278,12 +278,12 @@ class Host(LibraryOfHost, ScriptsOfHost):
     @property
     def sessions(self) -> Mapping[str, Session]:
         """The sessions of the servers that are connected, by name, at this moment."""
-        found = {name: server.status().session for name, server in self._servers.items()}
+        found = {name: server.live_session for name, server in self._servers.items()}
         return MappingProxyType({name: one for name, one in found.items() if one is not None})
 
     def status(self) -> Mapping[str, ServerStatus]:
-        """How each server is doing, at this moment."""
-        return MappingProxyType({name: one.status() for name, one in self._servers.items()})
+        """Return how each server is doing at this moment, by name, as a dict of its own."""
+        return {name: one.status() for name, one in self._servers.items()}
 
     def status_changes(self) -> Watch[ServerStatus]:
         """Each change of a server's status from now on: an async iterator of ``ServerStatus``, and
@@ -295,7 +295,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         self._check_open()
         return await self._server(name).usable(ask_again=True)
 
-    async def add(self, name: str, server: AnyServer | ServerConfig) -> ServerStatus:
+    async def add(self, name: str, server: ServerLike) -> ServerStatus:
         """Add a server, connect it unless it is lazy, and tell how that went.
 
         One that fails is tried again as when entering. Raises ``ConfigError`` where the name is in

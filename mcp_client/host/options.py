@@ -54,12 +54,24 @@ ELSEWHERE = {
 }
 """What to write instead of an option that a host has not."""
 
-__all__ = ["AnyServer", "HostOptions", "ServerConfig", "SharedOptions", "StartGate", "ToolFilter"]
+__all__ = [
+    "AnyServer",
+    "HostOptions",
+    "ServerConfig",
+    "ServerLike",
+    "SharedOptions",
+    "StartGate",
+    "ToolFilter",
+]
 
 AnyServer: TypeAlias = (
     "StdioServer | HttpServer | ServerInProcess | Transport | str | Sequence[str]"
 )
 """Whatever ``connect`` takes."""
+
+ServerLike: TypeAlias = "AnyServer | ServerConfig"
+"""A server as ``Host`` takes it. Annotate a dict with ``dict[str, ServerLike]`` if its servers are
+of several kinds: type checkers infer ``object`` for them otherwise."""
 
 StartGate: TypeAlias = "Callable[[], Awaitable[ServerConfig | None]]"
 """Asked before a server is started for the first time: None to start it, or what to start in its

@@ -112,6 +112,11 @@ class HostedServer:
         return self.state == "connected" and self.session is not None and not self.session.closed
 
     @property
+    def live_session(self) -> Session | None:
+        """Its session while it is connected."""
+        return self.session if self.is_connected else None
+
+    @property
     def retry_in(self) -> float | None:
         if self.state != "failed" or self._timer is None:
             return None
@@ -146,7 +151,6 @@ class HostedServer:
             self.error or self.listing.error,
             self.retry_in,
             self.listing.count,
-            self.session if self.is_connected else None,
             self.config.description,
         )
 

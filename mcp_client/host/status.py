@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from ..errors import McpError
 from ..runtime.watch import Notifier, Watch
-from ..session.session import Session
 
 __all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch"]
 
@@ -27,7 +26,10 @@ _MAX_WAITING = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server, at the moment the host was asked."""
+    """One server, at the moment the host was asked: data, which can be copied and pickled.
+
+    ``host.session(name)`` returns the session of the server, and ``host.sessions`` all of them.
+    """
 
     name: str
     """The name the host gave the server."""
@@ -42,10 +44,13 @@ class ServerStatus:
     """Seconds until it is tried again; None where nothing is planned."""
     tools: int | None = None
     """How many tools it has, as listed last, without those the host leaves out; None before."""
-    session: Session | None = field(default=None, repr=False)
-    """The session of the server while that is connected."""
     description: str | None = None
     """What its ``ServerConfig`` says it is for."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the status as JSON values, with the text of ``error``: for a health page."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return values | {"error": None if self.error is None else str(self.error)}
 
 
 class StatusEvents:

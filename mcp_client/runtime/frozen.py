@@ -15,12 +15,13 @@ tools ten thousand (the row "list 10,000 tools"); those are created by what ``ma
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform
 
-__all__ = ["frozen_dataclass", "maker_of"]
+__all__ = ["fields_of", "frozen_dataclass", "json_of", "maker_of", "show_fields"]
 
 T = TypeVar("T")
 
@@ -125,6 +126,36 @@ def maker_of(frozen: type[T]) -> type[T]:
         "__delattr__": object.__delattr__,
     }
     return type(frozen.__name__, (frozen,), members)
+
+
+def fields_of(cls: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass, in order."""
+    return tuple([each.name for each in dataclasses.fields(cls)])
+
+
+def show_fields(cls: Any, names: Iterable[str]) -> None:
+    """Make ``dataclasses.fields``, ``asdict`` and what builds on them show these attributes of
+    ``cls``, instead of its private fields. ``dataclasses.replace`` takes both kinds of fields.
+    """
+    fields = {each.name: each for each in dataclasses.fields(cls)}
+    shown = {}
+    for name in names:
+        shown[name] = fields.get(name) or copy(fields["name"])
+        shown[name].name, shown[name].init = name, name in fields
+    for name, each in fields.items():
+        if name not in shown and each.init:
+            shown[name] = hidden = copy(each)
+            hidden.default, hidden._field_type = None, dataclasses._FIELD_INITVAR  # type: ignore
+    cls.__dataclass_fields__ = shown
+
+
+def json_of(value: Any) -> Any:
+    """Return ``value`` as JSON values: dataclasses and mappings as dicts, sequences as lists."""
+    if dataclasses.is_dataclass(value):
+        return {name: json_of(getattr(value, name)) for name in fields_of(value)}
+    if isinstance(value, Mapping):
+        return {name: json_of(one) for name, one in value.items()}
+    return [json_of(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class _Factory:

@@ -12,7 +12,6 @@ against 21 us) and cannot wait for a call to end after it was cancelled by Ctrl-
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import inspect
 import logging
@@ -25,10 +24,14 @@ import weakref
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ..errors import NotSent
-from .watch import Watch
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .watch import Watch
 
 __all__ = [
     "Blocking",
@@ -60,6 +63,8 @@ class Portal:
     """An event loop in a thread of its own, in which other threads run coroutine functions."""
 
     def __init__(self) -> None:
+        import asyncio  # which takes a while to load: at the first use of the portal
+
         self._forked = False
         self._ending = self._stopping = False
         self._closers: dict[object, Callable[[], Awaitable[object]]] = {}
@@ -130,6 +135,8 @@ class Portal:
             return
 
         def start() -> None:
+            import asyncio
+
             task = asyncio.ensure_future(close())
             self._dropped.add(task)
             task.add_done_callback(self._dropped.discard)
@@ -148,6 +155,8 @@ class Portal:
         self._closers.clear()
 
     async def _close_all(self) -> None:
+        import asyncio
+
         closers, self._closers = list(self._closers.values()), {}
         tasks = [asyncio.ensure_future(close()) for close in closers]
         _, slow = await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
@@ -158,6 +167,8 @@ class Portal:
             _log.warning("%d sessions did not close within %g s", len(slow), _CLOSE_SECONDS)
 
     def _main(self) -> None:
+        import asyncio
+
         asyncio.set_event_loop(self._loop)
         while not self._stopping:
             try:
@@ -311,22 +322,15 @@ def replaced_by(method: T) -> Callable[[object], T]:
     return lambda _: method
 
 
-class BlockingWatch(Blocking[Watch[U]], Generic[U]):
+class BlockingWatch(Blocking["Watch[U]"], Generic[U]):
     """An iterator over changes, and a context manager to let go of it.
 
     Ends when what it watches is closed.
     """
 
-    def __init__(
-        self,
-        portal: Portal | Lease,
-        watch: Watch[U],
-        shown: Callable[[U], U] = lambda change: change,
-    ) -> None:
-        """``shown`` makes of each change what is handed over."""
+    def __init__(self, portal: Portal | Lease, watch: Watch[U]) -> None:
         self._portal = portal
         self._async = watch
-        self._shown = shown
 
     def __enter__(self) -> Self:
         self._run(self._async.__aenter__)
@@ -347,7 +351,7 @@ class BlockingWatch(Blocking[Watch[U]], Generic[U]):
         found = self._run(_next, self._async)
         if found is _END:
             raise StopIteration
-        return self._shown(found)
+        return found
 
     def close(self) -> None:
         """Stop watching. A thread that waits for the next change gets ``StopIteration``."""

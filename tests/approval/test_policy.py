@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
 
-from mcp_client import Allow, CallDenied, Deny, MemoryServer, ToolCall, connect
+from mcp_client import Allow, CallDenied, Deny, MemoryServer, ToolCall, connect, one_at_a_time
 
 pytestmark = pytest.mark.one_backend
 
@@ -88,3 +89,26 @@ async def test_a_policy_that_raises_means_no() -> None:
         with pytest.raises(CallDenied, match="the policy gave no answer"):
             await session.call_tool("write")
     assert server.ran == []
+
+
+@pytest.mark.parametrize("kind", [Mock, MagicMock, AsyncMock])
+@pytest.mark.parametrize("wrapped", [lambda hook: hook, one_at_a_time], ids=["plain", "in turn"])
+async def test_a_mock_is_a_hook_and_is_called(kind: Any, wrapped: Any) -> None:
+    """Although a mock has every attribute, those of a policy and of an audit log among them."""
+    server, hook, audit = Server(), kind(return_value=Allow()), Mock()
+    async with connect(MemoryServer(server), approval=wrapped(hook), audit=audit) as session:
+        await session.call_tool("write", {"path": "/public"})
+    assert server.ran == [{"path": "/public"}]
+    assert hook.call_args.args[0].arguments == {"path": "/public"}
+    assert [call.args[0]["event"] for call in audit.call_args_list] == ["opened", "closed"]
+
+
+async def test_a_policy_that_can_be_called_is_a_policy() -> None:
+    class Callable(NoSecrets):
+        def __call__(self, call: ToolCall) -> Any:
+            raise AssertionError("it was called")
+
+    server = Server()
+    async with connect(MemoryServer(server), approval=Callable(lambda call: Allow())) as session:
+        await session.call_tool("write", {"path": "/public"})
+    assert server.ran == [{"path": "/public"}]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,10 +16,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, Finding, Rejected, Tool, ToolCall, ToolList
+from mcp_client import (
+    ConfigError,
+    Finding,
+    Rejected,
+    Tool,
+    ToolCall,
+    ToolList,
+    allow_all,
+    connect,
+)
 from mcp_client.catalog.tool_traits import Hints
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of
+from tests.server.start import scripted
 
 WIRE: dict[str, Any] = {
     "name": "delete",
@@ -404,3 +416,31 @@ def test_an_example_may_be_of_a_definition_or_of_a_tool() -> None:
 def test_an_example_that_cannot_be_made_says_why(make: Any) -> None:
     with pytest.raises(ConfigError, match=r"ToolCall\.example"):
         make()
+
+
+# ---------------------------------------------------------------- as data
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"]
+)
+async def test_tools_and_results_are_data_after_a_call_as_well(copied: Any) -> None:
+    async with connect(scripted(), approval=allow_all) as session:
+        tools = await session.list_tools()
+        result = await session.call_tool("echo", {"text": "hello"})
+        _ = tools.findings
+        again = copied(tools)
+        assert (again, again.rejected, again.findings) == (tools, tools.rejected, tools.findings)
+        assert isinstance(again, ToolList) and isinstance(again, tuple)
+        assert [one.fingerprint for one in again] == [one.fingerprint for one in tools]
+        assert copied(result) == result
+        for value in (tools, [*tools], again):
+            shown = [json.loads(json.dumps(dataclasses.asdict(one))) for one in value]
+            assert shown == [json.loads(json.dumps(one.to_json())) for one in tools]
+        assert {"name", "description", "input_schema", "findings"} <= shown[0].keys()
+        assert not [name for name in shown[0] if name.startswith("_")]
+        assert replace(tools[0], bound=("a",)).name == tools[0].name
+        answer = json.loads(json.dumps(result.to_json()))
+        assert answer["text"] == result.text
+        assert answer["content"] == result.raw["content"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import inspect
 import json
+import pickle
 import pydoc
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -197,6 +201,27 @@ class TestFilters:
                 await host.call_tool("one__delete")
 
 
+class TestStatus:
+    @pytest.mark.parametrize(
+        "copied",
+        [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))],
+        ids=["copy", "deepcopy", "pickle"],
+    )
+    async def test_is_data_that_can_be_copied(self, copied: Callable[[Any], Any]) -> None:
+        servers = {"good": Toolbox("search"), "bad": StdioServer("/does/not/exist")}
+        async with host_of(servers) as host:
+            status = host.status()
+            again = copied(status)
+            assert [one.state for one in again.values()] == ["connected", "failed"]
+            assert again["good"] == status["good"]
+            assert dataclasses.asdict(again["good"]) == dataclasses.asdict(status["good"])
+            assert str(again["bad"].error) == str(status["bad"].error)
+            shown = json.loads(json.dumps({name: one.to_json() for name, one in again.items()}))
+            assert shown["good"] == json.loads(json.dumps(dataclasses.asdict(status["good"])))
+            assert "/does/not/exist" in shown["bad"]["error"]
+            assert await host.session("good") is host.sessions["good"]
+
+
 class TestBadServers:
     async def test_one_that_cannot_be_started_costs_only_its_own_tools(self) -> None:
         servers = {"good": Toolbox("search"), "bad": StdioServer("/does/not/exist")}
@@ -207,7 +232,7 @@ class TestBadServers:
             assert "server 'bad' is missing" in str(tools.findings[0])
             assert "/does/not/exist" in str(tools.findings[0])
             status = host.status()["bad"]
-            assert status.state == "failed" and status.session is None
+            assert status.state == "failed"
             assert isinstance(status.error, ConnectError)
             assert status.retry_in is not None and status.retry_in < 60
             assert list(host.sessions) == ["good"]
