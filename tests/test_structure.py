@@ -14,7 +14,7 @@ from pathlib import Path
 import mcp_client
 
 ROOT = Path(mcp_client.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = sorted(path for path in ROOT.rglob("*.py") if path.stem.isidentifier())
 
 LAYERS = [
     {"errors"},

@@ -1,0 +1,12 @@
+"""What PyInstaller cannot see: modules that are imported by name, and the files of the desk."""
+
+from PyInstaller.utils.hooks import collect_data_files, collect_submodules
+
+datas = collect_data_files("mcp_client")
+hiddenimports = [
+    *collect_submodules("mcp_client"),
+    "anyio._backends._asyncio",
+    "httpx",
+    "httpx_sse",
+    "jsonschema",
+]

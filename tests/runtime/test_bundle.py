@@ -1,0 +1,92 @@
+"""PyInstaller finds the hook of the package, and a bundle has every name and file of it."""
+
+from __future__ import annotations
+
+import pkgutil
+import runpy
+import subprocess
+import sys
+import types
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import mcp_client
+from mcp_client.runtime import bundle
+
+PROGRAM = """
+import importlib
+from mcp_client import Allow, MemoryServer
+from mcp_client.desk.markup import __file__ as desk
+from mcp_client.sync import connect
+from pathlib import Path
+import mcp_client
+
+for module in sorted(set(mcp_client._HOME.values())):
+    importlib.import_module(f"mcp_client.{module}")
+assert list((Path(desk).parent / "templates").glob("*.html"))
+
+RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "x", "version": "1"}},
+    "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": "called"}]},
+}
+
+def server(message, send):
+    if "id" in message and message["method"] in RESULTS:
+        send({"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]})
+
+memory = MemoryServer(server)
+with connect(memory, approval=lambda call: Allow(), revision="2025-11-25") as session:
+    print(session.call_tool("add").text)
+"""
+
+
+def test_the_hook_lists_every_module_that_is_loaded_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def submodules(package: str) -> list[str]:
+        found = pkgutil.walk_packages(mcp_client.__path__, f"{package}.")
+        return [package, *(one.name for one in found)]
+
+    hooks = types.ModuleType("PyInstaller.utils.hooks")
+    monkeypatch.setattr(hooks, "collect_submodules", submodules, raising=False)
+    monkeypatch.setattr(hooks, "collect_data_files", lambda package: [package], raising=False)
+    for name in ("PyInstaller", "PyInstaller.utils"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, hooks.__name__, hooks)
+    (folder,) = bundle.get_hook_dirs()
+    hook = runpy.run_path(str(Path(folder, "hook-mcp_client.py")))
+    homes = {f"mcp_client.{module}" for module in vars(mcp_client)["_HOME"].values()}
+    assert homes - {*hook["hiddenimports"]} == set()
+    assert hook["datas"] == ["mcp_client"]
+
+
+def test_the_entry_point_that_pyinstaller_reads_leads_to_the_hook() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert 'hook-dirs = "mcp_client.runtime.bundle:get_hook_dirs"' in text
+    for point in entry_points(group="pyinstaller40"):
+        if point.value.startswith("mcp_client."):
+            assert point.load() is bundle.get_hook_dirs
+
+
+@pytest.mark.slow
+@pytest.mark.needs("PyInstaller")
+@pytest.mark.parametrize("kind", ["--onedir", "--onefile"])
+def test_a_bundle_that_is_built_runs(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    words = ["-m", "PyInstaller", kind, "--additional-hooks-dir", *bundle.get_hook_dirs()]
+    built = subprocess.run(
+        [sys.executable, *words, "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert built.returncode == 0, built.stderr[-2_000:]
+    program = tmp_path / "dist" / "program"
+    program = program / "program" if kind == "--onedir" else program
+    ran = subprocess.run([program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stdout) == (0, "called\n"), ran.stderr[-2_000:]
