@@ -16,10 +16,16 @@ async def bot() -> None:
     async for pending in queue.changes():
         for one in pending:
             assert isinstance(one.request, ToolCall)  # this program decides calls only
-            print(f"Run {one.request.tool.name} with {one.request.arguments_json}? [yes] [no]")
+            print(message(one.request))
             body = json.dumps({"id": one.id, "button": "yes", "user": "ana"}).encode()
             for signature in ("forged", sign(body), sign(body)):  # somebody pressed the button
                 print(webhook(body, signature))
+
+
+def message(call: ToolCall) -> str:
+    """What a person has to know, in a server's own words: ``safe`` takes their markup away."""
+    facts = [fact for fact in call.facts() if fact.kind != "fingerprint"]
+    return "\n".join(f"{fact.label}: {fact.safe(1_000)}" for fact in facts) + "\n[yes] [no]"
 
 
 def sign(body: bytes) -> str:

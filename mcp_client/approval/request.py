@@ -22,11 +22,12 @@ from ..catalog.call_context import (
     is_storable,
 )
 from ..catalog.finding import Finding
-from ..catalog.tool_traits import WORST, Hints
+from ..catalog.tool_traits import WORST, Hints, HintSource
 from ..errors import CallDenied, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, sha256
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.keyed_digest import digest_with
+from ..runtime.safe_text import without_markup
 from .remember import Choice
 
 if TYPE_CHECKING:
@@ -56,11 +57,25 @@ class Fact:
     label: str
     """A few words of ours: "Server", "Arguments"."""
     text: str
-    """Complete, and in part the server's own words: show it with ``safe_text``, or escaped."""
+    """Complete, and in part the server's own words: show it escaped, or
+    ``safe()``."""
     kind: str
     """What it is, for programs: "server", "subject", "arguments", "finding"..."""
     is_json: bool = False
     """Whether the text is JSON."""
+    value: str | None = None
+    """Of a hint: "yes" or "no", which ``text`` begins with. None for any other fact."""
+    source: HintSource | None = None
+    """Of a hint: where the value comes from, as in ``Hints.source``. None for any other fact."""
+
+    def safe(self, limit: int = 2_000) -> str:
+        """Return ``text`` for a message in a chat: one line that mentions nobody and links nowhere.
+
+        What a person would not see is spelled out, and signs that a chat may read as markup are
+        replaced by others that look like them. At most ``limit`` characters of the text, and then
+        how many were left out.
+        """
+        return without_markup(self.text, limit)
 
 
 class NotStorable(ConfigError):

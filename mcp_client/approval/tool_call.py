@@ -156,7 +156,9 @@ class ToolCall(ApprovalRequest):
         sources = self.hints.source
         for name, label in HINTS:
             value = "yes" if getattr(self.hints, name) else "no"
-            facts.append(Fact(label, f"{value} ({SOURCES[sources[name]]})", name))
+            source = sources[name]
+            text = f"{value} ({SOURCES[source]})"
+            facts.append(Fact(label, text, name, value=value, source=source))
         if self.meta_json is not None:
             facts.append(Fact("Call's _meta", self.meta_json, "meta", is_json=True))
         label = "Your edit" if self.edited else "Arguments"

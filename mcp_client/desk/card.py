@@ -7,14 +7,16 @@ bounded, too.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from ..approval.decision import CHOICES
-from ..approval.queue import PendingApproval
+from ..approval.decision import CHOICES, Allow
+from ..approval.queue import DecidedApproval, PendingApproval
 from ..approval.request import ApprovalRequest, Choice, Fact
 from ..approval.tool_call import SOURCES
+from ..protocol.canonical_json import plain
 from ..runtime.console_layout import SHORT, WHOLE, Fold, runs_backwards
 from .markup import (
     CARD,
@@ -32,7 +34,7 @@ from .markup import (
 )
 from .subject import NAME_OF, age_of, arguments_order, time_of, title_of, whose
 
-__all__ = ["card", "part", "whole"]
+__all__ = ["card", "part", "was", "whole"]
 
 _FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
 _MAX_PROSE_CHARS = 700
@@ -45,15 +47,11 @@ _MAX_DIFF_LINE_CHARS = 2_000
 """Characters of one of them; where two long texts differ is said above them."""
 _HINTS = {"read_only": "no", "destructive": "yes", "idempotent": "no", "open_world": "yes"}
 """What is the risk of each."""
-_ASSUMED = {
-    "read_only": "not read-only",
-    "destructive": "destructive",
-    "idempotent": "not repeatable",
-    "open_world": "reaching out",
-}
 _TEXTS = ("title", "description", "system_prompt", "message")
 _FIRST, _LAST = ("finding", "changes"), ("title", "description")
 """So no description can put off what matters."""
+_LEADS = ("subject", "arguments")
+"""What stands above everything else that a card says of itself: what would run, what with."""
 _ON_REQUEST = ("fingerprint", "request")
 _BACKWARDS = "Some letters here run right to left: the order shown may differ from what is sent."
 _LINES_BEFORE_CALL = 8
@@ -129,6 +127,26 @@ def whole(
     return _alone(pending, parts, token, opened, context)
 
 
+def was(decided: DecidedApproval, *, context: bool = False) -> Html:
+    """All facts of what was decided, with bounds for each of its texts."""
+    request, answer = decided.request, decided.answer
+    said = "Allowed" if isinstance(answer, Allow) else "Denied"
+    by = [said, " by ", element("bdi", answer.by or "somebody"), ", ", time_of(decided.decided_at)]
+    parts: list[Part] = [
+        element("p", element("a", "Back to the list", href="../")),
+        element("h1", *title_of(request)),
+        element("p", *by, class_="hint"),
+    ]
+    if isinstance(answer, Allow) and answer.arguments is not None:
+        sent = json.dumps(plain(answer.arguments), ensure_ascii=False)
+        instead = Fact("Sent instead", sent, "sent", is_json=True)
+        parts.append(_json(_Group("sent", [instead]), request)[0])
+    if answer.reason:
+        parts.append(_rows([Fact("Reason", answer.reason, "reason")]))
+    parts += [_context(request) if context else None, _on_card(request)[0]]
+    return joined(parts)
+
+
 def part(
     pending: PendingApproval, name: str, start: int, *, token: str = "", opened: str = ""
 ) -> Html | None:
@@ -176,6 +194,15 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
     in_title = ("server", NAME_OF[request.kind][1])
     groups = [one for one in _groups(request) if one.kind not in (*in_title, *_ON_REQUEST)]
     warned = [group for group in groups if group.kind in _FIRST]
+    lead = [group for group in groups if group.kind in _LEADS]
+    if request.kind == "start":  # what would run, before what is to be known of it
+        for group in lead:
+            inner, cut = _below(group, request)
+            parts.append(inner)
+            folded |= cut
+        groups = [group for group in groups if group not in lead]
+    else:
+        groups = [*warned, *lead, *(one for one in groups if one not in (*warned, *lead))]
     if warned:
         inner, cut = _warnings(warned)
         parts.append(inner)
@@ -279,7 +306,7 @@ def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
     findings = [fact for group in groups for fact in group.facts if fact.kind == "finding"]
     most = _MAX_FACTS_OF["finding"]
     left = len(findings) - most
-    changes = [_changes(group.text) for group in groups if group.kind == "changes"]
+    changes = [_changes(group.label, group.text) for group in groups if group.kind == "changes"]
     inner = element(
         "section",
         element("h3", "Look at this first"),
@@ -292,9 +319,8 @@ def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
     return inner, cut or any(cut for _, cut in changes)
 
 
-def _changes(text: str) -> tuple[Html, bool]:
+def _changes(label: str, text: str) -> tuple[Html, bool]:
     """The lines that differ from what was reviewed."""
-    label = "What changed since it was reviewed"
     lines = text.split("\n")
     remarks = [line for line in lines[-2:] if line.startswith("…")]
     lines = lines[: len(lines) - len(remarks)]
@@ -322,23 +348,23 @@ def _diff_line(line: str) -> Html:
 
 
 def _hints(facts: Sequence[Fact]) -> Html:
-    """What is known stands out; what is assumed of any tool is one sentence."""
+    """What is known stands out; what is assumed stands on one line, with why once."""
     shown, assumed = [], []
     for fact in facts:
-        value, _, source = fact.text.partition(" ")
-        if source == f"({SOURCES['assumed']})":
-            assumed.append(_ASSUMED[fact.kind])
+        value, source = fact.value or "", fact.source or "assumed"
+        label = element("dt", fact.label)
+        if source == "assumed":
+            assumed.append(element("div", label, element("dd", value)))
             continue
-        words = element("strong", value), element("span", source.strip("()"), class_="source")
+        words = element("strong", value), element("span", SOURCES[source], class_="source")
         risk = "risky" if value == _HINTS[fact.kind] else "calm"
-        shown.append(element("div", element("dt", fact.label), element("dd", *words), class_=risk))
+        shown.append(element("div", label, element("dd", *words), class_=risk))
     known = element("dl", *shown, class_="hints") if shown else None
-    sentence = None
-    if assumed:
-        *others, last = assumed
-        taken = f"{', '.join(others)} and {last}" if others else last
-        sentence = element("p", f"Taken as {taken}: {SOURCES['assumed']}.", class_="hint")
-    return joined([known, sentence])
+    if not assumed:
+        return joined([known])
+    why = SOURCES["assumed"]
+    line = element("dl", *assumed, class_="assumed")
+    return joined([known, element("div", line, element("p", why, class_="hint"))])
 
 
 def _rows(facts: Sequence[Fact]) -> Html:

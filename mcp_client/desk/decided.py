@@ -25,7 +25,7 @@ def _decided(one: DecidedApproval) -> Html:
     parts: list[Part] = [
         element("strong", "Allowed" if allowed else "Denied", class_="yes" if allowed else "no"),
         " ",
-        *title_of(one.request),
+        element("a", *title_of(one.request), href=f"decided/{one.id}"),
         " by ",
         element("bdi", answer.by or "somebody"),
         ", ",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..approval.queue import PendingApproval
-from .inbox import View, filters, inbox
+from .inbox import Proof, View, filters, inbox
 from .markup import Html, Part, element, filled, joined
 
 __all__ = ["document", "list_of", "message", "page_of"]
@@ -34,13 +34,18 @@ def message(text: str, links: Sequence[tuple[str, str]] = (), *, back: str | Non
 
 
 def list_of(
-    pending: Sequence[PendingApproval], view: View, open: str | None, *, context: bool
+    pending: Sequence[PendingApproval],
+    view: View,
+    open: str | None,
+    *,
+    context: bool,
+    proof: Proof,
 ) -> Html:
     """The list and its filters, as a script puts them in place of the old ones, too."""
     return filled(
         "list.html",
         filters=filters(pending, view, context=context),
-        rows=inbox(pending, view, open, context=context),
+        rows=inbox(pending, view, open, context=context, proof=proof),
         skip=str(view.skip),
     )
 

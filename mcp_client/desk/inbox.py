@@ -6,9 +6,10 @@ same filters and the same bounds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from ..approval.queue import PendingApproval
@@ -16,12 +17,16 @@ from ..approval.request import ApprovalRequest
 from ..runtime.safe_text import safe_text
 from .http import whole_number
 from .markup import Html, Part, element, filled, joined
-from .subject import NAME_OF, age_of, gist, is_destructive, name_of, needs_a_look, section_of, whose
+from .subject import NAME_OF, age_of, gist, is_destructive, name_of, section_of, whose
 
-__all__ = ["MAX_ROWS", "View", "filters", "in_order", "inbox"]
+__all__ = ["MAX_ROWS", "Proof", "View", "filters", "in_order", "inbox"]
 
+Proof: TypeAlias = Callable[[PendingApproval], "str | None"]
+"""Gives what proves that a row said all of a request, where it can."""
 MAX_ROWS = 200
 """On one page."""
+_WHY = (", with notes", ", destructive", ", without notes")
+"""What tells groups of one tool apart, by their rank."""
 _MAX_OPTIONS = 200
 """In one filter."""
 _MAX_SEARCHED_CHARS = 100_000
@@ -90,21 +95,30 @@ def filters(pending: Sequence[PendingApproval], view: View, *, context: bool) ->
 
 
 def inbox(
-    pending: Sequence[PendingApproval], view: View, open: str | None, *, context: bool
+    pending: Sequence[PendingApproval],
+    view: View,
+    open: str | None,
+    *,
+    context: bool,
+    proof: Proof,
 ) -> Html:
     """The rows of those that ``view`` admits of all that are ``pending``, in order."""
     listed = [one for one in pending if view.admits(one.request, context)]
     here = listed[view.skip : view.skip + MAX_ROWS]
     parts: list[Part] = []
-    for (_, server, section), some in groupby(here, _group):
-        group = list(some)
+    kinds = Counter(key[1:] for key, _ in groupby(here, _group))
+    for number, (key, some) in enumerate(groupby(here, _group)):
+        group, id = list(some), None
         if len(group) > 1:
-            where = [] if server == section else [" on ", element("bdi", server)]
-            name = element("bdi", section, class_="tool")
-            count = element("span", f"({len(group):,})", class_="number")
-            parts.append(element("h2", name, *where, " ", count, class_="group"))
-        rows = (_row(one, view, one.id == open, context) for one in group)
-        parts.append(element("ul", *rows, class_="rows"))
+            id = f"group-{number}"
+            why = _WHY[key[0]] if kinds[key[1:]] > 1 else ""
+            parts.append(_heading(key, len(group), why, id))
+        differ = _differing([one.request for one in group])
+        rows = (
+            _row(one, view, one.id == open, context, proof(one), differ, is_alone=id is None)
+            for one in group
+        )
+        parts.append(element("ul", *rows, class_="rows", aria_labelledby=id))
     if not here:
         parts.append(_empty(bool(pending), bool(listed), view))
     if len(listed) > len(here):
@@ -118,9 +132,41 @@ def _group(one: PendingApproval) -> tuple[int, str, str]:
     return rank, request.server, section_of(request)
 
 
-def _row(one: PendingApproval, view: View, is_open: bool, context: bool) -> Html:
+def _heading(key: tuple[int, str, str], count: int, why: str, id: str) -> Html:
+    _, server, section = key
+    where = [] if server == section else [" on ", element("bdi", server)]
+    name = element("bdi", section, class_="tool")
+    number = element("span", f"({count:,})", class_="number")
+    return element("h2", name, *where, " ", number, why, class_="group", id=id)
+
+
+def _differing(requests: Sequence[Any]) -> frozenset[str]:
+    """The names of arguments that are not the same in all of these calls."""
+    if len(requests) < 2 or requests[0].kind != "call":
+        return frozenset()
+    every = [one.arguments for one in requests]
+    names = {name for one in every for name in one}
+    there = {name for name in names if all(name in one for one in every)}
+    same = {name for name in there if all(one[name] == every[0][name] for one in every)}
+    return frozenset(names - same)
+
+
+def _row(
+    one: PendingApproval,
+    view: View,
+    is_open: bool,
+    context: bool,
+    proof: str | None,
+    differ: frozenset[str],
+    *,
+    is_alone: bool,
+) -> Html:
+    """``is_alone`` is whether no heading above it says the tool and the server."""
     request, query = one.request, view.query(skip=view.skip)
     words, kind = NAME_OF[request.kind]
+    title = joined([words, element("bdi", name_of(request), class_="tool")])
+    is_named = is_alone or section_of(request) != name_of(request)
+    is_placed = kind != "server" and is_alone
     marks: list[Part] = []
     if request.findings:
         count = len(request.findings)
@@ -130,12 +176,15 @@ def _row(one: PendingApproval, view: View, is_open: bool, context: bool) -> Html
     return filled(
         "row.html",
         id=one.id,
-        kind="row look" if needs_a_look(request) else "row",
+        kind="row",
+        proof=None
+        if proof is None
+        else element("input", type="hidden", name="opened", value=proof, form="batch"),
         address=f"?{query}&open={one.id}#open" if query else f"?open={one.id}#open",
         current=Html(' aria-current="true"') if is_open else None,
-        title=joined([words, element("bdi", name_of(request), class_="tool")]),
-        server=None if kind == "server" else element("bdi", request.server, class_="server"),
-        gist=gist(request),
+        title=element("span", title, class_="name") if is_named else None,
+        server=element("bdi", request.server, class_="server") if is_placed else None,
+        gist=gist(request, differ) or ("no arguments" if request.kind == "call" else None),
         marks=joined(marks),
         whose=element("bdi", whose(request), class_="whose") if context else None,
         age=age_of(one.asked_at),

@@ -19,8 +19,9 @@ origin that a decision needs. The text of servers and models is escaped, and wha
 not see in it is spelled out. A decision names its requests by random ids, and each is decided once,
 so that sending it again does nothing.
 
-**Several at once.** What has findings or is known to be destructive is allowed with others only if
-this person opened it, and an answer for more than ten is asked about once; see ``several``.
+**Several at once.** A request is allowed with others only if its arguments stood in full in its row
+and it has no findings, or this person opened it; an answer for more than ten is asked about once;
+see ``several``.
 
 **Live.** The page hears of changes by server-sent events. Each stream ends after some seconds and
 the browser opens the next, so that ``authorize`` is asked again and a server can stop.
@@ -33,6 +34,7 @@ import logging
 import secrets
 import weakref
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -44,7 +46,7 @@ from ..errors import ConfigError, McpError, NotPending
 from ..runtime.callbacks import in_thread, invoke_callback, is_async
 from ..runtime.watch import Watch
 from .answer import answer_of, draft_for
-from .card import card, part, whole
+from .card import card, part, was, whole
 from .decided import decided_list
 from .document import document, list_of, message, page_of
 from .http import (
@@ -61,7 +63,7 @@ from .http import (
 from .inbox import View, in_order
 from .logins import login_list, mark_of
 from .markup import Html, joined
-from .several import Signer, check_several, proof_of_opening, question
+from .several import Signer, check_several, proof_of_opening, proof_of_row, question
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -120,7 +122,7 @@ class ApprovalPage:
             raise ConfigError("ApprovalPage(secret=...): give at least 16 random bytes")
         check_extra("ApprovalPage", "starlette")
         self._queue = queue
-        self._streams: weakref.WeakSet[Watch[Any]] = weakref.WeakSet()
+        self._streams = weakref.WeakSet[Watch[Any]]()
         self._authorize = authorize
         self._visible = visible
         self._shows = show_context
@@ -172,7 +174,7 @@ class ApprovalPage:
                 return await self._page(person, View.of(query), query.get("open", [""])[-1])
             case "list", "":
                 every, view = await self._pending(person), View.of(query)
-                return respond(await in_thread(self._list, every, view))
+                return respond(await in_thread(self._list, person, every, view))
             case "changes", "" if request.method == "GET":
                 # nginx would keep the events back
                 answer = respond(_Events(self, person), type="text/event-stream; charset=utf-8")
@@ -182,6 +184,8 @@ class ApprovalPage:
                 return await self._some(person, query.get("ids", []))
             case "decided", "":
                 return respond(decided_list(await self._decided(person)))
+            case "decided", id:
+                return await self._was(person, id)
             case "logins", "":
                 return respond(login_list(await self._logins(person)))
             case "call", id:
@@ -286,7 +290,7 @@ class ApprovalPage:
                 notice=notice,
                 query=view.query(skip=view.skip),
                 logins=logins,
-                list=self._list(pending, view, first.id if first else None),
+                list=self._list(person, pending, view, first.id if first else None),
                 card=self._card(person, first, view.query(skip=view.skip)) if first else None,
                 count=len(pending),
                 decided=decided_list(decided),
@@ -295,12 +299,13 @@ class ApprovalPage:
         return respond(document(await in_thread(body), nonce=nonce, above=""), nonce=nonce)
 
     def _list(
-        self, pending: Sequence[PendingApproval], view: View, open: str | None = None
+        self, person: str, pending: Sequence[PendingApproval], view: View, open: str | None = None
     ) -> Html:
-        return list_of(in_order(pending), view, open, context=self._shows)
+        proof = partial(proof_of_row, self._signer, person)
+        return list_of(in_order(pending), view, open, context=self._shows, proof=proof)
 
-    def _card(self, person: str, pending: PendingApproval, query: str = "") -> Html:
-        return card(pending, query=query, context=self._shows, **self._proofs(person, pending))
+    def _card(self, person: str, one: PendingApproval, query: str = "") -> Html:
+        return card(one, query=query, context=self._shows, **self._proofs(person, one))
 
     async def _whole(
         self, person: str, query: dict[str, list[str]], pending: PendingApproval
@@ -317,6 +322,12 @@ class ApprovalPage:
         )
         if body is None:
             raise Refused(404, "It has no such part.")
+        return respond(document(body, above="../"))
+
+    async def _was(self, person: str, id: str) -> Response:
+        if not (found := [one for one in await self._decided(person) if one.id == id]):
+            raise Refused(404, "It is not among those that were decided lately.")
+        body = await in_thread(lambda: was(found[-1], context=self._shows))
         return respond(document(body, above="../"))
 
     async def _some(self, person: str, ids: list[str]) -> Response:

@@ -1,7 +1,9 @@
 """Several requests decided by one answer, with eyes open.
 
-What has findings, or is known to be destructive, is allowed together with others only if it was
-opened: its card carries a proof of that, which the form sends along. An answer for more than ten is
+A request is allowed together with others only if this person saw what it does: its arguments stood
+in full in its row, and it has no findings; or it was opened. The row and the card carry a proof of
+that, which the form sends along; a browser sends that of a row only if the row was wide enough.
+Whether the server is trusted plays no part. An answer for more than ten is
 asked about once, with a summary by tool, and that question carries a proof of exactly these
 requests and this answer. Both are checked here, so they hold with the page's script and without it.
 """
@@ -17,9 +19,9 @@ from collections.abc import Sequence
 from ..approval.queue import PendingApproval
 from .http import Refused
 from .markup import Html, element, filled, joined
-from .subject import needs_a_look, title_of
+from .subject import in_full, title_of
 
-__all__ = ["MANY", "Signer", "check_several", "proof_of_opening", "question"]
+__all__ = ["MANY", "Signer", "check_several", "proof_of_opening", "proof_of_row", "question"]
 
 MANY = 10
 """Requests that are decided together without a further question."""
@@ -52,6 +54,11 @@ def proof_of_opening(signer: Signer, person: str, id: str) -> str:
     return signer.sign("opened", person, id)
 
 
+def proof_of_row(signer: Signer, person: str, pending: PendingApproval) -> str | None:
+    """None for what a row cannot say in full."""
+    return signer.sign("row", person, pending.id) if in_full(pending.request) else None
+
+
 def check_several(
     signer: Signer, person: str, form: dict[str, list[str]], pending: Sequence[PendingApproval]
 ) -> None:
@@ -62,14 +69,16 @@ def check_several(
     unopened = [
         one
         for one in pending
-        if needs_a_look(one.request) and not signer.is_one_of(opened, "opened", person, one.id)
+        if not signer.is_one_of(opened, "opened", person, one.id)
+        and not (in_full(one.request) and signer.is_one_of(opened, "row", person, one.id))
     ]
     if unopened:
         count = len(unopened)
         some = "One of them has" if count == 1 else f"{count:,} of them have"
         raise Refused(
             422,
-            f"Nothing was decided. {some} something to look at first: open each, or leave it out.",
+            f"Nothing was decided. {some} notes, or arguments that did not stand in full in the "
+            "list: open each, or leave it out.",
             links=[
                 (f"./?open={one.id}#open", joined(title_of(one.request)))
                 for one in unopened[:_MAX_LINES]

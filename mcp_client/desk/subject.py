@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..approval.request import ApprovalRequest
 from ..catalog.call_context import is_storable
+from ..runtime.console_layout import runs_backwards
 from .markup import Html, Part, element
 
 __all__ = [
+    "MAX_GIST_CHARS",
     "NAME_OF",
     "age_of",
     "arguments_order",
     "gist",
+    "in_full",
     "is_destructive",
     "name_of",
-    "needs_a_look",
     "section_of",
     "time_of",
     "title_of",
@@ -36,7 +39,11 @@ NAME_OF = {
 _SECTIONS = {"skill": "Skills", "start": "Starts", "sampling": "Uses of the model"}
 _GIST = {"skill": "subject", "start": "subject", "sampling": "message"}
 """The fact that says most about what is not a call."""
-_MAX_GIST_CHARS = 160
+MAX_GIST_CHARS = 400
+_SIGNS = re.compile(
+    r'["\\{}\[\],]|: |[^\S ]|  |^[\s\d+-]|\s$|^$|^(?:true|false|null)$', re.IGNORECASE
+)
+"""What a text is quoted for, so that it passes for no other value and no further argument."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -72,9 +79,13 @@ def is_destructive(request: ApprovalRequest) -> bool:
     return request.kind == "call" and hints.destructive and bool(known)
 
 
-def needs_a_look(request: ApprovalRequest) -> bool:
-    """Whether it is allowed together with others only after it was opened."""
-    return bool(request.findings) or is_destructive(request)
+def in_full(request: Any) -> bool:
+    """Whether the line of a row says all that a person has to know: there are no findings, and the
+    arguments stand there whole, where the row is wide enough for them."""
+    if request.findings or request.kind != "call" or request.meta_json is not None:
+        return False
+    line = gist(request)
+    return not line.endswith("…") and not runs_backwards(line)
 
 
 def arguments_order(request: Any) -> dict[str, str]:
@@ -91,23 +102,25 @@ def arguments_order(request: Any) -> dict[str, str]:
     return {name: title if isinstance(title, str) else "" for name, title in titles.items()}
 
 
-def gist(request: Any) -> str:
-    """What tells it from others of its kind: of a call the first argument that must be given and is
-    text, else the first text, else the first. One line."""
+def gist(request: Any, first: Collection[str] = ()) -> str:
+    """What tells it from others of its kind, on one line: of a call all arguments, those named in
+    ``first`` before the others, then those that must be given and are text. It ends in "…" where
+    more is there than a row takes."""
     if request.kind != "call":
         said = [fact.text for fact in request.facts() if fact.kind == _GIST[request.kind]]
-        return _line(said[-1] if said else "")
+        return _cut(" ".join((said[-1] if said else "")[: MAX_GIST_CHARS + 1].split()))
     given = request.arguments
-    if not given:
-        return ""
     names = [name for name in arguments_order(request) if name in given]
     names += [name for name in given if name not in names]
     required = request.tool._listed_schema.get("required")
     needed = set(filter(_is_text, required)) if isinstance(required, list) else set()
-    name = min(names, key=lambda name: (not _is_text(given[name]), name not in needed))
-    value = given[name]
-    shown = value if _is_text(value) else _compact(value)
-    return _line(f"{name}: {shown}")
+    names.sort(key=lambda one: (one not in first, not _is_text(given[one]), one not in needed))
+    line = ""
+    for name in names:
+        line += f"{', ' if line else ''}{_word(name)}: {_word(given[name])}"
+        if len(line) > MAX_GIST_CHARS:
+            break
+    return _cut(line)
 
 
 def time_of(seconds: float) -> Html:
@@ -129,18 +142,23 @@ def age_of(seconds: float) -> Html:
     )
 
 
-def _is_text(value: object) -> bool:
+def _is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str)
 
 
-def _compact(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"{len(value):,} members"
-    if isinstance(value, list | tuple):
-        return f"{len(value):,} items"
-    return json.dumps(value)
+def _word(value: Any) -> str:
+    """A value as JSON, but a text without its quotation marks where that is plain. What is longer
+    than a row is not looked through to its end."""
+    if _is_text(value):
+        value = value[: MAX_GIST_CHARS + 1]
+        return value if not _SIGNS.search(value) else json.dumps(value, ensure_ascii=False)
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, default=dict).iterencode(value):
+        text += piece[: MAX_GIST_CHARS + 1]
+        if len(text) > MAX_GIST_CHARS:
+            break
+    return text
 
 
-def _line(text: str) -> str:
-    short = text[:_MAX_GIST_CHARS]
-    return " ".join(short.split()) + ("…" if len(text) > _MAX_GIST_CHARS else "")
+def _cut(text: str) -> str:
+    return f"{text[:MAX_GIST_CHARS]}…" if len(text) > MAX_GIST_CHARS else text

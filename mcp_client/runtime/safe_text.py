@@ -14,8 +14,20 @@ from collections.abc import Iterable, Iterator
 
 from ..errors import McpError
 
-__all__ = ["close_names", "invisible", "is_invisible", "near", "one_line", "safe_text"]
+__all__ = [
+    "close_names",
+    "invisible",
+    "is_invisible",
+    "near",
+    "one_line",
+    "safe_text",
+    "without_markup",
+]
 
+_IN_MARKUP = re.compile(r"[<>&@*`~\[\]|#\\]|:(?=//)|(?<![^\W_])_|_(?![^\W_])")
+"""Signs of markup: of a link with words of its own, of a mention, of hidden or struck-out text."""
+_TO_FULL_WIDTH = 0xFEE0
+"""From a sign of ASCII to the wide one that looks like it."""
 _MAX_NAMES = 20
 """That an error lists, of those that there are."""
 _MAX_NAME_CHARS = 60
@@ -61,6 +73,20 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
 def one_line(text: object) -> str:
     """Return ``text`` with a blank in place of each line feed or tab and the blanks around it."""
     return re.sub(r"[ \r]*[\n\t][ \r\n\t]*", " ", str(text).strip())
+
+
+def without_markup(text: object, limit: int = 2_000) -> str:
+    """``text`` as one line for a chat with any markup: it mentions nobody and links nowhere.
+
+    Signs that Slack, Discord, Teams, Telegram or Markdown read as markup are replaced by wide ones
+    that look like them, so that the text is for people to read, not to copy. An underscore within a
+    word stays. Characters that a person would not see are spelled out, as by ``safe_text``.
+    """
+    text = str(text)
+    shown = safe_text(one_line(text[:limit]), limit)
+    if len(text) > limit:
+        shown += f"… ({len(text) - limit} more characters)"
+    return _IN_MARKUP.sub(lambda sign: chr(ord(sign[0]) + _TO_FULL_WIDTH), shown)
 
 
 class _ErrorsOnOneLine(logging.Filter):

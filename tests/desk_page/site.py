@@ -125,7 +125,7 @@ class Person:
         *ids: str,
         token: str | None = None,
         headers: dict[str, str] | None = None,
-        **fields: str,
+        **fields: Any,
     ) -> httpx.Response:
         form: dict[str, Any] = {"answer": "allow", **fields, "ids": list(ids)}
         form["token"] = await self.token() if token is None else token

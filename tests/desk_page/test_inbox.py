@@ -60,7 +60,9 @@ async def test_a_row_says_what_is_asked_of_whom_for_whom_since_when() -> None:
         await site.ask(DELETE)
         (row,) = await listed(ana)
     assert re.fullmatch(
-        r"Select delete_file files path: /srv/a.txt destructive ana (now|\d+s ago)", row
+        r"Select delete_file files path: /srv/a.txt, mode: all, force: true destructive ana "
+        r"(now|\d+s ago)",
+        row,
     )
 
 
@@ -70,9 +72,30 @@ async def test_what_needs_a_look_comes_first_then_server_and_tool_then_the_oldes
         await site.ask(*calls)
         page = (await ana.get()).text
     shown = [row.split()[1] for row in rows(page)]
-    assert shown == ["send", "delete_file", "b", "get_weather", "get_weather"]
+    assert shown == ["send", "delete_file", "b", "location:", "location:"], "a group is named once"
     assert "get_weather on sky (2)" in Seen(page).text
     assert "delete_file on files (1)" not in Seen(page).text, "a group has at least two"
+
+
+async def test_rows_of_a_group_begin_with_what_tells_them_apart() -> None:
+    calls = [
+        ToolCall.example("merge", {"merge_method": "squash", "number": n, "repo": "a/b"})
+        for n in range(3)
+    ]
+    async with a_site() as site, site.person() as ana:
+        await site.ask(*calls)
+        shown = await listed(ana)
+    for n, row in enumerate(shown):
+        assert row.startswith(f"Select number: {n}, merge_method: squash, repo: a/b"), row
+
+
+async def test_two_groups_of_one_tool_say_why_they_are_two() -> None:
+    noted = [replace(weather(n), findings=(Finding("odd_name", "odd"),)) for n in range(2)]
+    async with a_site() as site, site.person() as ana:
+        await site.ask(*noted, weather(5), weather(6))
+        text = Seen((await ana.get()).text).text
+    assert "get_weather on sky (2), with notes" in text
+    assert "get_weather on sky (2), without notes" in text
 
 
 async def test_starts_skills_and_uses_of_the_model_stand_in_the_same_list() -> None:
@@ -86,19 +109,23 @@ async def test_starts_skills_and_uses_of_the_model_stand_in_the_same_list() -> N
 @pytest.mark.parametrize(
     ("call", "shown"),
     [
-        (DELETE, "path: /srv/a.txt"),
-        (ToolCall.example("t", {"n": 5, "deep": {"a": 1}}), "deep: 1 members"),
-        (ToolCall.example("t", {"n": 5, "text": "a\n b"}), "text: a b"),
-        (ToolCall.example("t", {"n": [1, 2]}), "n: 2 items"),
+        (DELETE, "path: /srv/a.txt, mode: all, force: true"),
+        (ToolCall.example("t", {"n": 5, "deep": {"a": 1}}), 'deep: {"a": 1}, n: 5'),
+        (ToolCall.example("t", {"n": 5, "text": "a\n b"}), 'text: "a\\n b", n: 5'),
+        (ToolCall.example("t", {"n": [1, 2]}), "n: [1, 2]"),
+        (ToolCall.example("t", {"n": "1", "m": "true"}), 'm: "true", n: "1"'),
+        (ToolCall.example("t", {"n": "a, m: b"}), 'n: "a, m: b"'),
+        (ToolCall.example("t", {"a: b, c": " "}), '"a: b, c": " "'),
+        (ToolCall.example("t", {"n": {"deep": ["x" * 500]}}), f'n: {{"deep": ["{"x" * 386}…'),
         (ToolCall.example("t"), ""),
         (ToolCall.example({"name": "t", "inputSchema": {"required": "n"}}, {"n": True}), "n: true"),
         (
             ToolCall.example({"name": "t", "inputSchema": {"required": [[]]}}, {"n": "x" * 999}),
-            f"n: {'x' * 157}…",
+            f"n: {'x' * 397}…",
         ),
     ],
 )
-def test_of_the_arguments_a_row_shows_the_one_that_matters(call: ToolCall, shown: str) -> None:
+def test_a_row_shows_all_arguments_and_none_passes_for_another(call: ToolCall, shown: str) -> None:
     assert gist(call) == shown
 
 
@@ -228,13 +255,28 @@ def test_no_text_passes_for_a_member_with_a_title() -> None:
     assert "Path of the file" not in shown_of(call)
 
 
-def test_what_is_assumed_is_one_sentence_and_what_is_known_stands_out() -> None:
-    assumed = card(PendingApproval("1", weather(1), 0.0, None), "token")
-    assert assumed.count("assumed, not stated by a trusted server") == 1
-    assert "risky" not in assumed
-    known = card(PendingApproval("1", DELETE, 0.0, None), "token")
-    assert known.count('class="risky"') == 1
-    assert "not read-only, not repeatable and reaching out" in known
+def hints_of(markup: str) -> dict[str, str]:
+    found = re.findall(r"<dt>([^<]*)</dt><dd>(?:<strong>)?(yes|no)<", markup)
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [{}, {"destructive": True}, {"read_only": True}, {"read_only": True, "destructive": True}],
+)
+def test_the_page_says_of_a_hint_what_its_fact_says_and_why_it_is_assumed_once(hints: Any) -> None:
+    call = ToolCall.example("t", **hints)
+    facts = {fact.label: fact for fact in call.facts() if fact.source is not None}
+    assert len(facts) == 4
+    assert {fact.source for fact in facts.values()} <= {"server", "assumed", "contradiction"}
+    assert all(fact.text.startswith(f"{fact.value} (") for fact in facts.values())
+    markup = card(PendingApproval("1", call, 0.0, None), "token")
+    assert hints_of(markup) == {label: fact.value for label, fact in facts.items()}
+    assert markup.count("assumed, not stated by a trusted server") <= 1
+    known = [fact for fact in facts.values() if fact.source != "assumed"]
+    risks = {"read_only": "no", "destructive": "yes", "idempotent": "no", "open_world": "yes"}
+    risky = [fact for fact in known if fact.value == risks[fact.kind]]
+    assert markup.count('class="risky"') == len(risky)
 
 
 def test_what_the_server_claims_is_said_to_be_the_servers() -> None:
@@ -281,19 +323,55 @@ async def proof(person: Person, id: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("call", [DELETE, ODD, start_of()], ids=["destructive", "finding", "start"])
-async def test_what_needs_a_look_is_allowed_with_others_only_after_it_was_opened(
+async def in_rows(person: Person) -> list[str]:
+    """What the rows of the list send along with the form for several."""
+    inputs = Seen((await person.get()).text).tags("input")
+    return [
+        str(one["value"])
+        for one in inputs
+        if one.get("form") == "batch" and one["name"] == "opened"
+    ]
+
+
+LONG = {"database": "billing", "statement": "DROP TABLE invoices;" * 30}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ODD,
+        start_of(),
+        ToolCall.example("sql", LONG),
+        ToolCall.example("sql", LONG, read_only=True),
+        ToolCall.example("t", {"to": "\u05d3\u05d1\u05e8, a"}),
+    ],
+    ids=["finding", "start", "long", "long of a trusted server", "right to left"],
+)
+async def test_what_no_row_says_is_allowed_with_others_only_after_it_was_opened(
     call: ApprovalRequest,
 ) -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
         ordinary, other = await site.ask(weather(1), call)
+        of_rows = await in_rows(ana)
+        assert len(of_rows) == 1
         of_another, of_bo = await proof(ana, ordinary), await proof(bo, other)
         for opened in ("", of_another, of_bo, "é"):
-            refused = await ana.decide(ordinary, other, opened=opened)
+            refused = await ana.decide(ordinary, other, opened=[*of_rows, opened])
             assert (refused.status_code, refused.json()["unopened"]) == (422, [other])
         assert len(site.queue.pending) == 2
-        assert (await ana.decide(ordinary, other, opened=await proof(ana, other))).is_success
+        opened = await proof(ana, other)
+        assert (await ana.decide(ordinary, other, opened=[*of_rows, opened])).is_success
     assert all(isinstance(answer, Allow) for answer in site.answers.values())
+
+
+async def test_what_stood_in_full_in_its_row_is_allowed_with_others_whoever_is_trusted() -> None:
+    async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
+        drop = ToolCall.example("execute_sql", {"statement": "DROP TABLE a"}, trusted=False)
+        ids = await site.ask(weather(1), DELETE, drop)
+        for proofs in ([], await in_rows(bo)):
+            refused = await ana.decide(*ids, opened=proofs)
+            assert refused.json()["unopened"] == ids, "nobody saw them in these rows"
+        assert (await ana.decide(*ids, opened=await in_rows(ana))).is_success
 
 
 async def test_the_token_of_a_crafted_name_is_no_proof_of_opening(
@@ -303,7 +381,7 @@ async def test_the_token_of_a_crafted_name_is_no_proof_of_opening(
         ordinary, other = await site.ask(weather(1), DELETE)
         monkeypatch.setitem(PEOPLE, "odd-session", json.dumps(["opened", "Ana", other]))
         refused = await ana.decide(ordinary, other, opened=await odd.token())
-        assert (refused.status_code, refused.json()["unopened"]) == (422, [other])
+        assert (refused.status_code, refused.json()["unopened"]) == (422, [ordinary, other])
 
 
 async def test_the_form_for_several_takes_not_even_one_along_that_was_not_opened() -> None:
@@ -333,7 +411,13 @@ async def many(site: Site, count: int = MANY + 2) -> list[str]:
 async def test_more_than_ten_are_asked_about_once_with_a_summary(answer: str) -> None:
     async with a_site() as site, site.person() as ana:
         ids = await many(site)
-        asked = await ana.decide(*ids, answer=answer, reason="so", headers={"Accept": "text/html"})
+        asked = await ana.decide(
+            *ids,
+            answer=answer,
+            reason="so",
+            opened=await in_rows(ana),
+            headers={"Accept": "text/html"},
+        )
         assert asked.status_code == 422
         assert len(site.queue.pending) == len(ids)
         text = Seen(asked.text).text
@@ -350,16 +434,18 @@ async def test_more_than_ten_are_asked_about_once_with_a_summary(answer: str) ->
 async def test_a_script_gets_the_question_as_markup() -> None:
     async with a_site() as site, site.person() as ana:
         ids = await many(site)
-        asked = (await ana.decide(*ids)).json()
+        opened = await in_rows(ana)
+        asked = (await ana.decide(*ids, opened=opened)).json()
         assert "Allow 12 requests" in asked["question"]
         confirmed = fields_in(asked["question"])["confirmed"][0]
-        assert (await ana.decide(*ids, confirmed=confirmed)).is_success
+        assert (await ana.decide(*ids, opened=opened, confirmed=confirmed)).is_success
 
 
 async def test_a_yes_to_the_question_is_for_these_requests_this_answer_and_this_person() -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
         ids = await many(site, MANY + 3)
-        question = (await ana.decide(*ids[:-1])).json()["question"]
+        opened = {ana: await in_rows(ana), bo: await in_rows(bo)}
+        question = (await ana.decide(*ids[:-1], opened=opened[ana])).json()["question"]
         confirmed = fields_in(question)["confirmed"][0]
         for person, some, answer in (
             (ana, ids, "allow"),
@@ -367,19 +453,25 @@ async def test_a_yes_to_the_question_is_for_these_requests_this_answer_and_this_
             (ana, ids[:-1], "deny"),
             (bo, ids[:-1], "allow"),
         ):
-            again = await person.decide(*some, answer=answer, confirmed=confirmed)
+            again = await person.decide(
+                *some, answer=answer, opened=opened[person], confirmed=confirmed
+            )
             assert again.status_code == 422
             assert "question" in again.json()
         assert len(site.queue.pending) == len(ids)
-        assert (await ana.decide(*ids[:MANY])).is_success, "ten need no question"
+        assert (await ana.decide(*ids[:MANY], opened=opened[ana])).is_success, (
+            "ten need no question"
+        )
 
 
 async def test_of_many_an_unknown_one_means_that_none_is_decided() -> None:
     async with a_site() as site, site.person() as ana:
         ids = await many(site)
-        confirmed = fields_in((await ana.decide(*ids)).json()["question"])["confirmed"][0]
+        opened = await in_rows(ana)
+        asked = (await ana.decide(*ids, opened=opened)).json()["question"]
+        confirmed = fields_in(asked)["confirmed"][0]
         await ana.decide(ids[0])
-        late = await ana.decide(*ids, confirmed=confirmed)
+        late = await ana.decide(*ids, opened=opened, confirmed=confirmed)
         assert (late.status_code, late.json()["gone"]) == (409, [ids[0]])
         assert len(site.queue.pending) == len(ids) - 1
 

@@ -20,6 +20,7 @@ from mcp_client import (
     Allow,
     ApprovalPage,
     ApprovalQueue,
+    ApprovalRequest,
     ConfigError,
     Deny,
     Finding,
@@ -233,6 +234,29 @@ async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
         "Allowed read_file on files by Ana, .*remembered: Until the session ends.*path: /srv/a.txt",
         seen.text,
     )
+
+
+async def test_what_was_decided_opens_for_whoever_may_see_it() -> None:
+    def visible(person: str, request: ApprovalRequest) -> bool:
+        return person == "Ana"
+
+    big = ToolCall.example("write", {"text": "word " * 300})
+    async with (
+        a_site(visible=visible) as site,
+        site.person() as ana,
+        site.person("bo-session") as bo,
+    ):
+        (id,) = await site.ask(big)
+        edited = '{"text": "shorter"}'
+        assert (await ana.decide(id, arguments=edited, reason="so")).is_success
+        await until_answered(site, "write")
+        address = f"decided/{id}"
+        assert f'href="{address}"' in (await ana.get()).text
+        text = Seen((await ana.get(address)).text).text
+        for shown in ("Allowed by Ana", "word word", "shorter", "Destructive"):
+            assert shown in text, shown
+        assert (await bo.get(address)).status_code == 404
+        assert (await ana.get("decided/none")).status_code == 404
 
 
 async def test_a_reason_that_was_not_given_is_not_quoted() -> None:
@@ -952,7 +976,8 @@ async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> No
         ):
             assert shown in text, shown
         assert start.subject in text
-        assert text.index("MODE=fast") < text.index(start.subject) < text.rindex("Reason")
+        assert text.index(start.subject) < text.index("npx downloads"), "the command comes first"
+        assert text.index("MODE=fast") < text.rindex("Reason")
         assert "Edit" not in text
         assert "Until the session ends" not in text
         assert (await ana.decide(id, remember="session")).status_code == 422

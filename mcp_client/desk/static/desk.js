@@ -13,6 +13,7 @@
   const policy = window.trustedTypes
     ? window.trustedTypes.createPolicy("desk", { createHTML: (markup) => markup })
     : { createHTML: (markup) => markup };
+  const SETTLE_MS = 300;
   let decided = null;
   let logins = "";
   let known = null; // the ids of what was pending when the list was last looked at
@@ -28,7 +29,14 @@
   const tickOf = (row) => row.querySelector("input.tick");
   const lineOf = (row) => row.querySelector("a.line");
   const ticked = () => rows().filter((row) => tickOf(row).checked);
-  const isFree = (row) => !row.classList.contains("look") || Boolean(row.dataset.opened);
+  // What proves that a row said all of its request; not where the row was too narrow for it.
+  const seenInRow = (row) => {
+    const cut = Array.from(row.querySelectorAll(".name, .server, .gist")).some((one) => one.scrollWidth > one.clientWidth);
+    const proof = row.querySelector("input[name=opened]");
+    return proof && !cut ? proof.value : null;
+  };
+  const proofOf = (row) => row.dataset.opened || seenInRow(row);
+  const isFree = (row) => Boolean(proofOf(row));
   const openCard = () => place.querySelector("article");
   const isPending = (id) => latest === null || latest.ids.includes(id);
 
@@ -143,8 +151,8 @@
       button.disabled = !count;
     }
     const left = some.length - free;
-    const have = left === 1 ? "1 of them has" : `${left} of them have`;
-    show($("left-out"), left ? `${have} something to look at, and can be allowed with others once you have opened each.` : "");
+    const have = left === 1 ? "1 has" : `${left} have`;
+    show($("left-out"), left ? `${free} of ${some.length} can be allowed together: ${have} notes, or arguments that do not stand in full in the list. Open each first.` : "");
     batch.hidden = !some.length;
     $("all").hidden = !all.length;
     const count = latest ? latest.ids.length : Number(main.dataset.count);
@@ -175,7 +183,7 @@
     return cards.get(id);
   }
 
-  async function open(id) {
+  async function open(id, byPerson) {
     current = id;
     mark();
     const known = cards.get(id);
@@ -191,8 +199,9 @@
       return;
     }
     place.replaceChildren(article);
+    article.dataset.since = String(performance.now());
     if (place.getBoundingClientRect().top < 0) place.scrollIntoView(); // its beginning comes first
-    opened(article);
+    opened(article, byPerson);
     history.replaceState(null, "", `?${query(id)}`);
     ahead();
   }
@@ -203,10 +212,26 @@
     if (next && isPending(next.dataset.id)) card(next.dataset.id).catch(() => {});
   }
 
-  // It was on the screen: from now on it may be allowed together with others.
-  function opened(article) {
+  // Once it was on the screen, it may be allowed together with others: what came by itself may
+  // stand below what the window shows.
+  const sight = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      const article = isIntersecting && target.closest("article");
+      if (article) wasSeen(article);
+    }
+  });
+
+  function wasSeen(article) {
+    sight.disconnect();
     const row = rowOf(article.dataset.id);
     if (row) row.dataset.opened = article.dataset.opened;
+    refresh();
+  }
+
+  function opened(article, byPerson) {
+    sight.disconnect();
+    if (byPerson) wasSeen(article);
+    else sight.observe(article.querySelector("pre.block") || article.querySelector(".asks") || article);
     cards.set(article.dataset.id, article);
     dress(article);
     refresh();
@@ -274,10 +299,12 @@
     fields.set(submitter.name, submitter.value);
     if (form === batch) {
       fields.delete("ids");
+      fields.delete("opened");
       for (const row of ticked()) {
         if (submitter.value === "allow" && !isFree(row)) continue;
         fields.append("ids", row.dataset.id);
-        if (row.dataset.opened) fields.append("opened", row.dataset.opened);
+        const proof = proofOf(row);
+        if (proof) fields.append("opened", proof);
       }
     }
     const ids = fields.getAll("ids");
@@ -359,11 +386,17 @@
       event.preventDefault(); // the second click of a double one is not for the request that came
       return;
     }
+    // A key that was meant for the request before it decides nothing.
+    const since = event.detail === 0 && target.closest("#open button[name=answer]") && target.closest("article").dataset.since;
+    if (since && performance.now() - Number(since) < SETTLE_MS) {
+      event.preventDefault();
+      return;
+    }
     const line = target.closest("a.line");
     if (line && !(event.ctrlKey || event.metaKey || event.shiftKey)) {
       event.preventDefault();
       line.focus({ preventScroll: true });
-      await open(line.closest("li").dataset.id);
+      await open(line.closest("li").dataset.id, true);
       if (event.detail && place.getBoundingClientRect().top > window.innerHeight * 0.75) place.scrollIntoView({ block: "start" });
       return;
     }
@@ -425,6 +458,7 @@
   }
 
   filters.addEventListener("input", look);
+  new ResizeObserver(() => refresh()).observe(rowsBox); // how much stands in a row
   document.addEventListener("change", (event) => {
     if (event.target.name === "remember") covers(event.target.form);
     if (event.target === every) for (const row of rows()) tickOf(row).checked = every.checked;
@@ -488,7 +522,8 @@
   const first = openCard();
   if (first) {
     current = first.dataset.id;
-    opened(first);
+    first.dataset.since = String(performance.now());
+    opened(first, new URLSearchParams(window.location.search).get("open") === current);
     ahead();
   }
   mark();
