@@ -449,8 +449,16 @@ async def test_approve_in_a_web_app_ends_the_call_of_a_browser_that_goes_away(at
 def test_approve_in_a_chat_takes_a_button_once_and_from_the_chat_only() -> None:
     done = run(sys.executable, "examples/approve_in_a_chat.py")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
-        'Run set_alarm with {"location":"Oslo"}? [yes] [no]',
+    lines = done.stdout.splitlines()
+    for shown in (
+        "Server: weather",
+        "Which is: python examples/servers/weather.py",
+        "Destructive: yes (assumed, not stated by a trusted server)",
+        'Arguments: {"location":"Oslo"}',
+    ):
+        assert shown in lines, shown
+    assert lines[-5:] == [
+        "[yes] [no]",
         "This does not come from the chat.",
         "ana said yes.",
         "It was decided already.",

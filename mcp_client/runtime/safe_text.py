@@ -24,7 +24,7 @@ __all__ = [
     "without_markup",
 ]
 
-_IN_MARKUP = re.compile(r"[<>&@*`~\[\]|#\\]|:(?=//)|(?<![^\W_])_|_(?![^\W_])")
+_IN_MARKUP = re.compile(r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<![^\W_])_|_(?![^\W_])")
 """Signs of markup: of a link with words of its own, of a mention, of hidden or struck-out text."""
 _TO_FULL_WIDTH = 0xFEE0
 """From a sign of ASCII to the wide one that looks like it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from mcp_client import (
     ToolCall,
 )
 from mcp_client.approval.decision import CHOICES
+from mcp_client.approval.request import Fact
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.approval.start_request import STARTS
 from mcp_client.catalog.skill_file import SkillFile, digest_of
@@ -305,3 +307,27 @@ def test_sampling_that_was_made_by_hand_comes_back_as_it_was() -> None:
 def test_sampling_for_anything_but_a_call_is_not_read() -> None:
     with pytest.raises(ValueError, match="not a tool call"):
         ApprovalRequest.from_json({**sampling().to_json(), "call": start().to_json()})
+
+
+@pytest.mark.parametrize(
+    ("text", "signs"),
+    [
+        ("<!channel> <@U1> @everyone", "<>@"),
+        ("<https://evil.example|Click> [good](https://evil.example)", "<>|["),
+        ("*bold* _odd_ ~gone~ `code` ||hidden|| # big &lt; \\*", "*~`|#&\\"),
+    ],
+)
+def test_a_fact_is_plain_text_in_any_chat(text: str, signs: str) -> None:
+    fact = Fact("It says", text, "description")
+    shown = fact.safe()
+    assert not set(signs) & set(shown)
+    assert "://" not in shown
+    assert "_odd_" not in shown
+    assert unicodedata.normalize("NFKC", shown) == fact.text
+
+
+def test_a_fact_in_a_chat_is_one_bounded_line_without_what_nobody_sees() -> None:
+    fact = Fact("It says", "get_weather\nServer: mine\u202e" + "x" * 50, "description")
+    shown = "get_weather Server: mine\\u{202e}"
+    assert fact.safe(25) == f"{shown}… (50 more characters)"
+    assert fact.safe() == f"{shown}{'x' * 50}"

@@ -86,6 +86,12 @@ def go_to(page: Page, title: str) -> None:
     until(lambda: title in opened(page), f"{title} was not opened")
 
 
+def settled(page: Page, title: str) -> None:
+    """Wait until the request that begins so takes keys."""
+    since = "return performance.now() - document.querySelector('#open article').dataset.since"
+    until(lambda: opened(page).startswith(title) and page.run(since) > 300, f"{title} is not open")
+
+
 def text_of(page: Page) -> str:
     return str(page.run("return document.body.innerText"))
 
@@ -493,6 +499,7 @@ async def test_an_ordinary_call_takes_one_key_from_the_list_and_two_from_a_fresh
             assert listed(page) == 6, "letters mean nothing before the list has the focus"
             page.press(DOWN, "a")
             until(lambda: listed(page) == 5, "two keys from a fresh page")
+            settled(page, "tool_1")
             page.press("d")
             until(lambda: listed(page) == 4, "one key from the list")
             until(lambda: opened(page).startswith("tool_2"), "the next is not open")
@@ -509,6 +516,7 @@ async def test_an_ordinary_call_takes_one_key_from_the_list_and_two_from_a_fresh
             until(lambda: listed(page) == 1, "it does not filter")
             page.press(ESCAPE)
             until(lambda: "tool_5" in opened(page), "the one that is listed is open")
+            settled(page, "tool_5")
             page.press("a")
             until(lambda: len(site.queue.pending) == 3, "it was not allowed")
             page.press("?")
@@ -522,30 +530,121 @@ async def test_an_ordinary_call_takes_one_key_from_the_list_and_two_from_a_fresh
 
 
 async def test_several_are_decided_with_eyes_open() -> None:
-    delete = ToolCall.example("delete_file", {"path": "/a"}, destructive=True)
+    long = {"database": "billing", "statement": "DROP TABLE invoices; " * 15}
+    cut = ToolCall.example("sql", long, server="zebra", read_only=True)  # whoever is trusted
     async with a_site() as site:
-        await site.ask(*(ToolCall.example("get", {"n": n}) for n in range(12)), delete)
+        await site.ask(*(ToolCall.example("get", {"n": n}) for n in range(12)), cut)
 
         def decide(page: Page) -> None:
-            go_to(page, "get")
-            page.open(page.url)  # with another one open than the first
             until(lambda: live(page) == "Live", "it is not live")
             page.click_on(page.named("checkbox", "Select all")[0])
             text = text_of(page)
             assert "Allow selected (12)" in text
             assert "Deny selected (13)" in text
-            assert "1 of them has something to look at" in text
+            assert "12 of 13 can be allowed together: 1 has notes, or arguments that do" in text
+            assert page.run(SEEN.replace("WHAT", "#left-out"))
             page.click_on(page.named("button", "Allow selected")[0])
             until(lambda: "get on example: 12" in text_of(page), "it does not ask")
             page.click_on(page.named("button", "Allow 12 requests")[0])
             until(lambda: listed(page) == 1, "they were not allowed")
-            assert [one.request.subject for one in site.queue.pending] == ["delete_file"]
-            go_to(page, "delete_file")
+            assert [one.request.subject for one in site.queue.pending] == ["sql"]
+            assert "1 of 1 selected" in text_of(page), "what was left out stays selected"
+            go_to(page, "sql")
             until(lambda: "Allow selected (1)" in text_of(page), "it may be allowed now")
             page.click_on(page.named("button", "Allow selected")[0])
             until(lambda: listed(page) == 0, "it was not allowed")
 
         await with_browsers(site, decide)
+
+
+async def test_a_row_that_is_too_narrow_does_not_count_as_seen() -> None:
+    statement = "GRANT ALL PRIVILEGES ON DATABASE billing TO somebody"
+    calls = [
+        ToolCall.example("sql", {"database": "billing", "statement": f"{statement} {n}"})
+        for n in range(3)
+    ]
+    async with a_site() as site:
+        await site.ask(*calls, ToolCall.example("get", {"n": 1}))
+
+        def decide(page: Page) -> None:
+            for width, free in ((1600, 4), (390, 1), (1600, 4)):
+                page.look(width=width)
+                page.run("if (!document.getElementById('every').checked) every.click()")
+                until(lambda: f"Allow selected ({free})" in text_of(page), f"{width}")  # noqa: B023
+            page.look(width=390)
+            page.run("document.querySelectorAll('#rows a.line')[2].click()")
+            until(lambda: "Allow selected (2)" in text_of(page), "what was opened was seen")
+            page.run("document.querySelector('#batch button.allow').click()")
+            until(lambda: listed(page) == 2, "they were not allowed")
+
+        await with_browsers(site, decide)
+        allowed = [one.request.arguments_json for one in site.queue.decided]
+        assert sorted(allowed) == [
+            f'{{"database":"billing","statement":"{statement} 1"}}',
+            '{"n":1}',
+        ]
+
+
+@pytest.mark.parametrize("count", [40, 200])
+async def test_a_long_list_scrolls_by_itself_and_not_into_nothing(count: int) -> None:
+    async with a_site() as site:
+        await site.ask(*(ToolCall.example(f"t{n % 7}", {"n": n}) for n in range(count)))
+
+        def look(page: Page) -> None:
+            for width, height in ((1280, 900), (850, 900), (390, 844)):
+                page.look(width=width, height=height)
+                page.open(site.base)
+                until(lambda: live(page) == "Live", "it is not live")
+                page.run("document.getElementById('every').click()")
+                end = page.run(END)
+                assert page.run("return document.documentElement.scrollHeight") <= end + 4, width
+                assert end < 2 * height, width
+                for what in ("#rows time", "#rows .gist"):
+                    assert page.run(FITS.replace("WHAT", what)), (width, what)
+                if width > 400:
+                    bar = page.run("return document.querySelector('.bar').offsetHeight")
+                    assert bar <= 120, width
+
+        await with_browsers(site, look)
+
+
+END = "return scrollY + document.querySelector('aside').getBoundingClientRect().bottom;"
+FITS = """
+return Array.from(document.querySelectorAll('WHAT')).every(
+  one => one.offsetWidth && one.scrollWidth <= one.clientWidth + 1);
+"""
+SEEN = """
+const box = document.querySelector('WHAT').getBoundingClientRect();
+return box.height > 0 && box.top >= 0 && box.bottom <= innerHeight;
+"""
+
+
+async def test_what_is_asked_stands_above_its_buttons_on_small_screens() -> None:
+    async with a_site() as site:
+        await site.ask(start_of(), ToolCall.example("write", {"path": "/a", "text": "b"}))
+
+        def look(page: Page) -> None:
+            for width, height in ((850, 900), (390, 844)):
+                page.look(width=width, height=height)
+                page.open(site.base)
+                until(lambda: live(page) == "Live", "it is not live")
+                for line in (0, 1):
+                    page.run(f"document.querySelectorAll('#rows a.line')[{line}].click()")
+                    until(lambda: page.run("return !!document.querySelector('#open pre')"), "no")
+                    until(lambda: page.run(ABOVE), f"{width} {line}")
+                    reason, deny = (page.run(PLACE.replace("WHAT", one)) for one in BESIDE)
+                    assert abs(reason - deny) < 2, "the reason stands beside Deny"
+
+        await with_browsers(site, look)
+
+
+BESIDE = ("#open input[name=reason]", "#open button.deny")
+PLACE = "return document.querySelector('WHAT').getBoundingClientRect().bottom;"
+ABOVE = """
+const what = document.querySelector('#open pre').getBoundingClientRect();
+const allow = document.querySelector('#open button.allow').getBoundingClientRect();
+return what.top >= 0 && what.bottom <= allow.top && allow.bottom <= innerHeight;
+"""
 
 
 async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
@@ -556,13 +655,19 @@ async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
             assert page.run(CLICK.replace("COUNT", "1")), "the first click is for it"
             until(lambda: opened(page).startswith("tool_1"), "the next is not open")
             assert not page.run(CLICK.replace("COUNT", "2")), "the second is not for the next"
+            settled(page, "tool_1")
             page.run("document.querySelector('a.line').focus()")
             assert page.run(PRESS.replace("HELD", "false"))
             until(lambda: opened(page).startswith("tool_2"), "the next is not open")
             assert not page.run(PRESS.replace("HELD", "true")), (
                 "a key held down is not for the next"
             )
-            assert [one.request.subject for one in site.queue.decided] == ["tool_0", "tool_1"]
+            settled(page, "tool_2")
+            page.run(f"{TWICE} twice();")
+            until(lambda: page.run("return window.done"), "the second was not pressed")
+            until(lambda: opened(page).startswith("tool_3"), "the next is not open")
+            decided = [one.request.subject for one in site.queue.decided]
+            assert decided == ["tool_0", "tool_1", "tool_2"], "of two keys at once one counts"
 
         await with_browsers(site, decide)
 
@@ -571,6 +676,21 @@ CLICK = """
 const click = new MouseEvent('click', { bubbles: true, cancelable: true, detail: COUNT });
 document.querySelector('#open button.allow').dispatchEvent(click);
 return Boolean(document.querySelector('#open form').dataset.busy);
+"""
+TWICE = """
+const press = () => document.activeElement.dispatchEvent(
+  new KeyboardEvent('keydown', { key: 'a', bubbles: true }));
+const twice = () => {
+  const title = () => document.querySelector('#open h2')?.textContent || '';
+  const was = title();
+  new MutationObserver((_, observer) => {
+    if (!title() || title() === was) return;
+    observer.disconnect();
+    press(); // as soon as the next one is there
+    window.done = true;
+  }).observe(document.getElementById('open'), { childList: true });
+  press();
+};
 """
 PRESS = """
 const press = new KeyboardEvent('keydown', { key: 'a', bubbles: true, repeat: HELD });

@@ -13,7 +13,6 @@
   const policy = window.trustedTypes
     ? window.trustedTypes.createPolicy("desk", { createHTML: (markup) => markup })
     : { createHTML: (markup) => markup };
-  const SETTLE_MS = 300;
   let decided = null;
   let logins = "";
   let known = null; // the ids of what was pending when the list was last looked at
@@ -386,12 +385,6 @@
       event.preventDefault(); // the second click of a double one is not for the request that came
       return;
     }
-    // A key that was meant for the request before it decides nothing.
-    const since = event.detail === 0 && target.closest("#open button[name=answer]") && target.closest("article").dataset.since;
-    if (since && performance.now() - Number(since) < SETTLE_MS) {
-      event.preventDefault();
-      return;
-    }
     const line = target.closest("a.line");
     if (line && !(event.ctrlKey || event.metaKey || event.shiftKey)) {
       event.preventDefault();
@@ -522,7 +515,6 @@
   const first = openCard();
   if (first) {
     current = first.dataset.id;
-    first.dataset.since = String(performance.now());
     opened(first, new URLSearchParams(window.location.search).get("open") === current);
     ahead();
   }
