@@ -91,6 +91,7 @@ __all__ = [
     "Unanswered",
     "UnknownTool",
     "UrlElicitationRequired",
+    "exit_code",
 ]
 
 
@@ -467,3 +468,25 @@ def _copied(cls: type[McpError], args: tuple[Any, ...], fields: dict[str, Any]) 
     error = cls.__new__(cls, *args)
     error.__dict__.update(fields)
     return error
+
+
+_EXIT_CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
+    (4, (NotFound, UnknownTool)),
+    (2, (ConfigError, InvalidArguments)),
+    (3, (CallDenied, CallPending, StartDenied, ToolChanged)),
+    (130, (CallWithdrawn, KeyboardInterrupt)),
+    (6, (AuthError,)),
+    (5, (ConnectError, StateError)),
+    (8, (InvalidSchema,)),
+    (4, (NotSent,)),  # the server does not offer the feature at all
+    (7, (OutcomeUnknown,)),
+    (1, (ToolFailed, AuditError)),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code with which ``mcp-client`` ends after this error, for a script that ends
+    so, too: ``sys.exit(exit_code(error))``. ``mcp-client --help`` lists the codes."""
+    if getattr(error, "http_status", None) in (401, 403):  # a login is required
+        return 6
+    return next((code for code, kinds in _EXIT_CODES if isinstance(error, kinds)), 8)

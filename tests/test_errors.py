@@ -28,7 +28,9 @@ from mcp_client.errors import (
     ToolFailed,
 )
 
-CLASSES: list[type[McpError]] = [getattr(errors, name) for name in errors.__all__]
+CLASSES: list[type[McpError]] = [
+    found for name in errors.__all__ if isinstance(found := getattr(errors, name), type)
+]
 NEEDS: dict[str, dict[str, Any]] = {
     "CallTimeout": {"clock": "idle"},
     "ServerError": {"code": -32000},

@@ -61,6 +61,8 @@ class Allow:
         default=None, repr=False, compare=False
     )
     """To be called where an answer that is given once was not used after all."""
+    _scope: str | None = field(default=None, repr=False, compare=False)
+    """How far a yes goes that was remembered."""
 
     def __post_init__(self) -> None:
         if self.by is not None:
@@ -160,6 +162,15 @@ class Verdict(Generic[R_co]):
     by: str | None = None
     expires_at: float | None = None
     """Until when the yes holds, where it is for more than this request."""
+    recalled: str | None = None
+    """How far the remembered yes goes that this is."""
+
+    @property
+    def scope(self) -> str:
+        """How far it goes: "once", "script", "session" or "always"."""
+        given = None if self.remember is None else self.remember.scope
+        scope = self.recalled or given or "call"
+        return "once" if scope == "call" else scope
 
     @property
     def for_good(self) -> bool:

@@ -145,8 +145,9 @@ class Gate:
             approved, answer = await self._edit(request, answer, who, check, seconds)
         if type(answer) is not Allow:
             self._refuse(request, answer, who)
+        source, reason, far = answer.source, answer.reason, answer._scope
         if not waited and answer.remember is None and answer.by is None:
-            return Verdict(approved, answer.source, answer.reason, None, None, answer.expires_at)
+            return Verdict(approved, source, reason, None, None, answer.expires_at, far)
         remember, expires_at = self._remembered(request, answer), answer.expires_at
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
@@ -154,7 +155,7 @@ class Gate:
                 expires_at = time.time() + remember.seconds
         for _ in range(_LOOP_TURNS if waited else 0):
             await checkpoint()
-        return Verdict(approved, answer.source, answer.reason, remember, answer.by, expires_at)
+        return Verdict(approved, source, reason, remember, answer.by, expires_at, far)
 
     async def recall(self, request: ApprovalRequest) -> Allow | None:
         """The remembered answer that covers ``request``."""

@@ -74,6 +74,7 @@ class ApprovalMemory:
             source="memory",
             by=found.by,
             expires_at=found.expires_at,
+            _scope=found.scope,
         )
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None = None) -> None:

@@ -56,6 +56,8 @@ _IN_OTHER_MEMBERS = frozenset(
 _WITHOUT_TEXT = InvalidSchema, CallDenied, StartDenied
 """The reason is in the decision, or may quote what is secret."""
 _MAX_FINDINGS = 32
+_CANCELLED = "Cancelled"
+"""The outcome if the caller's task was cancelled, on every event loop."""
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
 
 
@@ -206,9 +208,10 @@ class CallRecord:
         reason: str | None,
         by: str | None = None,
         expires_at: float | None = None,
+        scope: str = "once",
     ) -> None:
         """The gate approved ``call``, which may have the approver's arguments."""
-        self._allowed(source, reason, by, expires_at)
+        self._allowed(source, reason, by, expires_at, scope)
         if call.edited:
             self._call = call
             self.edited(call)
@@ -250,16 +253,23 @@ class CallRecord:
             closing.close()
             _log.error("%s/%s: the audit record could not be closed in time", *self._name)
             return
-        failure = await self._close(type(error).__name__, self._delivery(error), self._text(error))
+        name = _CANCELLED if _is_cancelled(error) else type(error).__name__
+        failure = await self._close(name, self._delivery(error), self._text(error))
         if failure is not None:
             error.add_note(failure)
 
     # ------------------------------------------------------------------ records
 
     def _allowed(
-        self, source: str, reason: str | None, by: str | None, expires_at: float | None
+        self,
+        source: str,
+        reason: str | None,
+        by: str | None,
+        expires_at: float | None,
+        scope: str,
     ) -> None:
         decision = self._decide("allow", source, reason, by)
+        decision["scope"] = scope
         if expires_at is not None:
             decision["expires_at"] = timestamp(expires_at)
 
@@ -392,6 +402,7 @@ class CallRecord:
         asking, running = marks.get("asking"), marks.get("running")
         record = self._about("closed")
         if self._opened_by is None:
+            record["context"] = self._audit.shown_context(self._context)
             record["decision"] = self._decision
         else:
             record["opened_by"] = self._opened_by

@@ -18,8 +18,9 @@ A call has two records with the same ``call``. In a file each is a line, with th
      "arguments_digest": "hmac-sha256:...", "arguments_bytes": 52, "findings": [],
      "facts": {"description": "The weather now.", "read_only": "no (assumed, ...)", ...}}
     {"time": "2026-07-28T09:00:04.100000Z", "event": "closed", "process": 4711,
-     "call": "9f3a41c2-1", "server": "weather", "tool": "get_weather",
-     "decision": {"answer": "allow", "source": "person", "reason": null, "by": "bo"},
+     "call": "9f3a41c2-1", "server": "weather", "tool": "get_weather", "context": "ana",
+     "decision": {"answer": "allow", "source": "person", "reason": null, "by": "bo",
+                  "scope": "once"},
      "outcome": "ok", "delivery": "answered", "asking_seconds": 3.9, "running_seconds": 0.2,
      "sent_bytes": 180, "received_bytes": 96}
 
@@ -46,10 +47,12 @@ its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the 
 arguments: the digests ``from`` and ``to``, the ``paths`` that differ, the new ``arguments``, and
 ``findings``, those that an approver who was asked about the edit was shown. It is there too if the
 edited call was then refused.
-``outcome`` is "ok", "tool_error" (the tool says that it failed) or the class of the error, whose
-text is in ``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
+``outcome`` is "ok", "tool_error" (the tool says that it failed), "Cancelled" (the task of the call
+was cancelled) or the class of the error, whose text is in
+``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
 "unknown" (it may have run). ``decision`` is null where there was no answer, and has ``by`` where
-the answer names a person: with the source "memory", the one whose yes is remembered. It has
+the answer names a person: with the source "memory", the one whose yes is remembered. An approval
+has its ``scope``, how far it goes: "once", "script", "session" or "always". It has
 ``expires_at`` where the yes is for more calls than this one, and ends then. An ``opened`` without
 its ``closed`` is a call that runs, or whose process was killed.
 

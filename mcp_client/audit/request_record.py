@@ -70,7 +70,8 @@ class RequestRecord(CallRecord):
         await self._open()
 
     def allowed(self, verdict: Verdict[R]) -> None:
-        self._allowed(verdict.source, verdict.reason, verdict.by, verdict.expires_at)
+        about = verdict.source, verdict.reason, verdict.by, verdict.expires_at, verdict.scope
+        self._allowed(*about)
 
     async def over(self) -> tuple[Finding, ...]:
         """Close it. Returns what could not be recorded, for the caller to be told."""

@@ -5,31 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..errors import (
-    Advice,
-    AuditError,
-    AuthError,
-    BrokenPromise,
-    CallDenied,
-    CallPending,
-    CallTimeout,
-    CallWithdrawn,
-    ConfigError,
-    ConnectError,
-    InvalidArguments,
-    InvalidResult,
-    InvalidSchema,
-    McpError,
-    NotFound,
-    NotSent,
-    OutcomeUnknown,
-    ServerError,
-    StartDenied,
-    StateError,
-    ToolChanged,
-    ToolFailed,
-    UnknownTool,
-)
+from .. import errors
+from ..errors import Advice, CallTimeout, ConfigError, InvalidResult, McpError
 
 __all__ = [
     "CANNOT_CONNECT",
@@ -70,8 +47,6 @@ DONE, TOOL_FAILED, USAGE, REFUSED, NOT_FOUND, CANNOT_CONNECT = range(6)
 LOGIN_NEEDED, OUTCOME_UNKNOWN, SERVER_ERROR = 6, 7, 8
 NOT_WRITTEN, INTERRUPTED = 74, 130
 
-_UNAUTHORIZED = (401, 403)
-
 
 class UsageError(ConfigError):
     """The command line is wrong."""
@@ -85,36 +60,13 @@ class Interrupted(McpError):
     """Ctrl-C, SIGTERM or SIGHUP."""
 
 
-_CODES: tuple[tuple[type[McpError], int], ...] = (
-    (Interrupted, INTERRUPTED),
-    (OutputError, NOT_WRITTEN),
-    (NotFound, NOT_FOUND),
-    (UnknownTool, NOT_FOUND),
-    (ConfigError, USAGE),
-    (InvalidArguments, USAGE),
-    (CallDenied, REFUSED),
-    (CallPending, REFUSED),
-    (StartDenied, REFUSED),
-    (ToolChanged, REFUSED),
-    (CallWithdrawn, INTERRUPTED),
-    (AuthError, LOGIN_NEEDED),
-    (ConnectError, CANNOT_CONNECT),
-    (StateError, CANNOT_CONNECT),
-    (InvalidSchema, SERVER_ERROR),
-    (NotSent, NOT_FOUND),  # the server does not offer the feature at all
-    (OutcomeUnknown, OUTCOME_UNKNOWN),
-    (ToolFailed, TOOL_FAILED),
-    (AuditError, TOOL_FAILED),
-    (BrokenPromise, SERVER_ERROR),
-    (ServerError, SERVER_ERROR),
-)
+_OWN_CODES = {OutputError: NOT_WRITTEN, Interrupted: INTERRUPTED}
 
 
 def exit_code(error: McpError) -> int:
-    """The code for an error. What the server refused by HTTP status 401 or 403 is a login."""
-    if getattr(error, "http_status", None) in _UNAUTHORIZED:
-        return LOGIN_NEEDED
-    return next((code for kind, code in _CODES if isinstance(error, kind)), SERVER_ERROR)
+    """Return the code for an error: those of ``errors.exit_code``, and two of the command's own."""
+    code = errors.exit_code(error)
+    return code if code == LOGIN_NEEDED else _OWN_CODES.get(type(error), code)
 
 
 _TIMEOUT = "give it longer with --timeout S"

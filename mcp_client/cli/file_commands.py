@@ -60,6 +60,8 @@ async def audit(options: argparse.Namespace) -> int:
     if (options.file is None) != (options.state is not None and not exports):
         what = "FOLDER and --state" if exports else "FILE or --state"
         raise UsageError(f"audit {options.action}: give {what}")
+    if getattr(options, "context", None) is not None and options.action != "show":
+        raise UsageError(f"--context goes with 'audit show', not with 'audit {options.action}'")
     log = options.file if options.state is None else _audit_of(options)
     if exports:
         return await _export(options, log)
@@ -138,6 +140,10 @@ def _show(options: argparse.Namespace, log: Any) -> int:
         raise UsageError(f"{log} is not an audit log")
     if unreadable:
         note(f"{unreadable} lines are not records: 'audit verify' says more")
+    wanted = getattr(options, "context", None)
+    if wanted is not None:
+        theirs = {_call(record) for record in records if _is_of(record.get("context"), wanted)}
+        records = [record for record in records if _call(record) in theirs]
     if options.state is not None:  # the chains of several processes
         records.sort(key=lambda record: str(record.get("time")))
     code = TOOL_FAILED if unreadable else DONE
@@ -179,6 +185,11 @@ def _call(record: dict[str, Any]) -> tuple[str, str]:
     return str(process), str(record.get("call", id(record)))
 
 
+def _is_of(context: Any, wanted: str) -> bool:
+    """Whether it is the context that was given as text, or as its JSON."""
+    return context is not None and wanted in (context, json.dumps(context, ensure_ascii=False))
+
+
 def _context(record: dict[str, Any]) -> str:
     """Whose call it was, as the host said."""
     context = record["context"]
@@ -198,7 +209,9 @@ def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
     else:
         by = decision.get("by") or decision.get("source")
         answer = f"{decision.get('answer', '')} by {by}" if by else ""
-        said = " ".join(filter(None, [str(record.get("outcome") or ""), answer]))
+        scope = decision.get("scope", "once")
+        far = "" if scope == "once" else f"({scope})"
+        said = " ".join(filter(None, [str(record.get("outcome") or ""), answer, far]))
     when, event = str(record.get("time"))[:19], str(record.get("event"))
     return when, event, whose, what, safe_text(said, 200)
 

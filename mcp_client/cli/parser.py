@@ -245,6 +245,8 @@ def _add_file_commands(commands: Any) -> None:
         "file", nargs="?", metavar="FILE", help="the log, or the folder to export to"
     )
     _add_state(verify, "the state whose audit is meant")
+    about = "show the records of calls with this context only"
+    verify.add_argument("--context", metavar="X", help=about)
     verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
     verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
     kept = add("decisions", "list or revoke what was decided", "list", "revoke")

@@ -125,7 +125,7 @@ def _words_before(options: argparse.Namespace) -> list[str]:
 
 async def call(options: argparse.Namespace) -> int:
     """Call a tool with the arguments that the words give, if that is approved; print its result."""
-    if options.each:
+    if getattr(options, "each", False):
         return await _call_each(options)
     make_save_folder(options)
     async with open_session(options) as session:

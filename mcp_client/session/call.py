@@ -327,7 +327,7 @@ class Caller:
         verdict = await (deciding if call.span is None else call.span.approval(frozen, deciding))
         approved = verdict.request
         if call.entry is not None:
-            about = verdict.source, verdict.reason, verdict.by, verdict.expires_at
+            about = verdict.source, verdict.reason, verdict.by, verdict.expires_at, verdict.scope
             call.entry.decided(approved, *about)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)

@@ -102,7 +102,7 @@ async def test_the_record_names_who_decided_whole_and_made_safe() -> None:
         queue.decide(pending.id, Allow(reason="seen"), by="ana\u202e" + "x" * 180)
     decision = records[1]["decision"]
     by = decision.pop("by")
-    assert decision == {"answer": "allow", "source": "person", "reason": "seen"}
+    assert decision == {"answer": "allow", "source": "person", "reason": "seen", "scope": "once"}
     assert by == "ana\\u{202e}" + "x" * 180
 
 

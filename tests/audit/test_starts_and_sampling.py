@@ -116,7 +116,7 @@ async def test_a_start_is_recorded_before_anybody_is_asked_and_when_it_is_decide
     assert (closed["event"], closed["call"]) == ("closed", request.id)
     assert (closed["outcome"], closed["start"]) == ("ok", request.subject)
     decision = {"answer": "allow", "source": "person", "reason": None, "by": "ana"}
-    assert closed["decision"] == decision
+    assert closed["decision"] == {**decision, "scope": "once"}
     assert not {"delivery", "running_seconds", "sent_bytes", "received_bytes"} & closed.keys()
 
 

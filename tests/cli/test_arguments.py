@@ -395,7 +395,8 @@ def test_a_command_with_a_server_has_these_options(
         (
             "audit verify f --key k --noted n",
             "file_commands",
-            {"action": "verify", "file": "f", "state": None, "key": "k", "noted": "n"},
+            {"action": "verify", "file": "f", "state": None, "key": "k", "noted": "n"}
+            | {"context": None},
         ),
         (
             "decisions revoke a b --kind call --server s --all",

@@ -94,6 +94,33 @@ def test_whose_call_it_was_is_shown_beside_both_records(tmp_path: Path) -> None:
     assert re.search(r'opened +\["bo", 7\] +s/t/a:b', shown)
 
 
+def test_the_records_of_one_context_are_both_records_of_its_calls(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    about = {"process": 1, "server": "s", "tool": "t"}
+    yes = {"answer": "allow", "source": "person", "by": "bo", "scope": "always"}
+    AuditLog(path).append(
+        {"event": "opened", **about, "call": "a", "context": "ana", "arguments": {}},
+        {"event": "opened", **about, "call": "b", "context": "bo", "arguments": {}},
+        {"event": "closed", **about, "call": "b", "context": "bo", "outcome": "ok"},
+        {"event": "closed", **about, "call": "a", "outcome": "ok", "decision": yes},
+        {"event": "opened", **about, "call": "c", "context": ["ana", 7], "arguments": {}},
+        {"event": "opened", **about, "call": "d", "context": None, "arguments": {}},
+    )
+    for context, calls in (
+        ("ana", ["a", "a"]),
+        ("bo", ["b", "b"]),
+        ('["ana", 7]', ["c"]),
+        ("null", []),
+    ):
+        done = run("audit", "show", "--context", context, str(path), "--json")
+        assert [one["call"] for one in done.json["records"]] == calls, context
+        rows = run("audit", "show", str(path), "--context", context).out.splitlines()
+        assert len(rows) == len(calls)
+    assert "ok allow by bo (always)" in run("audit", "show", str(path), "--context", "ana").out
+    wrong = run("audit", "verify", str(path), "--context", "ana")
+    assert (wrong.code, "--context goes with 'audit show'" in wrong.err) == (2, True)
+
+
 def test_a_line_that_is_no_record_is_told_and_the_others_are_shown(tmp_path: Path) -> None:
     log = audited(tmp_path)
     with log.open("a") as file:

@@ -43,7 +43,6 @@ def options(_given: dict[str, Any] | None = None, **members: Any) -> Namespace:
     own = {"name": "s", "capabilities": members.pop("capabilities", {})}
     answers = {name: answering(value) for name, value in members.items()}
     given = {"json": False, "save": None, "terminal": False, "config": None, "command": "x"}
-    given["each"] = False
     return Namespace(**given | {"session": SimpleNamespace(**own, **answers)} | (_given or {}))
 
 
