@@ -38,6 +38,9 @@ _SOUNDS = (
 )
 
 
+_NAMELESS = "unknown"
+"""The name that a call without one is answered with: the API refuses an answer without a name, and
+all answers beside it."""
 _WANTED = (
     "a response of generate_content, the content of its first candidate, that content's parts, or "
     "the list response.function_calls"
@@ -161,7 +164,7 @@ def _is_function_call(part: Any) -> bool:
 def _response(answer: Answer) -> dict[str, Any]:
     key = "error" if answer.is_error else "output"
     found: dict[str, Any] = {
-        "name": answer.call.shown_name or answer.call.name,
+        "name": answer.call.shown_name.strip() or answer.call.name.strip() or _NAMELESS,
         "response": {key: answer.text},
     }
     if answer.call.id:

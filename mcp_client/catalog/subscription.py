@@ -99,6 +99,7 @@ class Subscription(ABC):
         """Whether a list that relies on it was used since it is there."""
         self._watchers = 0
         self._listener: Handle | None = None
+        self._helpers: set[Handle] = set()
         self.notifier: Notifier = Notifier()
         """Notified when a stream or the connection is opened or lost, and of every change of the
         topic."""
@@ -165,9 +166,25 @@ class Subscription(ABC):
             self.lost()
             raise
 
+    def spawn(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run ``function`` until this is closed, where this is in its own event loop."""
+        if self.closed or self._backend.running_loop() is not self._backend.loop:
+            return
+
+        async def run() -> None:
+            try:
+                await function()
+            finally:
+                self._helpers.discard(handle)
+
+        handle = self._backend.spawn(run)
+        self._helpers.add(handle)
+
     def close(self) -> None:
         self.closed = True
         self._stop()
+        while self._helpers:
+            self._helpers.pop().cancel()
         self.notifier.notify()
 
     def use(self) -> None:

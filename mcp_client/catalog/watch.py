@@ -8,9 +8,11 @@ missed meanwhile counts as a change.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ..errors import McpError
 from ..protocol.resources import ResourceUpdate
 from ..runtime.watch import Notifier, Watch
 from .listed import Listed
@@ -79,6 +81,8 @@ class ListWatch(Watch[C]):
         self._compared = compared
         self._before: Listed[Any] | None = listing.known
         self._is_watching = False
+        if self._before is None:
+            self._subscription.spawn(self._fetch_in_time)
 
     @property
     def _is_over(self) -> bool:
@@ -90,8 +94,19 @@ class ListWatch(Watch[C]):
             self._subscription.watch()
         await self._subscription.settled()
         if self._before is None:
-            await self._live()
-            self._before = await self._listing.latest()
+            await self._fetch_first()
+
+    async def _fetch_in_time(self) -> None:
+        """Fetch what changes are compared with, where the first step does not come at once."""
+        if not self._is_watching and not self._is_over:
+            with suppress(McpError):  # the first step tries again, and raises
+                await self._fetch_first()
+
+    async def _fetch_first(self) -> None:
+        await self._live()
+        before = await self._listing.latest()
+        if self._before is None:
+            self._before = before
 
     def _end(self) -> None:
         if self._is_watching:

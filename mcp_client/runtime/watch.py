@@ -88,9 +88,9 @@ class Watch(ABC, Generic[T_co]):
     """Changes of something, one after another: an async iterator that can be closed.
 
     ``async with session.tool_changes() as changes:`` receives every change from the first line of
-    the block to its end; ``async for changes in session.tool_changes():`` from its first step to
-    ``aclose``. Changes that were not taken yet may come as one. What is raised does not end it: the
-    next ``anext`` tries again. It ends when what it watches is closed.
+    the block to its end; ``async for changes in session.tool_changes():`` from soon after the call
+    to ``aclose``. Changes that were not taken yet may come as one. What is raised does not end it:
+    the next ``anext`` tries again. It ends when what it watches is closed.
 
     ``ApprovalQueue.changes()`` may also be used with ``for`` and ``with``, in a thread.
     """

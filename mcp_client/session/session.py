@@ -209,7 +209,8 @@ class Session(LibraryOfSession):
         return ToolSearch(self.list_tools)
 
     def tool_changes(self) -> Watch[ToolChanges]:
-        """What is added, removed and changed from now on, compared with the list fetched last.
+        """What is added, removed and changed from now on, compared with the list fetched last, or
+        with one that is fetched now where there is none.
 
         An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
         """

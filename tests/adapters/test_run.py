@@ -63,6 +63,19 @@ async def test_images_of_results_follow_in_a_users_message_where_that_is_wanted(
     }
 
 
+@pytest.mark.parametrize("call", [{"name": ""}, {"name": " \n"}, {"name": None}, {}], ids=str)
+async def test_gemini_is_given_a_name_for_the_answer_to_a_call_without_one(
+    call: dict[str, Any],
+) -> None:
+    parts = [{"functionCall": {**call, "args": {"a": 1}}}]
+    async with opened(Server()) as session:
+        kit = GEMINI.toolset(await session.list_tools())
+        (content,) = await kit.run(session, {"candidates": [{"content": {"parts": parts}}]})
+    (part,) = content["parts"]
+    assert part["function_response"]["name"] == "unknown"
+    assert "Nothing was sent" in part["function_response"]["response"]["error"]
+
+
 @every_provider
 async def test_every_call_is_answered_once_and_in_order(provider: Provider) -> None:
     wanted: list[Wanted] = [

@@ -192,6 +192,40 @@ async def test_changes_can_be_iterated_without_a_with() -> None:
             await changes.aclose()
 
 
+@pytest.mark.parametrize("how", ["by a call", "elsewhere", "unlisted"])
+async def test_a_change_before_the_first_step_is_told_where_no_list_was_fetched(how: str) -> None:
+    server = Server("a", listens=how != "unlisted")
+    answer = server.__call__
+
+    async def changed_by_a_call(message: dict[str, Any], send: Any) -> Any:
+        if message["method"] == "tools/call":
+            server.tools = {"a": "new", "b": ""}
+        return await answer(message, send)
+
+    target = MemoryServer(changed_by_a_call)
+    async with connect(target, approval=allow_all) as session:
+        changes = session.tool_changes()
+        if how == "by a call":
+            await session.call_tool("a")
+        else:
+            await until(lambda: server.count("tools/list") == 1)
+            await session.ping()
+            server.tools = {"a": "new", "b": ""}
+        if how == "unlisted":
+            await session.list_tools(refresh=True)
+        assert names(await anext(changes)) == (["b"], [], ["a"])
+        await changes.aclose()
+
+
+async def test_a_watch_that_is_never_begun_ends_with_its_session() -> None:
+    server = Server("a")
+    server.gate = anyio.Event()
+    async with connect(MemoryServer(server)) as session:
+        session.tool_changes()
+        await until(lambda: server.count("tools/list") == 1)
+    assert server.count("subscriptions/listen") == 0
+
+
 async def test_a_storm_of_notices_during_a_fetch_is_one_more_fetch() -> None:
     server = Server("a")
     async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
