@@ -21,6 +21,7 @@ server.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import threading
 import time
@@ -140,6 +141,8 @@ class Process:
             self._popen = self._tree.start(argv, env, cwd, memory)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            if isinstance(error, FileNotFoundError) and os.path.exists(argv[0]):
+                reason = "its interpreter, which its first line ('#!...') names, is not there"
             raise ConnectError(f"cannot start {argv[0]!r}: {reason}") from None
         self.pid: int = self._popen.pid
         # Should nothing else end it, it ends with this object or the interpreter.

@@ -471,6 +471,8 @@ class StdioTransport(Transport):
 
 
 def _why_not_found(server: StdioServer) -> str:
+    if server.command.startswith("~"):
+        return "'~' is not expanded; give os.path.expanduser('~/...')"
     try:
         words = split_words(server.command)
     except ValueError:
@@ -479,10 +481,13 @@ def _why_not_found(server: StdioServer) -> str:
         more = ", ..." if server.args else ""
         command, *rest = shown_words(words)
         args = ", ".join(map(repr, rest))
-        return (
-            "it is a whole command line; give the command and its arguments apart: "
-            f"StdioServer({command!r}, [{args}{more}])"
+        apart = (
+            f"give the command and its arguments apart: StdioServer({command!r}, [{args}{more}])"
         )
+        missing = os.path.isabs(words[0]) and not os.path.exists(words[0])
+        if missing and not any(word.startswith("-") for word in rest):
+            return f"no file has this path; if it is a whole command line, {apart}"
+        return f"it is a whole command line; {apart}"
     if os.path.basename(server.command) != server.command:
         return "it is not an executable file; check the path, and that it may be executed"
     return "it is not on PATH; install it, or give its full path"

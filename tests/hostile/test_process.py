@@ -513,3 +513,23 @@ async def test_a_server_that_exits_cancels_no_task_of_the_host() -> None:
         await anyio.sleep(0.1)
         await anyio.lowlevel.checkpoint()
         await _goes_on(session, generation=2)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("script", "its interpreter, which its first line .* names, is not there"),
+        ("my tools/the server", "no file has this path; if it is a whole command line, give"),
+        ("no-such-server --stdio", "it is a whole command line; give the command"),
+        ("~/bin/server", "'~' is not expanded"),
+    ],
+)
+async def test_a_command_that_cannot_be_started_is_told_why(
+    command: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "script").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "script").chmod(0o755)
+    path = command if command.startswith("~") else str(tmp_path / command)
+    with pytest.raises(ConnectError, match=said):
+        async with connect(StdioServer(path), approval=allow_all):
+            raise AssertionError("it was entered")
