@@ -145,17 +145,16 @@ class Gate:
             approved, answer = await self._edit(request, answer, who, check, seconds)
         if type(answer) is not Allow:
             self._refuse(request, answer, who)
-        source, reason, far = answer.source, answer.reason, answer._scope
+        source, reason = answer.source, answer.reason
         if not waited and answer.remember is None and answer.by is None:
-            return Verdict(approved, source, reason, None, None, answer.expires_at, far)
+            return Verdict(approved, source, reason, None, None, answer.expires_at, answer._scope)
         remember, expires_at = self._remembered(request, answer), answer.expires_at
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
-            if expires_at is None and remember.seconds is not None:
-                expires_at = time.time() + remember.seconds
+            expires_at = expires_at or (remember.seconds and time.time() + remember.seconds)
         for _ in range(_LOOP_TURNS if waited else 0):
             await checkpoint()
-        return Verdict(approved, source, reason, remember, answer.by, expires_at, far)
+        return Verdict(approved, source, reason, remember, answer.by, expires_at, answer._scope)
 
     async def recall(self, request: ApprovalRequest) -> Allow | None:
         """The remembered answer that covers ``request``."""

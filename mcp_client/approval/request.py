@@ -398,7 +398,8 @@ def until(remember: Remember) -> str:
     """How long an answer is remembered, as the end of a sentence."""
     until = "until the session ends"
     if remember.seconds is not None:
-        return f"for {remember.seconds / 60:g} minutes, at most {until}"
+        limit = "" if remember.scope == "always" else f", at most {until}"
+        return f"for {remember.seconds / 60:g} minutes{limit}"
     if remember.scope == "always":
         return f"until it is revoked, where the host keeps answers; else {until}"
     return until

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .gate import current_question, remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
 
-__all__ = ["ask_on_terminal", "everything", "question"]
+__all__ = ["ask_for_one_call", "ask_on_terminal", "everything", "question"]
 
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
@@ -41,6 +42,19 @@ _OPTIONS = {
     "start": "confirm= to Host.from_config()",
     "sampling": "sampling_approval= to Handlers()",
 }
+
+
+_ends_with_call: ContextVar[bool] = ContextVar("_ends_with_call", default=False)
+
+
+async def ask_for_one_call(request: ApprovalRequest) -> Answer:
+    """Ask as ``ask_on_terminal`` does, for a session that ends with this call: "until the session
+    ends" is not offered."""
+    token = _ends_with_call.set(True)
+    try:
+        return await ask_on_terminal(request)
+    finally:
+        _ends_with_call.reset(token)
 
 
 async def ask_on_terminal(request: ApprovalRequest) -> Answer:
@@ -89,7 +103,7 @@ async def _decided(console: Console, request: ApprovalRequest) -> Answer:
         word = await console.word(_prompt(shown))
         if word is None:
             break
-        if _KEYS.get(word) in shown.choices():
+        if word in _keys(shown):
             return _yes(shown, _KEYS[word])
         if word in ("", "n"):
             return Deny(_NO, source="person")
@@ -250,7 +264,8 @@ def _answers(page: Page, request: ApprovalRequest) -> None:
 
 
 def _keys(request: ApprovalRequest) -> list[str]:
-    return [key for key, name in _KEYS.items() if name in request.choices()]
+    offered = set(request.choices()) - ({"session"} if _ends_with_call.get() else set())
+    return [key for key, name in _KEYS.items() if name in offered]
 
 
 def _group(page: Page, facts: Sequence[Fact], room: _Room, height: int) -> None:

@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from ..approval.decision import Allow, Answer, Deny
 from ..approval.managed_policy import ManagedPolicy
+from ..approval.remember import Remember
 from ..approval.request import ApprovalRequest
 from ..approval.rules import Origin, Rule, Rules
 from ..approval.tool_call import ToolCall
@@ -307,15 +308,27 @@ def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> 
 
     async def ask(request: Any) -> Answer:
         if queue is not None:
-            return await queue(request)
+            return _beyond_call(options, await queue(request))
         why = _why_unasked(options)
         if why is None:
-            from ..approval.terminal import ask_on_terminal
+            from ..approval.terminal import ask_for_one_call, ask_on_terminal
 
-            return await ask_on_terminal(request)
+            asked = ask_for_one_call if options.command == "call" else ask_on_terminal
+            return _beyond_call(options, await asked(request))
         return Deny(f"{why}; {_advice(rules, request)}", source="rule")
 
     return Rules(rules, ask)
+
+
+def _beyond_call(options: argparse.Namespace, answer: Answer) -> Answer:
+    """The answer; an approval for a time is stored where "always" is, if the session ends with the
+    call."""
+    if options.command != "call" or not isinstance(answer, Allow):
+        return answer
+    remember = Remember.of(answer.remember)
+    if remember is None or remember.scope != "session" or remember.seconds is None:
+        return answer
+    return replace(answer, remember=replace(remember, scope="always"))
 
 
 def is_allowed(options: argparse.Namespace, tool: Tool) -> bool:

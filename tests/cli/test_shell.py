@@ -90,6 +90,23 @@ def test_each_line_of_arguments_is_a_call_and_a_json_line() -> None:
     assert (both.code, both.json["error"]["type"]) == (2, "UsageError")
 
 
+def test_an_hour_outlives_a_call_whose_session_ends_with_it(tmp_path: Path) -> None:
+    words = "call", example("weather"), "set_alarm", "location=Oslo"
+    child = at_terminal(*words, home=tmp_path)
+    child.expect(r"Run it\? \[([^\]]+)\]")
+    assert child.match[1] == "y/N/h/a/x/v" or child.match[1] == "y/N/h/a/x/e/v"
+    assert "Until the session ends" not in child.before
+    child.sendline("h")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    again = run(*words, "--no-input", home=tmp_path)
+    assert (again.code, again.err) == (0, "")
+    (kept,) = run("decisions", "list", "--json", home=tmp_path).json["decisions"]
+    assert kept["scope"] == "always"
+    assert kept["expires_at"] - kept["decided_at"] == 3_600
+
+
 def test_a_tool_name_in_place_of_a_command_is_explained() -> None:
     done = run("shell", example("weather"), stdin="get_weather location=Oslo\n")
     assert done.code == 2
