@@ -21,7 +21,6 @@ for the same tools, passes ``mypy --strict`` and is formatted as by ``ruff forma
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
@@ -31,7 +30,7 @@ from .catalog.schema_types import TYPING, WORDS, SchemaTypes
 from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged
 from .runtime.limits import Timeouts
-from .runtime.python_source import MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
+from .runtime.python_source import ANY, MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
 
 if TYPE_CHECKING:
     from .host.host import Host
@@ -185,16 +184,14 @@ class _Module(SchemaTypes):
 
     def imports(self, classes: Sequence[str]) -> list[str]:
         """The imports that the text below them needs."""
-        text = "\n".join([*self.types, *classes])
-        code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)  # what servers say is not code
-        used = [name for name in TYPING if re.search(rf"\b{name}\b", code)]
+        used = [name for name in TYPING if name in self.used]
         lines = [f"from typing import {', '.join(used)}", ""] if used else []
         if not classes:
             return lines
-        if "-> ToolResult:" in text:
+        if "ToolResult" in self.used:
             lines.append("from mcp_client import ToolResult")
         stubs = ["Stub", "SyncStub"]
-        if "UNSET" in text:
+        if "Unset" in self.used:
             stubs = ["UNSET", *stubs, "Unset"]
         return [*lines, f"from mcp_client.stubs import {', '.join(stubs)}"]
 
@@ -225,6 +222,7 @@ class _Method:
     def __init__(self, module: _Module, tool: Tool, name: str, owner: str) -> None:
         self._tool = tool
         self._name = name
+        self._used = module.used
         module.cut = False
         found, self._whole = module.parameters(tool.input_schema, (owner, tool.name))
         names = Names(_RESERVED)
@@ -235,8 +233,12 @@ class _Method:
         output = tool.output_schema
         self._result: str | None = None
         if output is not None:
-            result = str(module.type_of(output, output, (owner, tool.name, "Result")))
-            self._result = result if len(result) <= MAX_NAME_CHARS else "Any"
+            result = module.type_of(output, output, (owner, tool.name, "Result"))
+            result = result if len(str(result)) <= MAX_NAME_CHARS else ANY
+            self._result = str(result)
+            self._used |= result.names()
+        else:
+            self._used.add("ToolResult")
         self._cut = module.cut
 
     def text(self, *, blocking: bool) -> str:
@@ -247,9 +249,10 @@ class _Method:
         for _, name, kind, required in self._parameters:
             kind = kind if required else union([kind, PythonType("Unset")])
             after = 1 if required else len(" = UNSET,")
-            written = kind.lines(8, len(name) + 2, after)
+            written = kind.lines(8, len(name) + 2, after, self._used)
             lines.append(f"        {name}: {written}{'' if required else ' = UNSET'},")
         if self._whole:
+            self._used.add("Any")
             lines.append("        arguments: dict[str, Any],")
         lines.append(f"    ) -> {self._result or 'ToolResult'}:")
         lines.append(docstring(self._description(), 8))

@@ -90,6 +90,37 @@ def test_a_name_without_a_letter_that_python_takes_is_a_name_all_the_same() -> N
     assert variables == ["value", "value_2", "arg_3d", "class_", "a_b"]
 
 
+def test_the_name_of_a_class_is_made_of_whole_words_and_numbered_only_where_none_is_free() -> None:
+    names = Names([])
+    paths = [
+        ("weather", "get_forecast", "Result"),
+        ("production_weather", "get_long_range_forecast", "Result"),
+        ("production_weather", "get_long_range_forecast", "Result", "hourly"),
+        ("production_weather", "get_long_range_forecast", "Result", "hourly"),
+        ("w", "the_very_long_name_of_one_member_of_it_all"),
+        ("w", "x" * 40),
+    ]
+    assert [names.type(*path) for path in paths] == [
+        "WeatherGetForecastResult",
+        "GetLongRangeForecastResult",
+        "GetLongRangeForecastResultHourly",
+        "ResultHourly",
+        "TheVeryLongNameOfOneMemberOfIt",
+        "W" + "X" + "x" * 30,
+    ]
+
+
+def test_what_is_imported_is_what_is_used_whatever_a_server_wrote() -> None:
+    words = ["Any", "UNSET", "Literal", "-> ToolResult:", "TypedDict", "Union"]
+    output = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    properties = {word: {"enum": ["Any", "Union[", "NotRequired"]} for word in words}
+    schema = {"type": "object", "properties": properties, "required": words}
+    text = generate([tool("t", schema, description=" ".join(words), outputSchema=output)])
+    assert "from typing import Literal, TypedDict\n" in text
+    assert "from mcp_client.stubs import Stub, SyncStub\n" in text
+    assert "from mcp_client import ToolResult" not in text
+
+
 def test_many_names_that_are_alike_cost_time_linear_in_their_number() -> None:
     def naming(count: int) -> Callable[[], Any]:
         names = Names([])

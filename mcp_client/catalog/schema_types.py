@@ -45,6 +45,8 @@ class SchemaTypes:
         self._reserved = frozenset(reserved)
         self.types: list[str] = []
         """The classes that the types need."""
+        self.used: set[str] = set()
+        """The names that what is written so far is written with."""
         self._names = Names(self._reserved)
         self.cut: bool = False
         """Whether a type became Any because it was too deep or too long, since this was reset."""
@@ -126,10 +128,15 @@ class SchemaTypes:
         for key, value in schema["properties"].items():
             kind = self.type_of(value, root, (*path, key[:_MAX_KEY_CHARS]), depth + 1)
             fields[key] = kind if key in required else PythonType("NotRequired", (kind,))
+        self.used.add("TypedDict")
         if all(map(self._is_field_name, fields)):
-            lines = [f"    {key}: {kind.lines(4, len(key) + 2, 0)}" for key, kind in fields.items()]
+            lines = [
+                f"    {key}: {kind.lines(4, len(key) + 2, 0, self.used)}"
+                for key, kind in fields.items()
+            ]
             self.types.append(f"\n\nclass {name}(TypedDict):\n" + "\n".join(lines))
             return
+        self.used.update(*(kind.names() for kind in fields.values()))
         lines = [f"        {quoted(key)}: {quoted(str(kind))}," for key, kind in fields.items()]
         body = "\n".join(lines)
         opening = f'\n{name} = TypedDict(\n    "{name}",\n    {{\n'

@@ -19,6 +19,8 @@ __all__ = ["ANY", "MAX_NAME_CHARS", "Names", "PythonType", "docstring", "quoted"
 _LINE_CHARS = 88
 MAX_NAME_CHARS = 36
 """Characters of a name: so that a line with two of them still fits."""
+_MAX_BASE_CHARS = MAX_NAME_CHARS - 4
+"""Without the number that tells it from another."""
 _MAX_TEXT_CHARS = 2_000
 
 
@@ -35,13 +37,19 @@ class Names:
         return self._free(words.strip("_").lower() or "value", "arg_")
 
     def type(self, *texts: str) -> str:
-        words = [word for text in texts for word in re.split(r"[^A-Za-z0-9]+", text) if word]
-        return self._free("".join(word[0].upper() + word[1:] for word in words) or "Value", "T")
+        """A name of all ``texts``, or of the last ones where it would be too long."""
+        each = [_words(text) for text in texts]
+        names = ["".join(word for words in each[n:] for word in words) for n in range(len(each))]
+        names = names or [""]
+        short = [name for name in names if name and len(name) <= _MAX_BASE_CHARS]
+        free = (name for name in short if name not in self._taken and not name[0].isdigit())
+        best = next(free, short[0] if short else _cut(each[-1] if each else []) or names[0])
+        return self._free(best or "Value", "T")
 
     def _free(self, name: str, prefix: str) -> str:
         if name[0].isdigit():
             name = prefix + name
-        base = name = name[: MAX_NAME_CHARS - 4]
+        base = name = name[:_MAX_BASE_CHARS]
         number = self._numbers.get(base, 1)
         while name in self._taken or keyword.iskeyword(name):
             number += 1
@@ -49,6 +57,20 @@ class Names:
         self._numbers[base] = number
         self._taken.add(name)
         return name
+
+
+def _words(text: str) -> list[str]:
+    return [word[0].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", text) if word]
+
+
+def _cut(words: Sequence[str]) -> str:
+    """As many of ``words`` as fit."""
+    name = ""
+    for word in words:
+        if len(name) + len(word) > _MAX_BASE_CHARS:
+            break
+        name += word
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +87,24 @@ class PythonType:
             return " | ".join(parts)
         return f"{self.name}[{', '.join(parts)}]" if parts else self.name
 
-    def lines(self, indent: int, before: int, after: int) -> str:
-        """Written out from column ``indent + before``, with ``after`` columns to follow."""
+    def names(self) -> set[str]:
+        """The names that it is written with, in one line."""
+        inner = (part.names() for part in self.parts if isinstance(part, PythonType))
+        return ({self.name} - {"Union"}).union(*inner)
+
+    def lines(self, indent: int, before: int, after: int, used: set[str] | None = None) -> str:
+        """Written out from column ``indent + before``, with ``after`` columns to follow. Adds the
+        names that it is written with to ``used``."""
+        used = set() if used is None else used
         flat = str(self)
         if not self.parts or indent + before + len(flat) + after <= _LINE_CHARS:
+            used |= self.names()
             return flat
+        used.add(self.name)
         inner = indent + 4
         comma = "," if len(self.parts) > 1 else ""
         written = [
-            part.lines(inner, 0, len(comma)) if isinstance(part, PythonType) else part
+            part.lines(inner, 0, len(comma), used) if isinstance(part, PythonType) else part
             for part in self.parts
         ]
         body = "".join(f"{' ' * inner}{text}{comma}\n" for text in written)
