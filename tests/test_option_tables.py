@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import pickle
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,12 +20,16 @@ from mcp_client import (
     CallWithdrawn,
     CancelToken,
     ConfigError,
+    Handlers,
     Host,
+    HttpServer,
     InvalidArguments,
     MemoryServer,
     Retry,
     ServerConfig,
     Session,
+    StdioServer,
+    Timeouts,
     ToolCall,
     allow_all,
     connect,
@@ -32,6 +38,7 @@ from mcp_client import (
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.adapters.options import ToolsetOptions
 from mcp_client.adapters.toolset import Toolset
+from mcp_client.approval.remember import CHOICES
 from mcp_client.cli.parser import parsed
 from mcp_client.cli.session import options_of
 from mcp_client.connection.call_options import CallOptions, ReadOptions
@@ -457,3 +464,40 @@ class TestTheOptionsOfAToolset:
         with pytest.raises(ConfigError, match="does not go with code=True"):
             openai_chat.toolset([], code=True, **options)
         openai_chat.toolset([], code=True, search=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong", "right"),
+    [
+        (lambda **options: HttpServer("https://example.com/mcp", **options), "heads", "headers"),
+        (lambda **options: StdioServer("python", **options), "arg", "args"),
+        (lambda **options: Retry(**options), "attempt", "attempts"),
+        (lambda **options: Handlers(**options), "elicitations", "elicitation"),
+    ],
+    ids=["HttpServer", "StdioServer", "Retry", "Handlers"],
+)
+def test_a_misspelt_option_is_a_config_error_that_suggests_the_right_one(
+    make: Any, wrong: str, right: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"has no option '{wrong}'.*{right}"):
+        make(**{wrong: 1})
+
+
+def test_an_answer_with_an_unknown_reach_fails_where_it_is_written() -> None:
+    for remember in ("forever", "bogus", 3):
+        with pytest.raises(ConfigError, match="remember="):
+            Allow(remember=cast(Any, remember))
+    for name in CHOICES:
+        with pytest.raises(ConfigError, match=f"remember='forever'.*'{name}'"):
+            Allow(remember=cast(Any, "forever"))
+        Allow(remember=cast(Any, name))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+)
+def test_a_copy_of_timeouts_behaves_as_the_original(copied: Any) -> None:
+    assert copied(Timeouts()) == Timeouts()
+    assert copied(Timeouts()).for_call(300).idle == 300
+    assert copied(Timeouts(idle=60)).for_call(300).idle == 60
+    assert copied(Timeouts(total=5)).total == 5

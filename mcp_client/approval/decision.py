@@ -49,6 +49,8 @@ class Allow:
     - ``expires_at``: Until when what allows the call holds, for the record: seconds since the
       beginning of 1970. It limits nothing; see ``Remember(seconds=...)`` and
       ``Rule(expires_at=...)``.
+
+    Raises ``ConfigError`` for another ``remember``.
     """
 
     arguments: Mapping[str, Any] | None = None
@@ -65,6 +67,8 @@ class Allow:
     """How far a yes goes that was remembered."""
 
     def __post_init__(self) -> None:
+        if self.remember is not None:
+            Remember.of(self.remember)
         if self.by is not None:
             check_person(self.by)
 

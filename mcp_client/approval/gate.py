@@ -8,8 +8,7 @@ side: ``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal
 at a time in any case. An exception, a timeout, a late answer or any other answer means no.
 
 Everything a request waits for here has one clock, ``Timeouts(approval=...)``. Closing the gate ends
-the wait. 2026-07-28 ``server/tools`` (security): clients SHOULD prompt for confirmation on
-sensitive operations, and show the inputs before calling.
+the wait. 2026-07-28 ``server/tools`` (security): clients SHOULD show the inputs and ask.
 """
 
 from __future__ import annotations

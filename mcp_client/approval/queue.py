@@ -46,7 +46,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -55,13 +55,13 @@ import anyio
 
 from ..catalog.call_context import same_context
 from ..connection.cancellation import CancelToken
-from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
-from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
+from ..errors import CallPending, ConfigError, McpError, StateError
 from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
-from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
+from .decision import Allow, Answer, Deny
+from .given_answer import ANY, ids_of, signed
 from .pending_changes import PendingChanges
 from .request import ApprovalRequest
 from .shown_logins import ShownLogins
@@ -277,20 +277,34 @@ class ApprovalQueue:
         """
         return self._logins.show(login)
 
-    def decide(self, ids: str | Iterable[str], answer: Answer, *, by: str | None = None) -> None:
+    def decide(
+        self,
+        ids: str | Iterable[str],
+        answer: Answer,
+        *,
+        by: str | None = None,
+        context: Hashable = ANY,
+    ) -> None:
         """Give ``answer`` to one pending call, or to several at once.
+
+        With a ``context``, a call of another ``call_tool(context=...)`` is not pending: give it
+        if a user decides, who may decide only what is asked on their behalf.
 
         ``by`` is the name of who decides, for the record (``decision.by``), of at most 200
         characters. Raises ``NotPending``, a ``LookupError``, where one of them is not pending (any
         more): then none is decided. Raises ``ConfigError`` for an answer that could not be used,
         and ``InvalidArguments`` for edited arguments that are not JSON; the call remains pending.
         """
-        wanted = _ids(ids)
-        answer = _signed(answer, by)
+        wanted = ids_of(ids)
+        answer = signed(answer, by)
         if isinstance(answer, Allow) and answer.arguments is not None:
             self._check_edited(wanted)
         if not wanted:
             return
+        if context is not ANY:
+            theirs = {one.id for one in self.pending_for(context)}
+            if missing := tuple(id for id in wanted if id not in theirs):
+                raise not_pending(missing, len(wanted))
         if self._store is None:
             self._answer(wanted, answer)
         else:
@@ -303,7 +317,7 @@ class ApprovalQueue:
     def withdraw(self, id: str) -> None:
         """End a question without an answer: its caller gets ``CallDenied``, and the same request is
         asked about again the next time. Raises ``NotPending`` where it is not pending."""
-        (wanted,) = _ids(id)
+        (wanted,) = ids_of(id)
         if self._store is None:
             self._answer((wanted,), _WITHDRAWN, is_decision=False)
         elif not any(one.id == wanted for one in self._store.pending()) or not (
@@ -332,13 +346,16 @@ class ApprovalQueue:
                     f"decide(): a {one.request.kind} has no arguments: give Allow() or Deny(reason)"
                 )
 
-    def changes(self) -> Watch[tuple[PendingApproval, ...]]:
+    def changes(self, *, context: Hashable = ANY) -> Watch[tuple[PendingApproval, ...]]:
         """Iterate over ``pending``, yielding it whenever it changes; first as soon as a call waits.
+
+        With a ``context``, iterate over ``pending_for(context)``.
 
         Use ``async for`` in any event loop, or ``for`` in a thread; ``close`` ends it, from any
         task or thread. A slow reader misses states in between, never the last one.
         """
-        return PendingChanges(lambda: self.pending, self._notifier, self._listen())
+        look = lambda: self.pending if context is ANY else self.pending_for(context)  # noqa: E731
+        return PendingChanges(look, self._notifier, self._listen())
 
     def _page_changes(self) -> Watch[Any]:
         """``changes``, also of ``logins``."""
@@ -459,42 +476,3 @@ class ApprovalQueue:
 
 def _shown(ticket: Ticket) -> PendingApproval:
     return PendingApproval(ticket.id, ticket.request, ticket.asked_at, ticket.expires_at)
-
-
-def _ids(ids: Any) -> tuple[str, ...]:
-    try:
-        wanted = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
-    except TypeError:
-        wanted = (ids,)
-    if not all(isinstance(id, str) for id in wanted):
-        raise ConfigError("decide(): give the id of a pending call, or several: PendingApproval.id")
-    return wanted
-
-
-def _signed(answer: Any, by: Any) -> Answer:
-    """``answer`` as it can be used, by the person ``by``, with a copy of its arguments, which the
-    decider may change afterwards. Raises ``ConfigError`` and ``InvalidArguments``."""
-    if type(answer) not in (Allow, Deny):
-        raise ConfigError(f"decide() was given {not_an_answer(answer)}")
-    changed: dict[str, Any] = {}
-    if type(answer) is Allow:
-        changed["remember"] = Remember.of(answer.remember) or Remember("call")
-        changed["arguments"] = None if answer.arguments is None else _copied(answer.arguments)
-    if by is not None:
-        changed["by"] = check_person(by)
-        changed["source"] = "person" if answer.source == "hook" else answer.source
-    signed: Answer = replace(answer, **changed)
-    return signed
-
-
-def _copied(arguments: Any) -> Any:
-    try:
-        copy = plain(arguments)
-        canonical_of(copy)
-    except NotJson as error:
-        raise InvalidArguments(
-            f"decide(): the edited arguments are not JSON: {error}", path=error.path
-        ) from None
-    if type(copy) is not dict:
-        raise ConfigError(f"decide() was given {not_arguments(arguments)}")
-    return frozen(copy)

@@ -78,6 +78,9 @@ class Remember:
             return value
         if type(value) is str and value in CHOICES:
             return CHOICES[value].remember
+        if isinstance(value, str) and value not in _SCOPES:
+            others = ", ".join(repr(name) for name in CHOICES if name not in _SCOPES)
+            raise ConfigError(f"remember={value!r}: {_GIVE}, or {others} or Remember(...)")
         return cls(value)
 
 

@@ -14,6 +14,7 @@ from ..errors import (
 )
 from ..runtime.backoff import doubled, spread
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.option_names import with_option_names
 
 __all__ = ["Retry", "may_pass"]
 
@@ -28,6 +29,7 @@ def may_pass(status: int | None) -> bool:
     return status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED)
 
 
+@with_option_names()
 @frozen_dataclass
 class Retry:
     """How often a failed call is attempted, and when.

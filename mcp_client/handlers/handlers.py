@@ -29,6 +29,7 @@ from ..errors import ConfigError
 from ..protocol.consent_url import address_of
 from ..protocol.elicitation import Form, FormField
 from ..protocol.notifications import LOG_LEVELS
+from ..runtime.option_names import with_option_names
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
@@ -192,6 +193,7 @@ RootsHandler: TypeAlias = Callable[[RootsRequest], Any | Awaitable[Any]]
 LogHandler: TypeAlias = Callable[[LogMessage], Awaitable[None] | None]
 
 
+@with_option_names()
 @dataclass(frozen=True, slots=True)
 class Handlers:
     """The functions that answer a server's requests: ``connect(handlers=Handlers(roots=[...]))``.

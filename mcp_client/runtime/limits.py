@@ -82,6 +82,15 @@ class Timeouts:
                 continue
             _seconds(f"Timeouts({field.name}=...)", getattr(self, field.name))
 
+    def __getstate__(self) -> tuple[float | None, ...]:
+        """Return the fields, with 0 for an ``idle`` that the host has not set."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return tuple({**values, "idle": 0.0 if self.idle is _IDLE else self.idle}.values())
+
+    def __setstate__(self, state: tuple[float | None, ...]) -> None:
+        for field, value in zip(fields(Timeouts), state, strict=True):
+            object.__setattr__(self, field.name, _IDLE if value == 0.0 else value)
+
     def after(self, seconds: float) -> Timeouts:
         """What is left after ``seconds``, which are less than ``total``."""
         return _Part(self, self.total - seconds)

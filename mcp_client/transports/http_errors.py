@@ -160,6 +160,8 @@ async def http_error(
         return failure._replace(id=id, status=response.status, retry_after=response.retry_after)
     excerpt = _excerpt(body, response, failure)
     text = f"{endpoint.described} answered HTTP {response.status}"
+    if response.status == 404 and not agreed and urlsplit(endpoint.url).path in ("", "/"):
+        text += "; many servers are at the path /mcp: give the whole URL"
     if excerpt:
         text += f": {excerpt}"
     if _WANTS_TLS.search(excerpt):

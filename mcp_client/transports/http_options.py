@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.executables import shown_words, split_words
 from ..runtime.loopback import is_loopback
+from ..runtime.option_names import with_option_names
 from ..runtime.path_keys import path_keys, without_path_keys
 from ..runtime.safe_text import safe_text
 
@@ -41,6 +42,7 @@ HeaderSource: TypeAlias = Headers | Callable[[], Headers | Awaitable[Headers]]
 Auth: TypeAlias = "httpx.Auth | Callable[[], str | Headers | Awaitable[str | Headers]]"
 
 
+@with_option_names()
 @dataclass(frozen=True, slots=True, repr=False)
 class HttpServer:
     """A server at ``url``: ``HttpServer("https://example.com/mcp")``.

@@ -28,6 +28,7 @@ from ..runtime.executables import (
 )
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.new_process import new_process
+from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets, StartPolicy
 from .base import Transport, TransportContext, UnmatchedOutput
 from .command_name import name_of_command
@@ -51,6 +52,7 @@ _MAX_BACKLOG_BYTES = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
 
 
+@with_option_names()
 @frozen_dataclass
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.

@@ -38,6 +38,7 @@ from mcp_client import (
     ToolCall,
     one_at_a_time,
 )
+from mcp_client.runtime.callbacks import in_thread
 from tests.approval.test_concurrency import Server
 from tests.properties import examples
 from tests.runners import as_in_plain_asyncio
@@ -145,7 +146,6 @@ async def test_several_are_decided_at_once_or_none() -> None:
         (True, {}, ConfigError),
         (Allow, {}, ConfigError),
         (None, {}, ConfigError),
-        (Allow(remember="forever"), {}, ConfigError),  # type: ignore[arg-type]
         (Allow({"n": float("nan")}), {}, InvalidArguments),
         (Allow(), {"by": ""}, ConfigError),
         (Allow(), {"by": 1}, ConfigError),
@@ -779,3 +779,25 @@ async def test_only_a_call_can_be_allowed_with_other_arguments() -> None:
         assert queue.pending == (pending,)
         queue.decide(pending.id, Deny("no"))
     assert answers == [Deny("no")]
+
+
+@pytest.mark.parametrize("store", [False, True])
+async def test_a_user_sees_and_decides_what_is_asked_on_their_behalf(
+    store: bool, tmp_path: Path
+) -> None:
+    queue = ApprovalQueue(decisions=tmp_path / "decisions.json" if store else None)
+    server, said = Server(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n, person in enumerate(("ana", "bo", None)):
+            group.start_soon(functools.partial(outcome, session, n, said, context=person))
+        found = await until_pending(queue, 3)
+        ids = {one.request.context: one.id for one in found}
+        with queue.changes(context="ana") as changes:
+            (mine,) = await anext(changes)
+        assert mine.id == ids["ana"]
+        for context, wanted in (("ana", ids["bo"]), ("bo", [*ids.values()]), (None, ids["ana"])):
+            with pytest.raises(NotPending):
+                await in_thread(functools.partial(queue.decide, wanted, Allow(), context=context))
+        for owner, id in ids.items():
+            await in_thread(functools.partial(queue.decide, id, Allow(), context=owner))
+    assert said == dict.fromkeys(range(3), "ran")
