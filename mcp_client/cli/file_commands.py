@@ -352,10 +352,11 @@ async def servers(options: argparse.Namespace) -> int:
             except ConfigError as error:
                 problems.append(error.message)
                 continue
-            refused = False
+            refused, enabled = False, True
             try:
-                server = config._starts[name].config(secrets=False).server
-                transport_of(server).permit(policy)
+                chosen = config._starts[name].config(secrets=False)
+                enabled = chosen.enabled
+                transport_of(chosen.server).permit(policy)
             except StartDenied as error:
                 problems.append(f"{safe_text(name, 60)}: {error.message}")
                 refused = True
@@ -373,6 +374,7 @@ async def servers(options: argparse.Namespace) -> int:
                     "refused": refused,
                     "confined": list(request.confined),
                     "leftOut": None,
+                    "enabled": enabled,
                 }
             )
         found += _left_out(config)
@@ -382,7 +384,7 @@ async def servers(options: argparse.Namespace) -> int:
     rows = []
     for one in found:
         state = "may start" if one["mayStart"] else "refused" if one["refused"] else "asks first"
-        state = "left out" if one["leftOut"] else state
+        state = "left out" if one["leftOut"] else state if one["enabled"] else "disabled"
         where = f"{one['file']} ({one['scope']})"
         rows.append((str(one["name"]), state, where, safe_text(one["runs"], 60)))
     print_table(rows, "server", "state", "config file", "runs")
@@ -412,6 +414,7 @@ def _left_out(config: Config) -> list[dict[str, Any]]:
             "refused": False,
             "confined": [],
             "leftOut": reason,
+            "enabled": True,
         }
         for name, reason in reasons.items()
     ]

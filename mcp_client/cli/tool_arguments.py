@@ -304,7 +304,8 @@ def _coerced(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, 
         return [_item(options, root, value, word)]
     if "string" in kinds:
         return value  # which is not in the enum: the server says what is
-    wanted_kinds = " or ".join(sorted(kinds))
+    words = {"boolean": "true or false"}
+    wanted_kinds = " or ".join(words.get(kind, kind) for kind in sorted(kinds))
     raise UsageError(
         f"{safe_text(word, 80)!r}: the tool wants {wanted_kinds} here; write key:=JSON to say it "
         "exactly"

@@ -107,6 +107,21 @@ def test_an_hour_outlives_a_call_whose_session_ends_with_it(tmp_path: Path) -> N
     assert kept["expires_at"] - kept["decided_at"] == 3_600
 
 
+def test_a_word_that_is_not_a_boolean_is_told_what_is() -> None:
+    done = run("call", example("weather"), "set_alarm", "location=Oslo", "loud=yes")
+    assert (done.code, "the tool wants true or false here" in done.err) == (2, True)
+
+
+def test_a_disabled_server_is_listed_as_disabled(tmp_path: Path) -> None:
+    config = tmp_path / "c.json"
+    off = {"command": "python3", "args": ["x.py"], "disabled": True}
+    config.write_text(json.dumps({"mcpServers": {"off": off, "on": {**off, "disabled": False}}}))
+    listed = run("servers", "--config", str(config), home=tmp_path).out.splitlines()
+    assert [row.split()[1] == "disabled" for row in listed] == [True, False]
+    found = run("servers", "--config", str(config), "--json", home=tmp_path).json["servers"]
+    assert [one["enabled"] for one in found] == [False, True]
+
+
 def test_a_tool_name_in_place_of_a_command_is_explained() -> None:
     done = run("shell", example("weather"), stdin="get_weather location=Oslo\n")
     assert done.code == 2
