@@ -190,9 +190,8 @@ class _Module(SchemaTypes):
             return lines
         if "ToolResult" in self.used:
             lines.append("from mcp_client import ToolResult")
-        stubs = ["Stub", "SyncStub"]
-        if "Unset" in self.used:
-            stubs = ["UNSET", *stubs, "Unset"]
+        wanted = self.used | {"Stub", "SyncStub"}
+        stubs = [name for name in ("UNSET", "Stub", "SyncStub", "Unset") if name in wanted]
         return [*lines, f"from mcp_client.stubs import {', '.join(stubs)}"]
 
     def classes(self, server: str, tools: Sequence[Tool]) -> list[str]:
@@ -249,6 +248,7 @@ class _Method:
         for _, name, kind, required in self._parameters:
             kind = kind if required else union([kind, PythonType("Unset")])
             after = 1 if required else len(" = UNSET,")
+            self._used |= set() if required else {"UNSET"}
             written = kind.lines(8, len(name) + 2, after, self._used)
             lines.append(f"        {name}: {written}{'' if required else ' = UNSET'},")
         if self._whole:

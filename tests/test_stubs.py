@@ -119,6 +119,8 @@ def test_what_is_imported_is_what_is_used_whatever_a_server_wrote() -> None:
     assert "from typing import Literal, TypedDict\n" in text
     assert "from mcp_client.stubs import Stub, SyncStub\n" in text
     assert "from mcp_client import ToolResult" not in text
+    anything = generate([tool("t", {"type": "object", "properties": {"a": {}}})])
+    assert "from mcp_client.stubs import UNSET, Stub, SyncStub\n" in anything
 
 
 def test_many_names_that_are_alike_cost_time_linear_in_their_number() -> None:
