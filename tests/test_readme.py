@@ -131,6 +131,8 @@ def test_every_example_is_tested_here() -> None:
     }
     for path in (ROOT / "examples").glob("*.py"):
         most = 70 if path.name.startswith(("agent_", "bridge_")) else 50  # whole programs
+        if path.name == "approve_in_a_chat.py":  # with every fact of a call, escaped
+            most = 60
         if path.name == "approve_in_a_web_app.py":  # with a handler for those who go away
             most = 90
         if path.name.startswith(("agent_with_users", "durable_")):  # a whole app, with its workers
