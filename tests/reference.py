@@ -95,7 +95,10 @@ def pages() -> Pages:
 
 
 def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
-    page = pdoc.doc.Module(import_module(module))
+    found = import_module(module)
+    for name in getattr(found, "__all__", ()):  # some are loaded when they are first asked for
+        getattr(found, name)
+    page = pdoc.doc.Module(found)
     page.docstring = page.docstring.replace("::\n\n    ", ":\n\n    ")
     members = page.members
     if module == "mcp_client":

@@ -1,5 +1,4 @@
-"""Bundling a program that uses this package: ``hook-mcp_client.py``, beside this file, tells
-PyInstaller what belongs to it.
+"""Bundle a program that uses this package: a hook for PyInstaller, in a file beside this one.
 
 ``mcp_client`` loads its names when they are first used, from strings that PyInstaller cannot
 follow. PyInstaller finds the hook through the entry point ``pyinstaller40``. Other bundlers have an
