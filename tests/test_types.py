@@ -201,7 +201,7 @@ def test_every_program_of_the_readme_passes_strict_mypy(tmp_path: Path) -> None:
         [*command, *map(str, _readme_programs(tmp_path))],
         capture_output=True,
         text=True,
-        cwd=ROOT,
+        cwd=tmp_path,
         timeout=300,
     )
     assert done.returncode == 0, done.stdout

@@ -259,7 +259,9 @@ class _Texts:
         self._open = False
 
     def print(self, text: str) -> None:
-        self.any = self.any or bool(text)
+        if not text:
+            return
+        self.any = True
         if not self._exact:
             print_text(text.removesuffix("\n"))
             return

@@ -48,7 +48,8 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     known = commands()
     at = _place_of_command(words, known.values())
     if at is None or words[at] not in known:
-        _parser().parse_args(words[:1] if at is None else [words[at]])  # which raises
+        asked = [word for word in words if word in ("--help", "-h", "--version")] or words
+        _parser().parse_args(asked[:1] if at is None else [words[at]])  # which raises
         raise UsageError("no command was given (see 'mcp-client --help')")
     name = words[at]
     command = known[name]

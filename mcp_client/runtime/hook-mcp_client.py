@@ -2,8 +2,8 @@
 
 from PyInstaller.utils.hooks import collect_data_files, collect_submodules
 
-datas = collect_data_files("mcp_client")
-hiddenimports = [
+datas: list[tuple[str, str]] = collect_data_files("mcp_client")
+hiddenimports: list[str] = [
     *collect_submodules("mcp_client"),
     "anyio._backends._asyncio",
     "httpx",

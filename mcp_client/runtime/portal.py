@@ -271,9 +271,14 @@ class Lease:
     """
 
     def __init__(self, portal: Portal, key: object, name: str) -> None:
-        self.run = portal.run
-        self.forget = portal.forget
+        self._leased = portal
         weakref.finalize(self, portal.close_dropped, key, name).atexit = False
+
+    def run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._leased.run(function, *args, **kwargs)
+
+    def forget(self, key: object) -> None:
+        self._leased.forget(key)
 
     def lease(self, key: object, close: object, name: str) -> Self:
         """Return this one, for what is opened twice."""

@@ -54,10 +54,12 @@ def test_options_may_stand_between_the_arguments() -> None:
 def test_options_may_stand_before_the_command() -> None:
     words = ["--json", "--timeout", "30", "--allow=echo", "call", server("scripted"), "echo", "a=1"]
     assert json.loads(run(*words).json["content"][0]["text"]) == {"a": "1"}
-    for option in ("--jsn", "--limit"):
-        done = run(option, "tools", WEATHER)
-        assert (done.code, done.out) == (2, "")
-        assert f"unknown option '{option}' of tools" in done.err
+    done = run("--jsn", "tools", WEATHER)
+    assert (done.code, done.out) == (2, "")
+    assert "unknown option '--jsn' of tools" in done.err
+    done = run("tools", WEATHER, "--limit", "3")
+    assert (done.code, done.out) == (2, "")
+    assert "unknown option '--limit' of tools" in done.err
     assert "usage: mcp-client [-h]" in run("--json", "--help").out
 
 
@@ -170,7 +172,7 @@ def test_resources_prompts_and_completion(era: str) -> None:
     listed = run("resources", library, "--json").json
     assert [one["uri"] for one in listed["resources"]] == ["book:emma", "book:ulysses"]
     assert [one["uriTemplate"] for one in listed["resourceTemplates"]] == ["book:{title}"]
-    assert run("read", library, "book:emma").out == "Emma Woodhouse"
+    assert run("read", library, "book:emma").out == "Emma Woodhouse\n"
     assert run("prompts", library).out.splitlines()[0] == "summary(title)"
     assert "Sum up emma" in run("prompt", library, "summary", "title=emma").out
     assert "emma" in run("complete", library, "summary", "title=e").out.splitlines()
@@ -248,7 +250,7 @@ def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path
         {"type": "image", "mimeType": "../../evil", "data": data},
     )
     done = run(*words)
-    assert (done.code, done.out) == (0, "two pictures")
+    assert (done.code, done.out) == (0, "two pictures\n")
     assert "--save DIR keeps it" in done.err
     folder = tmp_path / "pictures"
     for count in (2, 4):  # nothing that is there is replaced
@@ -286,14 +288,14 @@ def test_text_that_no_encoding_can_write_is_json_all_the_same() -> None:
     done = run(*words, "--json")
     assert done.code == 0
     assert done.json["content"][0]["text"] == "half \ud800"
-    assert run(*words).out == "half ?"
+    assert run(*words).out == "half ?\n"
 
 
 def test_a_text_that_is_nested_too_deep_to_be_read_as_json_is_printed() -> None:
     text = "[" * 60_000
     done = run(*sending({"type": "text", "text": text}, structuredContent={"a": 1}))
     assert (done.code, done.err) == (0, "")
-    assert done.out == text
+    assert done.out == f"{text}\n"
 
 
 # -------------------------------------------------------------------------- secrets

@@ -325,7 +325,7 @@ def test_what_cannot_be_written_is_one_sentence_and_exit_code_74(more: str, tmp_
 def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
     target = shlex.quote(example("weather"))
     done = in_sh(f"mcp call {target} get_weather location=Oslo --allow=* <&- 2>&-", tmp_path)
-    assert (done.returncode, done.stdout) == (0, "Oslo: 22.5 °C, partly cloudy")
+    assert (done.returncode, done.stdout) == (0, "Oslo: 22.5 °C, partly cloudy\n")
     done = in_sh(f"mcp call {target} get_weather - --allow=* <&-", tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

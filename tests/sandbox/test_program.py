@@ -139,11 +139,13 @@ def test_an_interpreter_in_a_home_directory_is_granted_alone_and_what_it_lacks_i
     ],
 )
 def test_of_a_script_the_directory_it_is_in_unless_an_option_is_not_known(
-    home: Path, words: list[str], script: bool
+    home: Path, tmp_path: Path, words: list[str], script: bool
 ) -> None:
+    tools = made(tmp_path / "tools", "bin/python3") / "bin"
     made(home, "work/app/server.py", "work/app/server.js", "work/app/server.ts", "work/app/run.sh")
     expected = {"work/app"} if script else set()
-    assert names(found(*words, cwd=home / "work"), home) == expected
+    every = found(*words, cwd=home / "work", env={"PATH": str(tools)})
+    assert names(every, home) == expected
 
 
 def test_of_a_script_in_a_home_directory_the_file_alone(home: Path) -> None:
