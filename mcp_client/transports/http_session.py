@@ -216,8 +216,10 @@ class HttpSession:
         body = RequestBody(data, spares_login=lambda: True)
         response = await self.client.open("POST", headers, body, given=given)
         id = response.headers.get("mcp-session-id")
-        await response.excerpt()
-        await response.aclose()
+        try:
+            await response.excerpt()
+        finally:
+            await response.aclose()
         if response.ok and id:
             other = await self.client.open("DELETE", {**self.headers, "Mcp-Session-Id": id})
             await other.aclose()
