@@ -263,7 +263,8 @@ class Audit:
         """Wait until the entries of calls that the session ended are closed, at most 10 seconds."""
         if not self._under_way:
             return
-        self._none_left = anyio.Event()
+        if self._none_left is None or self._none_left.is_set():  # others may wait for it
+            self._none_left = anyio.Event()
         with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
             await self._none_left.wait()
 

@@ -38,22 +38,30 @@ async def confined(
     ``seconds``, and as ``confine`` does. It can be cancelled: what its thread has made by then is
     closed there.
     """
-    given_up = threading.Event()
+    lock, given_up, made = threading.Lock(), threading.Event(), list[ConfinedGroup]()
+
+    def give_up() -> None:
+        with lock:
+            given_up.set()
+            for tree in made:
+                tree.discard()
 
     def prepare() -> tuple[Grants, Confinement, ConfinedGroup]:
         grants = Grants.of(sandbox, argv, env, cwd)
         grants.check_same(before)
         launch, confinement = confine(sandbox, grants, argv, env, cwd)
         tree = ConfinedGroup(launch)
-        if given_up.is_set():
-            tree.abandon()
-            remove(launch.folder)
+        with lock:
+            if given_up.is_set():
+                tree.discard()
+            else:
+                made.append(tree)
         return grants, confinement, tree
 
     try:
         with anyio.move_on_after(seconds):
             return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
-        given_up.set()
+        give_up()
         raise ConnectError(
             f"the server was not started within {seconds:g} s, Timeouts(connect=...): finding what "
             "its sandbox grants took too long",
@@ -62,7 +70,7 @@ async def confined(
     except (RuntimeError, OSError) as error:  # too many threads, or descriptors
         raise ConnectError(f"cannot make a sandbox: {error}", retryable=True) from None
     except BaseException:
-        given_up.set()
+        give_up()
         raise
 
 
@@ -89,6 +97,11 @@ class ConfinedGroup(PosixGroup):
         fds, self._launch = self._launch.pass_fds, self._launch._replace(pass_fds=())
         for fd in fds:
             os.close(fd)
+
+    def discard(self) -> None:
+        """Close and remove all that was made for a process that is not started."""
+        self.abandon()
+        remove(self._launch.folder)
 
     def close(self) -> None:
         super().close()
