@@ -401,6 +401,26 @@ def test_a_finding_of_arguments_that_were_not_checked_is_recorded_without_them()
     assert shown["kind"] == "unchecked_arguments"
 
 
+async def test_all_that_close_a_session_wait_until_its_last_entry_is_closed() -> None:
+    audit = Audit("s", [])
+    entry, waiting = audit.entry("c-1", "echo", {}), 0
+
+    async def close() -> None:
+        nonlocal waiting
+        waiting += 1
+        await audit.closed()
+
+    audit.began(entry)
+    with anyio.fail_after(5):  # less than what ``closed`` waits for an entry that never ends
+        async with anyio.create_task_group() as group:
+            group.start_soon(close)
+            group.start_soon(close)
+            while waiting < 2:
+                await checkpoint()
+            await checkpoint()
+            audit.ended(entry)
+
+
 KEY = b"sixteen bytes or more"
 
 
