@@ -207,8 +207,8 @@ class _Move(Enum):
 
 _LAST_MOVES = (_Move.LATE, _Move.PROBE, _Move.RESTART)
 _AFTER_INITIALIZE: dict[_Meaning, tuple[_Move, ...]] = {
-    _Meaning.LISTS: (*(_Move.LISTED, _Move.OTHER_WAY), *_LAST_MOVES),
-    _Meaning.REVISION: (*(_Move.OLDER, _Move.OTHER_WAY), *_LAST_MOVES),
+    _Meaning.LISTS: (_Move.LISTED, _Move.OTHER_WAY, *_LAST_MOVES),
+    _Meaning.REVISION: (_Move.OLDER, _Move.OTHER_WAY, *_LAST_MOVES),
     _Meaning.STATELESS: _LAST_MOVES,
     _Meaning.ELSEWHERE: (_Move.OTHER_WAY, *_LAST_MOVES),
     _Meaning.REFUSED: _LAST_MOVES,
@@ -296,7 +296,7 @@ class _Conversation:
             case AnsweredWithError(code=code) if code in _STATELESS_CODES:
                 raise refused_probe(outcome)
             case AnsweredWithError() | Failed():
-                self._judgerefused_probe(outcome)
+                self._judge_refused_probe(outcome)
             case Silent():
                 self._deviations.append(_NO_ANSWER)
         if self._pin is not None:
@@ -306,7 +306,7 @@ class _Conversation:
             )
         return None
 
-    def _judgerefused_probe(self, outcome: AnsweredWithError | Failed) -> None:
+    def _judge_refused_probe(self, outcome: AnsweredWithError | Failed) -> None:
         """Note whether the refusal says anything of the method. Raises the error if it is that of
         every request."""
         meaning = _meaning(outcome)
