@@ -115,6 +115,10 @@ class Subscription(ABC):
     def on_open(self, was_lost: bool) -> None:
         """A stream is open; ``was_lost``: an earlier one was lost, and notifications with it."""
 
+    @abstractmethod
+    def missed(self) -> None:
+        """In the handshake era, notifications may have been lost."""
+
     @property
     def epoch(self) -> int | None:
         """None while a change would not be heard: the server does not declare that it tells of
@@ -345,6 +349,10 @@ class ListSubscription(Subscription):
 
     def on_notification(self, notice: Notification) -> None:
         self.changed()
+
+    def missed(self) -> None:
+        if self._watchers:  # other lists go by ``epoch``
+            self.changed()
 
     def on_open(self, was_lost: bool) -> None:
         self._pass_on(certain=was_lost or self._watchers > 0)

@@ -66,6 +66,11 @@ class Subscriptions:
         for subscription in self._all():
             subscription.lost()
 
+    def missed(self) -> None:
+        """Notifications that come on no stream of a subscription may have been lost."""
+        for subscription in self._all():
+            subscription.missed()
+
     def close(self) -> None:
         self._closed = True
         for subscription in self._all():
@@ -158,6 +163,10 @@ class ResourceSubscription(Subscription):
     def on_notification(self, notice: Notification) -> None:
         uri = notice.params.get("uri")
         self._pass_on(uri if type(uri) is str else self.uri)
+
+    def missed(self) -> None:
+        if self._subscribed:
+            self._pass_on(self.uri, certain=False)
 
     def on_open(self, was_lost: bool) -> None:
         self._was_open = True

@@ -259,15 +259,13 @@ class _Texts:
         self._open = False
 
     def print(self, text: str) -> None:
-        if not text:
-            return
-        self.any = True
+        self.any = self.any or bool(text)
         if not self._exact:
             print_text(text.removesuffix("\n"))
             return
         sys.stdout.flush()
         text = f"\n{text}" if self._open else text
-        if self._ends_line and not text.endswith("\n"):
+        if text and self._ends_line and not text.endswith("\n"):
             text += "\n"
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         self._open = not text.endswith("\n")

@@ -25,7 +25,7 @@ from ..runtime.event_loop import LoopLock, current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
-from .establish import ConnectionAttempt
+from .establish import ConnectionAttempt, Listeners
 from .rpc import RpcConnection
 
 __all__ = ["Connection", "RestartPolicy", "session_ended"]
@@ -47,7 +47,8 @@ class RestartPolicy(Protocol):
 
 class Connection:
     """``unasked`` hears what the server says by itself; ``connected``, of each new connection;
-    ``lost``, that the one in use has ended, or may have."""
+    ``lost``, that the one in use has ended, or may have; ``missed``, that what the server said by
+    itself may have been lost, although the connection was not."""
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Connection:
         unasked: Callable[[Transport, Request | Notification], None],
         connected: Callable[[RpcConnection], None],
         lost: Callable[[], None],
+        missed: Callable[[Transport], None],
     ) -> None:
         self.transport: Transport = transport
         self.latest: RpcConnection | None = None
@@ -76,6 +78,7 @@ class Connection:
         self._unasked = unasked
         self._connected = connected
         self._lost = lost
+        self._missed = missed
         self._ids = itertools.count(1)
         self.restarts: RestartPolicy = _RestartLimit(context)
         self.on_lost: Callable[[McpError], None] | None = None
@@ -184,9 +187,7 @@ class Connection:
             client=self._client,
             pin=self._pin,
             ids=self._ids,
-            unasked=self._unasked,
-            ended=self._ended,
-            doubted=self._lost,
+            told=Listeners(self._unasked, self._ended, self._lost, self._missed),
         )
         rpc = await opening.run()
         self.transport = rpc.transport

@@ -21,7 +21,7 @@ import math
 import sys
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -61,7 +61,7 @@ from ..transports.base import Exchange, Transport, TransportContext
 from .rpc import RpcConnection
 from .tracing import span
 
-__all__ = ["ConnectionAttempt"]
+__all__ = ["ConnectionAttempt", "Listeners"]
 
 _PROBE_SECONDS = 1.0
 """For the answer to a probe that the server has read."""
@@ -80,6 +80,15 @@ _MAX_REMEMBERED = 256
 _wants_initialize: dict[Hashable, None] = {}
 
 
+class Listeners(NamedTuple):
+    """Who is told what a transport tells by itself: see ``TransportContext``."""
+
+    unasked: Callable[[Transport, Request | Notification], None]
+    ended: Callable[[Transport, McpError], None]
+    doubted: Callable[[], None]
+    missed: Callable[[Transport], None]
+
+
 class ConnectionAttempt:
     """One attempt to reach a server. ``run`` once; what it returns is open."""
 
@@ -91,9 +100,7 @@ class ConnectionAttempt:
         client: ClientDeclaration,
         pin: str | None,
         ids: itertools.count[int],
-        unasked: Callable[[Transport, Request | Notification], None],
-        ended: Callable[[Transport, McpError], None],
-        doubted: Callable[[], None],
+        told: Listeners,
     ) -> None:
         self._transport = transport
         self._client = client
@@ -102,9 +109,7 @@ class ConnectionAttempt:
         self._timeouts = context.timeouts
         self._stats = context.stats
         self._ids = ids
-        self._unasked = unasked
-        self._ended = ended
-        self._doubted = doubted
+        self._told = told
         self._watch = PausableClock(current().now)
         self._now = self._watch.now
         self._silent: Exchange | None = None
@@ -177,13 +182,14 @@ class ConnectionAttempt:
         transport = self._transport
         link = TransportContext(
             self._context.server,
-            partial(self._unasked, transport),
+            partial(self._told.unasked, transport),
             self._context.limits,
             self._timeouts,
             self._stats,
             self._watch,
-            lambda error: self._ended(transport, error),
-            self._doubted,
+            partial(self._told.ended, transport),
+            self._told.doubted,
+            partial(self._told.missed, transport),
             self._context.secrets,
             self._context.policy,
         )

@@ -275,9 +275,11 @@ class Lease:
         weakref.finalize(self, portal.close_dropped, key, name).atexit = False
 
     def run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an async function in the event loop of the portal, and wait for it."""
         return self._leased.run(function, *args, **kwargs)
 
     def forget(self, key: object) -> None:
+        """Close nothing at the end of the program for what was registered as ``key``."""
         self._leased.forget(key)
 
     def lease(self, key: object, close: object, name: str) -> Self:

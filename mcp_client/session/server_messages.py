@@ -50,6 +50,12 @@ class ServerMessages:
         if self._subscriptions is not None:
             self._subscriptions.lost()
 
+    def missed(self, transport: Transport) -> None:
+        """Notifications may have been lost on the connection of ``transport``."""
+        current = None if self._rpc is None else self._rpc.transport
+        if self._subscriptions is not None and transport is current:
+            self._subscriptions.missed()
+
     def receive(self, transport: Transport, message: Request | Notification) -> None:
         """A message that belongs to no request of ours."""
         if isinstance(message, Notification):

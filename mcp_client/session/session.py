@@ -93,6 +93,7 @@ class Session(LibraryOfSession):
             unasked=self._messages.receive,
             connected=self._messages.connected,
             lost=self._messages.lost,
+            missed=self._messages.missed,
         )
         self._workers = WorkerPool()
         self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)

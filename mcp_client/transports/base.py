@@ -86,6 +86,9 @@ class TransportContext(NamedTuple):
     doubted: Callable[[], None] = lambda: None
     """Called when the server has ended the session over HTTP, or the connection is ``suspect``.
     Must not wait or raise."""
+    missed: Callable[[], None] = lambda: None
+    """Called when the server can be heard again after a time in which what it said by itself was
+    lost. Must not wait or raise."""
     secrets: KnownSecrets | None = None
     """Is told what the server is given to keep secret."""
     policy: StartPolicy | None = None

@@ -17,19 +17,7 @@ any more, and so did not run the request. ``lost_session`` has the other spellin
 unreadable answers in a row end the session too, although their requests may have run. ``gone``
 tells the host to open a new one.
 
-*Listening.* The GET stream, on which a server says what it was not asked, is cut every now and then
-by servers and by proxies before them, so it is opened again for as long as the session lives:
-
-- A stream that ended is opened again after the ``retry`` the server named, else after half a
-  second. Streams that end soon and bring nothing are opened ever more slowly; one that stood for
-  some seconds resets that, or brought anything but a ping or a log line.
-- No connection, and statuses that pass (5xx, 408, 425, 429), are tried again likewise, and not
-  before a ``Retry-After``.
-- 404 or 410, once a stream has stood, says that the session is gone. Before that it says, as 405
-  and the other statuses always do, that this server has no such stream.
-
-While no stream is open, nothing that the server says unasked arrives, and ``epoch`` is None. What
-was said between two streams may be lost, so each stream has another ``epoch``.
+``http_listener`` reads what the server says by itself.
 """
 
 from __future__ import annotations
@@ -37,44 +25,73 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 import anyio
 
-from ..errors import AuthError, ConfigError, ConnectError, McpError
+from ..errors import AuthError, ConfigError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
 from ..protocol.notifications import is_news
-from ..runtime.background import BackgroundTasks
-from ..runtime.backoff import chance, doubled, spread
+from ..runtime.background import BackgroundTask, BackgroundTasks
+from ..runtime.backoff import doubled
 from ..runtime.event_loop import current
-from .base import AnnouncedSilence, Owner
+from .base import AnnouncedSilence, Owner, Received
+from .http_base import receive_by
 from .http_client import HttpClient, RequestBody
 from .http_errors import http_error, is_passing
+from .http_listener import MIN_PAUSE_SECONDS, PAUSE_SECONDS, HttpListener, resume_headers
 from .http_options import Headers
-from .http_posted import PostedExchange, resume_headers, usable_id
 from .http_response import HttpResponse
 from .lost_session import RefusedAlike, names_lost_session, session_is_gone
 from .multiplexer import LineExchange, Multiplexer
 
-__all__ = ["HttpListener", "HttpSession", "pause_before_next", "resume_headers"]
+__all__ = ["HttpSession"]
 
 _log = logging.getLogger("mcp_client")
-_EVENT_STREAM = {"Accept": "text/event-stream"}
-_FIRST_STREAM_SECONDS = 1.0
-"""That the first request of a session waits for the GET stream to stand."""
-_STOOD_SECONDS = 5.0
-"""After which a stream counts as one that stood."""
-_PAUSE_SECONDS = 0.5
-"""Before a stream is opened again, where the server did not name any."""
-_MIN_PAUSE_SECONDS = 0.05
-_MAX_PAUSE_SECONDS = 60.0
-"""Of pauses that grow. What a server asks for may be longer."""
 _UNREACHABLE_SECONDS = 3.0
 """Seconds in which a server has to come back for a stream of its to be resumed."""
 _MAX_EMPTY_STREAMS = 5
 """Streams in a row that resume a request and bring nothing at all."""
 _MAX_UNREADABLE = 3
 _MAX_SAID = 2000
+_MAX_SESSION_ID_CHARS = 4096
+
+
+class PostedExchange:
+    """One request under way: what comes for it, and the task that reads its stream."""
+
+    __slots__ = ("_body", "_inner", "_session", "_task")
+
+    def __init__(
+        self,
+        session: HttpSession,
+        inner: LineExchange,
+        body: RequestBody,
+        task: BackgroundTask,
+    ) -> None:
+        self._session = session
+        self._inner = inner
+        self._body = body
+        self._task = task
+
+    async def receive(self, until: float) -> Received:
+        client = self._session.client
+        try:
+            return await receive_by(client.clock, self._inner, until)
+        except TimeoutError:
+            if not self._body.withdraw():
+                raise
+            self._task.cancel()
+            raise client.endpoint.not_connected() from None
+        except anyio.get_cancelled_exc_class():
+            if self._body.withdraw():
+                self._session.last_unsent_id = self._inner.id
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+        if not self._inner.settled:
+            self._task.cancel()
+        await self._session.closed_one()
 
 
 class HttpSession:
@@ -104,7 +121,7 @@ class HttpSession:
         self._context = client.context
         self._multiplexer = Multiplexer(current(), client.context, owner)
         self._multiplexer.has_answered = True  # to initialize
-        self._id = usable_id(session_id, client.context.server)
+        self._id = _usable_id(session_id, client.context.server)
         own = {"Mcp-Session-Id": self._id} if self._id else {}
         self.headers: Mapping[str, str] = {**headers, **own}
         self._listener = HttpListener(client, self.headers, self._read_unasked, self._end)
@@ -253,7 +270,7 @@ class HttpSession:
             retry = response.events.retry if response.events.retry is not None else retry
             if last_id is None or not response.streaming or empty > _MAX_EMPTY_STREAMS:
                 raise lost or self._unanswered(response)
-            pause = doubled(_PAUSE_SECONDS if retry is None else _MIN_PAUSE_SECONDS, empty)
+            pause = doubled(PAUSE_SECONDS if retry is None else MIN_PAUSE_SECONDS, empty)
             pause = max(pause, retry or 0.0)
             response = await self._resume(inner, last_id, pause)
 
@@ -282,10 +299,10 @@ class HttpSession:
                     break
                 asked_to_wait = response.retry_after
             attempt += 1
-            pause = max(pause, doubled(_PAUSE_SECONDS, attempt - 1, 8 * _PAUSE_SECONDS))
+            pause = max(pause, doubled(PAUSE_SECONDS, attempt - 1, 8 * PAUSE_SECONDS))
             give_up_at = clock.now() + _UNREACHABLE_SECONDS if give_up_at is None else give_up_at
             if asked_to_wait is not None:
-                pause, give_up_at = max(asked_to_wait, _MIN_PAUSE_SECONDS), None
+                pause, give_up_at = max(asked_to_wait, MIN_PAUSE_SECONDS), None
             elif clock.now() + pause > give_up_at:
                 break
         else:
@@ -373,124 +390,13 @@ class HttpSession:
                 _log.debug("%s: the session could not be ended: %s", self._context.server, error)
 
 
-# ------------------------------------------------------------------- the GET stream
-
-
-class _Attempt(NamedTuple):
-    """How one GET ended that is worth another."""
-
-    stood: bool
-    """Whether it stood for a while, or brought anything but signs of life."""
-    wait: float = 0.0
-    """The least pause until the next one, in seconds."""
-
-
-class HttpListener:
-    def __init__(
-        self,
-        client: HttpClient,
-        headers: Mapping[str, str],
-        read: Callable[[HttpResponse], Awaitable[None]],
-        session_gone: Callable[[], None],
-    ) -> None:
-        """``read`` reads a stream to its end; ``session_gone`` is called at most once."""
-        self.epoch: int | None = None
-        """The number of the open stream; None while no stream is open."""
-        self._client = client
-        self._headers = headers
-        self._read = read
-        self._session_gone = session_gone
-        self.brought: bool = False
-        """Whether the open stream has brought anything but signs of life."""
-        self._streams = 0
-        self._last_id: str | None = None
-        self._retry: float | None = None
-        self._started = False
-
-    async def start(self, tasks: BackgroundTasks) -> None:
-        """Listen from now on; return when the first stream stands, or does not within a second."""
-        if self._started:
-            return
-        self._started = True
-        tried = anyio.Event()
-        tasks.start(lambda: self._keep_listening(tried))
-        with anyio.move_on_after(_FIRST_STREAM_SECONDS):
-            await tried.wait()
-
-    async def _keep_listening(self, tried: anyio.Event) -> None:
-        in_vain = 0
-        try:
-            while (attempt := await self._listen_once(tried)) is not None:
-                tried.set()
-                in_vain = 0 if attempt.stood else in_vain + 1
-                await anyio.sleep(pause_before_next(in_vain, self._retry, attempt.wait))
-        finally:
-            tried.set()
-
-    async def _listen_once(self, tried: anyio.Event) -> _Attempt | None:
-        """One GET, read to its end; None where trying again is useless."""
-        headers = {**_EVENT_STREAM, **self._headers}
-        if self._last_id is not None:
-            headers = resume_headers(self._headers, self._last_id) or headers
-        try:
-            response = await self._client.open("GET", headers)
-        except McpError as error:
-            self._note(f"could not be opened: {error}")
-            lasting = isinstance(error, AuthError | ConfigError) or (
-                isinstance(error, ConnectError) and not error.retryable
-            )
-            return None if lasting else _Attempt(stood=False)
-        try:
-            if response.status != 200 or not response.streaming:
-                return await self._refused(response)
-            return await self._stand(response, tried)
-        finally:
-            await response.aclose()
-
-    async def _stand(self, response: HttpResponse, tried: anyio.Event) -> _Attempt:
-        began = self._client.clock.now()
-        self._streams += 1
-        self.epoch = self._streams
-        self.brought = False
-        tried.set()
-        try:
-            await self._read(response)
-            self._note("ended")
-        except (McpError, InvalidFrame) as error:
-            self._note(f"was lost: {error}")
-        finally:
-            self.epoch = None
-        self._last_id = response.events.last_id or self._last_id
-        if response.events.retry is not None:
-            self._retry = response.events.retry
-        return _Attempt(self.brought or self._client.clock.now() - began >= _STOOD_SECONDS)
-
-    async def _refused(self, response: HttpResponse) -> _Attempt | None:
-        self._note(f"was answered with HTTP {response.status}")
-        if is_passing(response.status):
-            return _Attempt(stood=False, wait=response.retry_after or 0.0)
-        if self._streams:
-            text = (await response.excerpt()).decode("utf-8", "replace")
-            if session_is_gone(response.status, text):
-                self._session_gone()
+def _usable_id(session_id: str | None, server: str) -> str | None:
+    """Return the session id that ``server`` gave, if it can be sent as a header."""
+    if not session_id:
         return None
-
-    def _note(self, what: str) -> None:
-        _log.debug("%s: the GET stream %s", self._client.context.server, what)
-
-
-def pause_before_next(
-    in_vain: int,
-    retry: float | None,
-    wait: float,
-    jitter: Callable[[], float] = chance,
-) -> float:
-    """Seconds until the next attempt, after so many in a row that brought nothing.
-
-    ``retry`` is what the last stream asked for, ``wait`` what the last refusal did.
-    """
-    first = _PAUSE_SECONDS if retry is None else max(retry, _MIN_PAUSE_SECONDS)
-    pause = max(first, wait, doubled(first, in_vain - 1, _MAX_PAUSE_SECONDS))
-    if pause == retry:
-        return pause  # the server may well spread its clients itself
-    return spread(pause, 1.0, 1.25, jitter)
+    if len(session_id) > _MAX_SESSION_ID_CHARS or not all(
+        "!" <= char <= "~" for char in session_id
+    ):
+        _log.warning("%s: its session id is not of visible ASCII, and is not used", server)
+        return None
+    return session_id

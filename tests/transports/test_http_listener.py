@@ -9,12 +9,15 @@ import anyio
 import pytest
 
 from mcp_client import HttpServer, Timeouts, allow_all, connect
-from mcp_client.transports import http_session
+from mcp_client.protocol.resources import ResourceUpdate
+from mcp_client.transports import http_listener
 from mcp_client.transports.http import HttpTransport
-from mcp_client.transports.http_session import pause_before_next
+from mcp_client.transports.http_listener import pause_before_next
 from tests.clock import Clock
+from tests.journeys.library_story import shelf
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
+from tests.server.library_http import LibraryApp
 
 pytestmark = pytest.mark.usefixtures("http_way")
 
@@ -92,7 +95,7 @@ async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
             await reply.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         await reply.end()
 
-    monkeypatch.setattr(http_session, "pause_before_next", no_pause)
+    monkeypatch.setattr(http_listener, "pause_before_next", no_pause)
     clock.stop()  # none of them stands for a while
     listened = Listened(get)
     async with serving(listened) as server, _connect(server.url):
@@ -243,6 +246,38 @@ async def test_the_transport_tells_when_it_hears_of_changes_and_may_have_missed_
             await again.wait()
             await _until(lambda: transport.notification_epoch not in (None, first))
         assert transport.notification_epoch is None
+
+
+async def test_what_is_said_while_no_stream_stands_counts_as_a_change_that_may_have_been(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library, gets, may_stand = LibraryApp(shelf("2025-11-25")), [0], anyio.Event()
+
+    async def serve(request: Request, reply: Reply) -> None:
+        gets[0] += request.method == "GET"
+        if request.method == "GET" and gets[0] == 1:
+            await reply.send(503)
+            return
+        if request.method == "GET":
+            await may_stand.wait()
+        await library(request, reply)
+
+    monkeypatch.setattr(http_listener, "pause_before_next", lambda *_: 0.0)
+    async with (
+        serving(serve) as server,
+        _connect(server.url) as session,
+        session.subscribe_resource("book:emma") as updates,
+        session.subscribe_resource("book:ulysses") as others,
+        session.resource_changes() as changes,
+    ):
+        await session.call_tool("write", {"uri": "book:emma", "text": "Handsome, clever"})
+        await session.call_tool("add", {"uri": "book:new"})
+        may_stand.set()
+        assert await anext(updates) == ResourceUpdate("book:emma", certain=False)
+        assert await anext(others) == ResourceUpdate("book:ulysses", certain=False)
+        assert [book.uri for book in (await anext(changes)).added] == ["book:new"]
+        await session.call_tool("write", {"uri": "book:emma", "text": "and rich"})
+        assert await anext(updates) == ResourceUpdate("book:emma")
 
 
 @pytest.mark.parametrize(

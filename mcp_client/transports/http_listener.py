@@ -1,0 +1,192 @@
+"""The GET stream of a session over HTTP, on which a server says what it was not asked.
+
+2025-11-25 ``basic/transports``, listening for messages from the server. The stream is cut every now
+and then by servers and by proxies before them, so it is opened again for as long as the session
+lives:
+
+- A stream that ended is opened again after the ``retry`` the server named, else after half a
+  second. Streams that end soon and bring nothing are opened ever more slowly; one that stood for
+  some seconds resets that, or brought anything but a ping or a log line.
+- No connection, and statuses that pass (5xx, 408, 425, 429), are tried again likewise, and not
+  before a ``Retry-After``.
+- 404 or 410, once a stream has stood, says that the session is gone. Before that it says, as 405
+  and the other statuses always do, that this server has no such stream.
+
+While no stream is open, nothing that the server says unasked arrives, and ``epoch`` is None. What
+was said meanwhile may be lost, so each stream has another ``epoch``, and a stream that stands after
+a time without one calls ``TransportContext.missed``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+import anyio
+
+from ..errors import AuthError, ConfigError, ConnectError, McpError
+from ..protocol.jsonrpc import InvalidFrame
+from ..runtime.background import BackgroundTasks
+from ..runtime.backoff import chance, doubled, spread
+from .http_client import HttpClient
+from .http_errors import is_passing
+from .http_response import HttpResponse
+from .lost_session import session_is_gone
+
+__all__ = [
+    "MIN_PAUSE_SECONDS",
+    "PAUSE_SECONDS",
+    "HttpListener",
+    "pause_before_next",
+    "resume_headers",
+]
+
+_log = logging.getLogger("mcp_client")
+_EVENT_STREAM = {"Accept": "text/event-stream"}
+_FIRST_STREAM_SECONDS = 1.0
+"""That the first request of a session waits for the GET stream to stand."""
+_STOOD_SECONDS = 5.0
+"""After which a stream counts as one that stood."""
+PAUSE_SECONDS = 0.5
+"""Before a stream is opened again, where the server did not name any."""
+MIN_PAUSE_SECONDS = 0.05
+_MAX_PAUSE_SECONDS = 60.0
+"""Of pauses that grow. What a server asks for may be longer."""
+_MAX_EVENT_ID_CHARS = 4096
+
+
+class _Attempt(NamedTuple):
+    """How one GET ended that is worth another."""
+
+    stood: bool
+    """Whether it stood for a while, or brought anything but signs of life."""
+    wait: float = 0.0
+    """The least pause until the next one, in seconds."""
+
+
+class HttpListener:
+    def __init__(
+        self,
+        client: HttpClient,
+        headers: Mapping[str, str],
+        read: Callable[[HttpResponse], Awaitable[None]],
+        session_gone: Callable[[], None],
+    ) -> None:
+        """``read`` reads a stream to its end; ``session_gone`` is called at most once."""
+        self.epoch: int | None = None
+        """The number of the open stream; None while no stream is open."""
+        self._client = client
+        self._headers = headers
+        self._read = read
+        self._session_gone = session_gone
+        self.brought: bool = False
+        """Whether the open stream has brought anything but signs of life."""
+        self._streams = 0
+        self._last_id: str | None = None
+        self._retry: float | None = None
+        self._started = False
+        self._may_miss = False
+        """Whether something may have been said while no stream was open."""
+
+    async def start(self, tasks: BackgroundTasks) -> None:
+        """Listen from now on; return when the first stream stands, or does not within a second."""
+        if self._started:
+            return
+        self._started = True
+        tried = anyio.Event()
+        tasks.start(lambda: self._keep_listening(tried))
+        with anyio.move_on_after(_FIRST_STREAM_SECONDS):
+            await tried.wait()
+        self._may_miss = self.epoch is None
+
+    async def _keep_listening(self, tried: anyio.Event) -> None:
+        in_vain = 0
+        try:
+            while (attempt := await self._listen_once(tried)) is not None:
+                tried.set()
+                in_vain = 0 if attempt.stood else in_vain + 1
+                await anyio.sleep(pause_before_next(in_vain, self._retry, attempt.wait))
+        finally:
+            tried.set()
+
+    async def _listen_once(self, tried: anyio.Event) -> _Attempt | None:
+        """One GET, read to its end; None where trying again is useless."""
+        headers = {**_EVENT_STREAM, **self._headers}
+        if self._last_id is not None:
+            headers = resume_headers(self._headers, self._last_id) or headers
+        try:
+            response = await self._client.open("GET", headers)
+        except McpError as error:
+            self._note(f"could not be opened: {error}")
+            lasting = isinstance(error, AuthError | ConfigError) or (
+                isinstance(error, ConnectError) and not error.retryable
+            )
+            return None if lasting else _Attempt(stood=False)
+        try:
+            if response.status != 200 or not response.streaming:
+                return await self._refused(response)
+            return await self._stand(response, tried)
+        finally:
+            await response.aclose()
+
+    async def _stand(self, response: HttpResponse, tried: anyio.Event) -> _Attempt:
+        began = self._client.clock.now()
+        self._streams += 1
+        self.epoch = self._streams
+        self.brought = False
+        tried.set()
+        if self._may_miss:
+            self._client.context.missed()
+        self._may_miss = True
+        try:
+            await self._read(response)
+            self._note("ended")
+        except (McpError, InvalidFrame) as error:
+            self._note(f"was lost: {error}")
+        finally:
+            self.epoch = None
+        self._last_id = response.events.last_id or self._last_id
+        if response.events.retry is not None:
+            self._retry = response.events.retry
+        return _Attempt(self.brought or self._client.clock.now() - began >= _STOOD_SECONDS)
+
+    async def _refused(self, response: HttpResponse) -> _Attempt | None:
+        self._note(f"was answered with HTTP {response.status}")
+        if is_passing(response.status):
+            return _Attempt(stood=False, wait=response.retry_after or 0.0)
+        if self._streams:
+            text = (await response.excerpt()).decode("utf-8", "replace")
+            if session_is_gone(response.status, text):
+                self._session_gone()
+        return None
+
+    def _note(self, what: str) -> None:
+        _log.debug("%s: the GET stream %s", self._client.context.server, what)
+
+
+def pause_before_next(
+    in_vain: int,
+    retry: float | None,
+    wait: float,
+    jitter: Callable[[], float] = chance,
+) -> float:
+    """Seconds until the next attempt, after so many in a row that brought nothing.
+
+    ``retry`` is what the last stream asked for, ``wait`` what the last refusal did.
+    """
+    first = PAUSE_SECONDS if retry is None else max(retry, MIN_PAUSE_SECONDS)
+    pause = max(first, wait, doubled(first, in_vain - 1, _MAX_PAUSE_SECONDS))
+    if pause == retry:
+        return pause  # the server may well spread its clients itself
+    return spread(pause, 1.0, 1.25, jitter)
+
+
+def resume_headers(headers: Mapping[str, str], last_id: str) -> dict[str, str] | None:
+    """The headers of a GET that resumes a stream; None where the id cannot be sent."""
+    fits = (
+        len(last_id) <= _MAX_EVENT_ID_CHARS and last_id.isprintable() and last_id == last_id.strip()
+    )
+    if not fits or not last_id.isascii():
+        return None
+    return {**_EVENT_STREAM, **headers, "Last-Event-ID": last_id}
