@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,9 +22,10 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from tests.free_ports import free_port
 from tests.interop.peers import postgresql
 
-__all__ = ["PASSWORD", "PostgresServer", "free_port", "new_cluster"]
+__all__ = ["PASSWORD", "PostgresServer", "new_cluster"]
 
 USER, PASSWORD = "tester", "pass word/of:tests"
 """Of the superuser. No line that the package writes may contain the password."""
@@ -214,10 +214,3 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 
+from tests.free_ports import free_port
 from tests.interop import peers
 
 __all__ = [
@@ -31,7 +31,7 @@ _STARTING = 200.0
 async def official(version: str, transport: str, *options: str) -> AsyncIterator[str]:
     """The URL of the official SDK's server; ``transport`` is its word for it."""
     stdio = peers.official(version)
-    port = _free_port()
+    port = free_port()
     words = [stdio.command, *stdio.args, transport, str(port), *options]
     async with _running(words, port):
         yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
@@ -41,7 +41,7 @@ async def official(version: str, transport: str, *options: str) -> AsyncIterator
 async def library() -> AsyncIterator[str]:
     """The URL of a server on the official SDK 2.x with resources and prompts."""
     stdio = peers.library("2.3.0")
-    port = _free_port()
+    port = free_port()
     async with _running([stdio.command, *stdio.args, str(port)], port):
         yield f"http://127.0.0.1:{port}/mcp"
 
@@ -50,7 +50,7 @@ async def library() -> AsyncIterator[str]:
 async def tasks() -> AsyncIterator[str]:
     """The URL of a server on FastMCP that makes tasks of calls."""
     stdio = peers.tasks()
-    port = _free_port()
+    port = free_port()
     async with _running([stdio.command, *stdio.args, str(port)], port):
         yield f"http://127.0.0.1:{port}/mcp"
 
@@ -59,7 +59,7 @@ async def tasks() -> AsyncIterator[str]:
 async def growing() -> AsyncIterator[str]:
     """The URL of a server on the official SDK whose tools come and go while it runs."""
     stdio = peers.growing()
-    port = _free_port()
+    port = free_port()
     async with _running([stdio.command, *stdio.args, str(port)], port):
         yield f"http://127.0.0.1:{port}/mcp"
 
@@ -67,7 +67,7 @@ async def growing() -> AsyncIterator[str]:
 @asynccontextmanager
 async def guarded() -> AsyncIterator[str]:
     """The URL of a server on the official SDK behind the SDK's authorization server."""
-    port = _free_port()
+    port = free_port()
     async with _running(peers.guarded(port), port):
         yield f"http://127.0.0.1:{port}/mcp"
 
@@ -75,7 +75,7 @@ async def guarded() -> AsyncIterator[str]:
 @asynccontextmanager
 async def oidc_provider(requires: str = "nothing") -> AsyncIterator[str]:
     """The issuer of an oidc-provider that knows no client yet; ``requires`` is of its script."""
-    port = _free_port()
+    port = free_port()
     async with _running(peers.oidc_provider(port, requires), port):
         yield f"http://127.0.0.1:{port}"
 
@@ -83,7 +83,7 @@ async def oidc_provider(requires: str = "nothing") -> AsyncIterator[str]:
 @asynccontextmanager
 async def authlib(grant: str = "jwt-bearer") -> AsyncIterator[str]:
     """The issuer of an Authlib server that knows no client yet; ``grant`` is for assertions."""
-    port = _free_port()
+    port = free_port()
     async with _running(peers.authlib(port, grant), port):
         yield f"http://127.0.0.1:{port}"
 
@@ -92,7 +92,7 @@ async def authlib(grant: str = "jwt-bearer") -> AsyncIterator[str]:
 async def asking(transport: str) -> AsyncIterator[str]:
     """The URL of a server on the official SDK that asks back."""
     stdio = peers.asking()
-    port = _free_port()
+    port = free_port()
     async with _running([stdio.command, *stdio.args, transport, str(port)], port):
         yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
 
@@ -101,7 +101,7 @@ async def asking(transport: str) -> AsyncIterator[str]:
 async def everything(transport: str) -> AsyncIterator[str]:
     """The URL of the project's own server; ``transport`` is "streamableHttp" or "sse"."""
     stdio = peers.everything()
-    port = _free_port()
+    port = free_port()
     words = [stdio.command, *stdio.args[:-1], transport]
     async with _running(words, port):
         yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
@@ -131,10 +131,3 @@ async def _listens(port: int) -> bool:
         return False
     await stream.aclose()
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

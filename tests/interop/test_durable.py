@@ -6,16 +6,16 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.free_ports import free_port
 from tests.interop import peers
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -29,7 +29,7 @@ def restate(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Where Restate's server is, as its example reads it from the environment."""
     program, folder = peers.restate_server(), tmp_path / "restate"
     folder.mkdir()
-    ingress, admin, node = _free_ports(3)
+    ingress, admin, node = free_port(), free_port(), free_port()
     settings = {
         "RESTATE_BASE_DIR": str(folder),
         "RESTATE_BIND_ADDRESS": f"127.0.0.1:{node}",
@@ -66,7 +66,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[st
     peers.durable()
     env = {"AGENT_FOLDER": str(tmp_path)}
     if request.param == "restate":
-        (port,) = _free_ports(1)
+        port = free_port()
         env |= {"ADDRESS": f"127.0.0.1:{port}", **request.getfixturevalue("restate")}
         return "durable_agent_restate", env
     if request.param != "dbos":
@@ -130,11 +130,3 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
             pass
         time.sleep(0.05)
     raise AssertionError(log.read_text())
-
-
-def _free_ports(many: int) -> list[int]:
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(many)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in found]

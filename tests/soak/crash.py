@@ -41,7 +41,8 @@ from mcp_client import (
     connect,
     verify_audit,
 )
-from tests.postgres import PostgresServer, free_port, new_cluster
+from tests.free_ports import free_port
+from tests.postgres import PostgresServer, new_cluster
 
 from .verdict import Report
 

@@ -6,7 +6,6 @@ import os
 import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 import anyio
 
 from mcp_client import Host, HttpServer, McpError, StdioServer
+from tests.free_ports import free_port
 from tests.interop.install import NODE, PEERS
 
 __all__ = ["Faults", "World", "servers"]
@@ -63,7 +63,7 @@ async def servers(folder: Path, count: int = 20) -> AsyncIterator[World]:
     _add_real(world)
     try:
         for era in ("handshake", "stateless") * 2:
-            name, port = f"http-{era}-{len(world.over_http)}", _free_port()
+            name, port = f"http-{era}-{len(world.over_http)}", free_port()
             words = [sys.executable, "-IS", str(_PEER), "http", era, str(folder), name, str(port)]
             world.over_http[name] = words, subprocess.Popen(words)
             world.servers[name] = HttpServer(f"http://127.0.0.1:{port}/mcp")
@@ -158,13 +158,6 @@ class Faults:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
             self.full.append((began, anyio.current_time()))
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 async def _listening(port: int) -> None:
