@@ -145,7 +145,7 @@ class Audit:
         self._find_identity: Callable[[], str | None] | None = identity
         self._identity: Identity | None = None
         self._tool_names: dict[str, str] = {}
-        self._under_way: set[CallRecord] = set()
+        self._under_way: set[object] = set()
         self._none_left: anyio.Event | None = None
 
     @classmethod
@@ -251,10 +251,10 @@ class Audit:
     def _shown_person(self, name: str | None) -> str | None:
         return None if name is None else Redaction.text(self.redaction, safe_text(name, 200), 220)
 
-    def began(self, entry: CallRecord) -> None:
+    def began(self, entry: object) -> None:
         self._under_way.add(entry)
 
-    def ended(self, entry: CallRecord) -> None:
+    def ended(self, entry: object) -> None:
         self._under_way.discard(entry)
         if self._none_left is not None and not self._under_way:
             self._none_left.set()

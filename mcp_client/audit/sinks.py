@@ -25,7 +25,6 @@ from .redaction import Redaction
 
 if TYPE_CHECKING:
     from ..runtime.session_context import KnownSecrets
-    from .call_record import CallRecord
 
 __all__ = [
     "AuditSink",
@@ -101,10 +100,10 @@ class Recorder(Protocol):
     def secrets(self) -> KnownSecrets: ...
     def shown_name(self, name: str) -> str: ...
     def shown_context(self, context: Hashable) -> Any: ...
-    def began(self, entry: CallRecord) -> None:
+    def began(self, entry: object) -> None:
         """Note that ``entry`` has to be closed before the session is."""
 
-    def ended(self, entry: CallRecord) -> None:
+    def ended(self, entry: object) -> None:
         """Note that ``entry`` is closed, or that its end belongs to another session."""
 
 

@@ -17,9 +17,8 @@ from .dialects import DRAFT3, DRAFT4, LATEST, OLD, dialect_of
 from .ecma_patterns import Untranslatable, translate
 from .keyword_shapes import SHAPES, TYPES
 from .schema_shape import shown
-from .usable_schema import UsableSchema
 
-__all__ = ["repaired"]
+__all__ = ["Repair"]
 
 _SHOWN_CHARS = 80
 _MAX_PATTERN_CHARS = 5_000
@@ -61,43 +60,40 @@ class _Node(NamedTuple):
     guard: _Guard
 
 
-def repaired(schema: dict[str, Any], dialect: str, is_named: bool) -> UsableSchema:
-    """Return what can be judged of ``schema``, which is of ``dialect``."""
-    return _Repair(copy_of(schema), dialect, is_named).usable(schema)
+class Repair:
+    """What can be judged of one schema, which is of ``dialect``: a copy is changed."""
 
-
-class _Repair:
-    """One schema while it is changed, in a copy of its own."""
-
-    def __init__(self, root: dict[str, Any], dialect: str, is_named: bool) -> None:
-        self._root = root
+    def __init__(self, schema: dict[str, Any], dialect: str, is_named: bool) -> None:
+        self.root: dict[str, Any] = copy_of(schema)
+        """The part that can be judged; equal to the schema if there was nothing to change."""
         self._is_latest = is_named and dialect == LATEST
-        self._skipped: list[str] = []
-        self._broken = False
-        self._mixed: list[str] = []
-        self._slips: list[str] = []
-        self._patterns: dict[str, str] = {}
+        self.skipped: list[str] = []
+        self.is_broken: bool = False
+        self.mixed: list[str] = []
+        self.slips: list[str] = []
+        self.patterns: dict[str, str] = {}
         self._pattern_chars = self._properties = 0
-        self._bases: list[Any] = [root]
+        self._bases: list[Any] = [self.root]
         """What references may start from."""
         self._ids: set[str] = set()
         """The ends of their addresses."""
         self._anchors: set[str] = set()
         self._references: list[tuple[_Node, str]] = []
         self._seen: set[int] = set()
-        self._waiting = [_Node(root, "", dialect, None)]
+        self._waiting = [_Node(self.root, "", dialect, None)]
         self._guards: list[_Guard] = []
         """The constructs that accept less now: they go."""
         self._doubtful: list[_Guard] = []
         """Those with a reference in them, to what may accept more now."""
         self._unevaluated: list[dict[str, Any]] = []
 
-    def usable(self, original: Any) -> UsableSchema:
+    def run(self) -> None:
+        """Change the copy. The other attributes are as those of ``UsableSchema``."""
         while self._waiting or self._references:
             self._walk()
             if self._references:
                 self._follow(*self._references.pop())
-        if self._skipped:
+        if self.skipped:
             for guard in (*self._guards, *self._doubtful):
                 part, keywords = guard or ({}, ())
                 for keyword in keywords:
@@ -105,14 +101,6 @@ class _Repair:
             for part in self._unevaluated:
                 part.pop("unevaluatedProperties", None)
                 part.pop("unevaluatedItems", None)
-        return UsableSchema(
-            self._root if self._skipped or self._root != original else original,
-            tuple(self._skipped),
-            self._broken,
-            mixed=tuple(self._mixed),
-            slips=tuple(self._slips),
-            patterns=self._patterns,
-        )
 
     def _walk(self) -> None:
         while self._waiting:
@@ -125,9 +113,9 @@ class _Repair:
 
     def _skip(self, node: _Node, keyword: str, why: str, *, is_broken: bool = True) -> None:
         node.part.pop(keyword, None)
-        if len(self._skipped) < _MAX_NOTES:
-            self._skipped.append(f"{_place(node, keyword)} ({why})")
-        self._broken = self._broken or is_broken
+        if len(self.skipped) < _MAX_NOTES:
+            self.skipped.append(f"{_place(node, keyword)} ({why})")
+        self.is_broken = self.is_broken or is_broken
         self._guards.append(node.guard)
 
     # --------------------------------------------------------------- one schema
@@ -153,7 +141,7 @@ class _Repair:
                 continue
             if dialect == DRAFT3:
                 continue
-            skipped = len(self._skipped)
+            skipped = len(self.skipped)
             if not self._rewritten(node, keyword, item):
                 if keyword in _ANNOTATIONS:
                     del part[keyword]
@@ -161,8 +149,8 @@ class _Repair:
                     self._skip(node, keyword, f"it is {shown(item)}, not {shape.expected}")
                     self._skip_dependents(part, keyword, item)
             is_same = keyword in part and part[keyword] == item
-            if len(self._skipped) == skipped < _MAX_NOTES > len(self._slips) and not is_same:
-                self._slips.append(_place(node, keyword))
+            if len(self.skipped) == skipped < _MAX_NOTES > len(self.slips) and not is_same:
+                self.slips.append(_place(node, keyword))
         self._translate(node)
         return node
 
@@ -280,8 +268,8 @@ class _Repair:
         self._mix(node, keyword, f"a boolean '{keyword}' is of draft-04")
 
     def _mix(self, node: _Node, keyword: str, what: str) -> None:
-        if self._is_latest and len(self._mixed) < _MAX_NOTES:
-            self._mixed.append(f"{_place(node, keyword)} ({what})")
+        if self._is_latest and len(self.mixed) < _MAX_NOTES:
+            self.mixed.append(f"{_place(node, keyword)} ({what})")
 
     def _type(self, node: _Node, item: Any) -> bool:
         names = item if type(item) is list else [item]
@@ -327,7 +315,7 @@ class _Repair:
             self._skip(node, keyword, why, is_broken=False)
             return None
         if text != pattern:
-            self._patterns[text] = pattern
+            self.patterns[text] = pattern
         return text
 
     # --------------------------------------------------------------- what is within

@@ -62,11 +62,20 @@ def usable_schema(schema: Any) -> UsableSchema:
     if survey_schema(schema, Limits()).over_limit:
         return UsableSchema(schema)
     from .dialects import dialect_of
-    from .schema_repair import repaired
+    from .schema_repair import Repair
 
     dialect, is_named = dialect_of(schema)
     if dialect is None:
         named = safe_text(schema["$schema"], _SHOWN_CHARS)
         text = f"its dialect '{named}' is not known"
         return UsableSchema(True, (text,), is_broken=True, unknown_dialect=named)
-    return repaired(schema, dialect, is_named)
+    repair = Repair(schema, dialect, is_named)
+    repair.run()
+    return UsableSchema(
+        repair.root if repair.skipped or repair.root != schema else schema,
+        tuple(repair.skipped),
+        repair.is_broken,
+        mixed=tuple(repair.mixed),
+        slips=tuple(repair.slips),
+        patterns=repair.patterns,
+    )
