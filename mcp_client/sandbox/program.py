@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from ..runtime.executables import find_executable
 from .program_caches import PrivateFiles, default_registry, npm_files, uv_files
-from .visible_paths import inside
+from .visible_paths import beginning, inside
 
 __all__ = ["Program", "home_folders", "program_of"]
 
@@ -307,11 +307,7 @@ def home_folders() -> set[str]:
 
 def _interpreter(path: str) -> list[str] | None:
     """What runs a script, and its argument; None for what is not a script."""
-    try:
-        with open(path, "rb") as file:
-            first, second, *_ = (*file.read(4096).split(b"\n", 2), b"", b"")
-    except OSError:
-        return None
+    first, second, *_ = (*beginning(path, 4096).split(b"\n", 2), b"", b"")
     words = os.fsdecode(first[2:]).split()
     if not first.startswith(b"#!") or not words or not os.path.isabs(words[0]):
         return None
@@ -321,10 +317,6 @@ def _interpreter(path: str) -> list[str] | None:
 
 
 def _setting(path: str, name: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(1024 * 1024)
-    except OSError:
-        return ""
+    text = beginning(path, 1024 * 1024).decode(errors="replace")
     found = re.search(rf"^\s*{name}\s*=\s*(.+?)\s*$", text, re.M)
     return found[1] if found else ""

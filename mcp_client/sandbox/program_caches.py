@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .visible_paths import beginning
+
 __all__ = ["PrivateFiles", "default_registry", "npm_files", "uv_files"]
 
 _MAX_ENTRIES = 1000
@@ -85,9 +87,5 @@ def _existing(links: Mapping[str, str]) -> dict[str, str]:
 
 
 def _content(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(_MAX_INDEX_BYTES + 1)
-    except OSError:
-        return None
-    return content if len(content) <= _MAX_INDEX_BYTES else None
+    content = beginning(path, _MAX_INDEX_BYTES + 1)
+    return content if 0 < len(content) <= _MAX_INDEX_BYTES else None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from stat import S_ISREG
 
-__all__ = ["VisiblePaths", "inside"]
+from ..runtime.folder import CLOSED_IN_CHILDREN, NO_WAIT
+
+__all__ = ["VisiblePaths", "beginning", "inside"]
 
 _MAX_LINKS = 40
 
@@ -101,3 +104,13 @@ class VisiblePaths:
 def inside(path: str, folder: str) -> bool:
     """Whether ``path`` is ``folder`` or lies in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def beginning(path: str, size: int) -> bytes:
+    """Return the first ``size`` bytes of a regular file; nothing of anything else, such as a pipe,
+    at which a server's project could make its reader wait."""
+    try:
+        with open(os.open(path, os.O_RDONLY | NO_WAIT | CLOSED_IN_CHILDREN), "rb") as file:
+            return file.read(size) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        return b""

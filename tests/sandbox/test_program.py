@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -107,6 +108,21 @@ def test_what_an_environment_says_is_installed_elsewhere_is_not_granted(
         (tmp_path / "work" / "site-packages").symlink_to(home / ".ssh")
         (packages / "a.pth").write_text(f"{tmp_path}/work/site-packages\n")
     assert names(found(inside, "-m", "x", cwd=tmp_path / "work"), home) == set()
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(home: Path) -> None:
+    work = made(home / "work", "venv/bin/python3")
+    os.mkfifo(work / "venv" / "pyvenv.cfg")
+    os.mkfifo(work / "run")
+    has_looked = threading.Event()
+
+    def look() -> None:
+        found(work / "venv" / "bin" / "python3", "-c", "1", cwd=work)
+        found(work / "run", cwd=work)
+        has_looked.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    assert has_looked.wait(20)
 
 
 def test_an_interpreter_in_a_home_directory_is_granted_alone_and_what_it_lacks_is_named(
