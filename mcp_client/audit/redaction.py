@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -75,8 +76,10 @@ _MAX_POINTERS = 32
 
 _json = json.JSONDecoder()
 _BRACKET = re.compile(r"[\[{]")
-# Not possessive: before Python 3.11.5, a possessive group matches what it must not.
-_PLAIN = re.compile(r"(?:[^\W_]{1,15}[ .,!?()]{1,3})*[^\W_]{0,15}")
+# Before Python 3.11.5, a possessive group matches what it must not. Without it, each word needs
+# memory until the end.
+_MORE = "*+" if sys.version_info >= (3, 11, 5) else "*"
+_PLAIN = re.compile(rf"(?:[^\W_]{{1,15}}[ .,!?()]{{1,3}}){_MORE}[^\W_]{{0,15}}")
 """Ordinary words, in which no pattern of ours finds anything and no notation gives a name."""
 _Path: TypeAlias = "tuple[_Path, str] | None"
 _Edit: TypeAlias = "tuple[int, int, str]"

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -203,6 +204,18 @@ def test_what_the_schema_marks_is_left_out_wherever_it_stands() -> None:
         "tree": {"leaf": REDACTED, "next": {"next": {"leaf": REDACTED, "other": "shown"}}},
         "unknown": "shown",
     }
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11, 5), reason="its re needs memory for each word")
+def test_long_text_takes_no_memory_for_each_word() -> None:
+    text, redaction = "a " * 500_000, Redaction()
+    assert redaction._clean(text[:100])[0] == text[:100]  # what is loaded once is loaded
+    tracemalloc.start()
+    try:
+        assert redaction._clean(text)[0] == text
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("word", ["patternProperties", "additionalProperties"])
