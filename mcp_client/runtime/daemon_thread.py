@@ -47,15 +47,16 @@ async def in_daemon_thread(
 
     def run() -> None:
         try:
-            with _as_worker_of_anyio(backend.loop):
+            with _as_worker_of_anyio(backend.loop, scope):
                 outcome.append(context.run(_holding_stdin, function, *args))
         except BaseException as error:  # noqa: BLE001 - raised in the task that waits
             errors.append(error)
         backend.run_soon(wake)
 
     async with limiter or anyio.to_thread.current_default_thread_limiter():
-        threading.Thread(target=run, name="mcp_client hook", daemon=True).start()
-        await waiter
+        with anyio.CancelScope() as scope:
+            threading.Thread(target=run, name="mcp_client hook", daemon=True).start()
+            await waiter
     if errors:
         try:
             raise errors.pop()
@@ -77,16 +78,21 @@ def _holding_stdin(function: Callable[..., T], *args: Any) -> T:
 
 
 @contextmanager
-def _as_worker_of_anyio(loop: object) -> Iterator[None]:
-    """Let ``anyio.from_thread`` find its event loop in this thread, as in a thread of anyio's.
+def _as_worker_of_anyio(loop: object, scope: anyio.CancelScope) -> Iterator[None]:
+    """Let ``anyio.from_thread`` find its event loop and scope here, as in a thread of anyio's.
 
     anyio has no public way to do this. Without the private one, ``anyio.from_thread`` raises.
     """
     private = sys.modules.get("anyio._core._eventloop")
     backend = getattr(sys.modules.get("anyio._backends._asyncio"), "AsyncIOBackend", None)
     claim = getattr(private, "claim_worker_thread", None)
-    if claim is None or backend is None:
+    local = getattr(private, "threadlocals", None)
+    if claim is None or backend is None or local is None:
         yield
         return
     with claim(backend, loop):
-        yield
+        local.current_cancel_scope = scope
+        try:
+            yield
+        finally:
+            del local.current_cancel_scope

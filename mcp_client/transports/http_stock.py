@@ -125,22 +125,28 @@ def _with_certificates() -> ssl.SSLContext:
     if folders and not file and not any(map(os.path.isdir, folders.split(os.pathsep))):
         # OpenSSL would trust no server, and every connection would fail without a word of this.
         raise _unusable("SSL_CERT_DIR", folders, "is not a directory")
+    if file and (not os.path.exists(file) or os.path.isdir(file)):
+        _check_certificates(file)  # httpx 0.27 ignores such a file and trusts its own certificates
     try:
         return httpx.create_ssl_context()
     except OSError as error:  # ssl.SSLError is one
         reason = error.strerror or str(error)
     if file:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
-        except ssl.SSLError:
-            raise _unusable("SSL_CERT_FILE", file, "has no certificate in PEM format") from None
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-            raise _unusable("SSL_CERT_FILE", file, reason) from None
+        _check_certificates(file)
     keys = os.environ.get("SSLKEYLOGFILE")
     if keys:
         raise _unusable("SSLKEYLOGFILE", keys, f"cannot be written: {reason}")
     raise ConfigError(f"the TLS certificates of this machine cannot be loaded: {reason}")
+
+
+def _check_certificates(file: str) -> None:
+    """Raise ``ConfigError`` if ``file``, of ``SSL_CERT_FILE``, holds no certificates."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
+    except ssl.SSLError:
+        raise _unusable("SSL_CERT_FILE", file, "has no certificate in PEM format") from None
+    except OSError as error:
+        raise _unusable("SSL_CERT_FILE", file, f"cannot be read: {error.strerror}") from None
 
 
 def _unusable(variable: str, path: str, why: str) -> ConfigError:

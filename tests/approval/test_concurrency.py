@@ -476,6 +476,7 @@ def calling(session: list[Session], seen: list[CallDenied]) -> dict[str, Any]:
 
     def from_a_thread(call: ToolCall) -> Allow:
         anyio.from_thread.run(directly, call)
+        anyio.from_thread.check_cancelled()
         return Allow()
 
     return {
