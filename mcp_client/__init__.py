@@ -10,6 +10,7 @@ One directory per subject; imports go down this list only::
     stubs.py     typed Python for a server's tools
     sync/        the same for programs without an event loop, and for threads
     code/        scripts of a model that call tools, each call through the gate
+    config/      the public names for config files
     host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
     extensions/  what goes beyond the core: each declared, each in files of its own
@@ -17,6 +18,7 @@ One directory per subject; imports go down this list only::
     state/       where decisions, pins, tokens and the audit are kept: memory, folder, database
     audit/       the record of every call, opened before it is decided, and how to verify it
     approval/    the gate every call passes: rules, remembered decisions, the approval hook
+    content/     the public names of content, resources and prompts
     catalog/     what a server offers: tools, resources, prompts, their changes, trust, pins
     connection/  the live connection: establish it, one request and its response, deadlines
     auth/        OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
@@ -42,7 +44,7 @@ _HOME = {
     "AudioContent": "protocol.content",
     "AuditError": "errors",
     "AuditLog": "audit",
-    "AuditSink": "audit",
+    "AuditSink": "audit.record",
     "AuthError": "errors",
     "BearerToken": "auth",
     "BrokenPromise": "errors",

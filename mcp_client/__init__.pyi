@@ -24,10 +24,10 @@ from .approval.terminal import ask_on_terminal as ask_on_terminal
 from .approval.tool_call import ToolCall as ToolCall
 from .approval.turns import one_at_a_time as one_at_a_time
 from .audit import AuditLog as AuditLog
-from .audit import AuditSink as AuditSink
 from .audit import Redaction as Redaction
 from .audit import verify_audit as verify_audit
 from .audit.otel_log import OpenTelemetryLog as OpenTelemetryLog
+from .audit.record import AuditSink as AuditSink
 from .auth import BearerToken as BearerToken
 from .auth import ClientCredentials as ClientCredentials
 from .auth import EnterpriseAuthorization as EnterpriseAuthorization

@@ -23,13 +23,13 @@ LAYERS = [
     {"transports", "validation"},
     {"auth", "connection"},
     {"catalog"},
-    {"approval"},
+    {"approval", "content"},
     {"audit"},
     {"handlers", "state"},
     {"extensions"},
     {"session"},
     {"host"},
-    {"code"},
+    {"code", "config"},
     {"adapters", "desk", "sync"},
     {"stubs"},
     {"cli"},
@@ -372,6 +372,19 @@ def test_the_map_names_every_room_and_no_other() -> None:
         f"{p.name}/" for p in ROOT.iterdir() if (p / "__init__.py").exists()
     }
     assert named == there - {"__init__.py", "__main__.py"}
+
+
+def test_each_room_lists_its_modules_in_reading_order() -> None:
+    wrong = []
+    for path in sorted(ROOT.glob("*/__init__.py")):
+        listed = re.findall(r"^    (\w+)\.py +\S", ast.get_docstring(parsed(path)) or "", re.M)
+        there = {each.stem for each in FILES if each.parent == path.parent} - {"__init__"}
+        wrong += [
+            f"{ids(path)}: {name} is listed twice" for name in listed if listed.count(name) > 1
+        ]
+        wrong += [f"{ids(path)}: list {name}.py" for name in sorted(there - {*listed})]
+        wrong += [f"{ids(path)}: {name}.py does not exist" for name in sorted({*listed} - there)]
+    assert not wrong, wrong
 
 
 def test_only_the_program_imports_the_room_of_the_shell() -> None:

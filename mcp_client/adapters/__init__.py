@@ -3,6 +3,33 @@
 A module each, named in ``PROVIDERS``: ``openai_chat``, ``openai_responses``, ``anthropic`` and
 ``gemini``, each with a function ``toolset`` and a class ``Toolset``. They give plain dicts, take
 plain dicts or the providers' own objects, and import no provider's package.
+
+The modules::
+
+    openai_chat.py        OpenAI's Chat Completions
+    openai_responses.py   OpenAI's Responses
+    anthropic.py          Anthropic's Messages
+    gemini.py             Google's Gemini
+    toolset.py            what all providers have in common
+    options.py            the options of a toolset
+    shown_tools.py        the tools that a model is shown
+    naming.py             names that a provider takes
+    definitions.py        a tool's input schema as one provider takes it
+    schema_inlining.py    references inlined
+    schema_merging.py     two schemas as one
+    schema_subset.py      the subset of JSON Schema that a provider takes
+    portable_patterns.py  patterns that every provider takes
+    strict_limits.py      the limits of strict mode
+    model_calls.py        the calls in a model's response
+    running.py            makes these calls, and stores their outcomes
+    answers.py            the response to one call
+    parts.py              content of a server as a model is shown it
+    char_limits.py        how long such content may be
+    kept_results.py       results too large for a model, read in pieces
+    paused.py             model responses that wait for approval
+    messages.py           prompts and resources as messages for a model
+    tool_search.py        three tools in place of many
+    code_mode.py          code mode: one tool that runs a script
 """
 
 __all__ = ["PROVIDERS"]

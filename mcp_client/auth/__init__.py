@@ -1,9 +1,8 @@
 """OAuth for the HTTP transports: flows as plain generators, run inside ``httpx.Auth``.
 
-The names below are also in ``mcp_client``, which loads them when they are first used. Modules, from
-the request to the network::
+The modules, from the request to the network::
 
-    httpx_auth.py      adds the token to each request, and replaces a refused one; BearerToken
+    httpx_auth.py      adds the token to each request, and replaces a refused one
     token_manager.py   the token for one server, and how the next one is obtained
     single_flight.py   a refresh or login that several requests wait for, one in all processes
     oauth.py           a person logs in with a browser
@@ -17,30 +16,29 @@ the request to the network::
     one_issuer.py      which endpoints may share a secret
     registration.py    our client at the authorization server
     signing.py         private keys, and proof of possession of the one a token is bound to
-    store.py           where tokens are kept: memory, a file, the system's keyring, any state
+    store.py           where tokens are stored: memory, a file, the system's keyring, any state
     tokens.py          tokens and registrations
     steps.py           what a flow yields and is sent
     safe_fetch.py      sends a flow's requests, to allowed addresses only
-    browser.py         having a person log in
+    browser.py         has a person log in
     redirect.py        the page that receives the redirect
 """
 
-from .httpx_auth import BearerToken
-from .oauth import OAuth
-from .service import ClientCredentials, EnterpriseAuthorization, IdentityProvider, WorkloadIdentity
-from .store import FileTokens, KeyringTokens, MemoryTokens, TokenStore
-from .tokens import Token
+from ..runtime.lazy import lazy
 
-__all__ = [
-    "BearerToken",
-    "ClientCredentials",
-    "EnterpriseAuthorization",
-    "FileTokens",
-    "IdentityProvider",
-    "KeyringTokens",
-    "MemoryTokens",
-    "OAuth",
-    "Token",
-    "TokenStore",
-    "WorkloadIdentity",
-]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "httpx_auth": ["BearerToken"],
+        "oauth": ["OAuth"],
+        "service": [
+            "ClientCredentials",
+            "WorkloadIdentity",
+            "EnterpriseAuthorization",
+            "IdentityProvider",
+        ],
+        "store": ["TokenStore", "FileTokens", "KeyringTokens", "MemoryTokens"],
+        "tokens": ["Token"],
+        "steps": ["DeviceLogin"],
+    },
+)

@@ -1,1 +1,48 @@
-"""What a server offers: tools, resources and prompts, their lists, changes, trust and pins."""
+"""What a server offers: tools, resources and prompts, their lists, changes, trust and pins.
+
+The names of resources, prompts and content are in ``mcp_client.content``.
+
+::
+
+    tool.py             a tool: a frozen value, its fingerprint, and whether its server is trusted
+    tool_traits.py      what a definition declares: hints, audience, view, task support
+    trust.py            whether the host trusts what a server declares of its tools
+    tools.py            the tools of one server
+    listed.py           usable entries of a list, and why the others were set aside
+    paged_list.py       one list of a server: fetched page by page, cached, refreshed
+    pages.py            the end of a list, and entries that come twice
+    reading.py          requests that only read: lists, contents, prompts, completions
+    call_context.py     ``ToolCall.context`` and ``ToolCall.origin``
+    bound_schema.py     a schema without the arguments that the host sets
+    result.py           the result of a tool call
+    library.py          the resources and prompts of one session
+    finding.py          a finding: what a person should know before an approval
+    inspection.py       the findings about a tool's definition
+    orders.py           text that tries to instruct the model
+    order_words.py      the words that ``orders`` looks for
+    order_phrases.py    the phrases that ``orders`` looks for
+    schema_findings.py  the parts of a tool's schemas that cannot be judged
+    pins.py             the lock file of tool definitions
+    drift.py            how a definition differs from an earlier one
+    skill_file.py       the files of a skill
+    skill_pins.py       skills in the lock file
+    subscriptions.py    the subscriptions of one session
+    subscription.py     the change notifications of one topic
+    watch.py            the changes that a session passes to the host
+    tool_index.py       search among thousands of tools (BM25)
+    schema_types.py     JSON Schemas as Python types
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "tool": ["Tool", "ToolList"],
+        "trust": ["Trust"],
+        "listed": ["Rejected"],
+        "result": ["ToolResult"],
+        "finding": ["Finding"],
+        "pins": ["Pins"],
+    },
+)

@@ -1,1 +1,28 @@
-"""The command ``mcp-client``: tools, resources and prompts of MCP servers from a shell."""
+"""The command ``mcp-client``: tools, resources and prompts of MCP servers from a shell.
+
+::
+
+    main.py              runs a command, and decides how it ends
+    parser.py            the commands with their arguments and options
+    command_examples.py  two examples of each command, for its ``--help``
+    target.py            what ``TARGET`` is: a URL, a server of a config file, or a command
+    session.py           the session and the files that a command uses, by its options
+    session_commands.py  the commands that use one server: tools, call, search, resources, prompts
+    description.py       a tool in full: its arguments, and an example of a call
+    tool_arguments.py    the arguments of a tool, as ``key=value`` words and as a line of types
+    run_command.py       ``run``: a script of the user in the sandbox of scripts of models
+    confirm_command.py   ``confirm``: an approval of a config file's servers, without a terminal
+    file_commands.py     the commands that work on files: stubs, audit, decisions, pins, servers
+    login.py             ``login`` and ``logout``
+    doctor.py            ``doctor``: how a server behaves, and what is wrong with it
+    doctor_report.py     what ``doctor`` found, as text
+    desk_command.py      ``desk``: the approval page for other programs and commands
+    shell.py             ``shell``: one session for many commands
+    completion.py        ``completion``: a script for bash, zsh or fish
+    terminal.py          the terminal at which a person is asked
+    screen.py            colours, tables, bars and pictures
+    standard_input.py    standard input that a signal can interrupt
+    output.py            standard output and standard error
+    exits.py             exit codes, and errors as text or JSON
+    signals.py           Ctrl-C, SIGTERM and SIGHUP
+"""

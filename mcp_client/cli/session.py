@@ -424,7 +424,7 @@ def existing_state_of(options: argparse.Namespace) -> State:
 
 def _state_named(word: str) -> State:
     """The state of a folder or a database. A password is not a word of a command."""
-    from ..state import state_of
+    from ..state.given import state_of
     from .target import secret_of
 
     if word.partition(":")[0] in _KEPT_ELSEWHERE:

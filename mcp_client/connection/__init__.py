@@ -1,1 +1,27 @@
-"""The live connection of a session, and one request on it."""
+"""The live connection of a session, and one request on it.
+
+::
+
+    connection.py    the connection under a session: established, lost, established again
+    establish.py     starts the server and agrees on a revision
+    rpc.py           sends one request and receives its response
+    call_options.py  the options of a tool call and of a read
+    deadlines.py     the timeouts of one request, and when they are paused
+    cancellation.py  cancels a call from elsewhere: ``CancelToken``
+    retry.py         how often a failed call is attempted
+    tracing.py       client spans of OpenTelemetry
+    metrics.py       durations as metrics of OpenTelemetry
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "retry": ["Retry"],
+        "cancellation": ["CancelToken"],
+        "rpc": ["OnProgress"],
+        "..runtime.limits": ["Timeouts", "Limits"],
+        "..protocol.capabilities": ["Implementation"],
+    },
+)

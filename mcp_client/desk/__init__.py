@@ -1,1 +1,27 @@
-"""A web page on which people decide the requests of an ``ApprovalQueue``."""
+"""A web page on which people decide the requests of an ``ApprovalQueue``.
+
+::
+
+    page.py      ``ApprovalPage``: the requests of a queue on a web page
+    serve.py     the page alone, on this machine: ``serve_desk``
+    http.py      headers, form fields and refusals
+    document.py  the page around the requests
+    inbox.py     the list of pending requests
+    card.py      one request
+    subject.py   what a request is about, in a few words
+    decided.py   what was decided lately
+    several.py   several requests decided at once
+    answer.py    the decision that a form contains
+    logins.py    logins on another device
+    markup.py    HTML in which foreign text stays text
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "page": ["ApprovalPage"],
+        "serve": ["serve_desk"],
+    },
+)

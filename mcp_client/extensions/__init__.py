@@ -1,1 +1,29 @@
-"""What a server may offer beyond the core: extensions, each declared and in files of its own."""
+"""What a server may offer beyond the core: extensions, each declared and in files of its own.
+
+::
+
+    extension.py       declares extensions to a server
+    apps.py            MCP Apps: views of tools
+    ui_resource.py     the view of a tool as its server sends it
+    skills.py          the skills of a server: listed, loaded after approval
+    skill.py           a loaded skill
+    skill_entry.py     what a server declares of a skill
+    front_matter.py    the YAML at the head of a SKILL.md
+    tasks.py           the tasks of one session
+    task_run.py        waits for a task
+    task_state.py      what a server reports of a task
+    handshake_task.py  tasks of revision 2025-11-25
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "extension": ["Extension"],
+        "apps": ["App", "Apps"],
+        "ui_resource": ["UiResource"],
+        "skill": ["Skill"],
+        "tasks": ["Task"],
+    },
+)

@@ -1,1 +1,32 @@
-"""What a server may ask of the host, and how it is answered."""
+"""What a server may ask of the host, and how the host responds.
+
+::
+
+    handlers.py         ``Handlers``, the requests that they receive, and their responses
+    terminal.py         the elicitation handler that asks the person at the terminal
+    dispatcher.py       calls the handlers, and sends what they return
+    question_checks.py  what a server's question passes before a handler receives it
+    input_rounds.py     requests that a server answers with questions
+    server_log.py       the log notifications of a server
+    wire_format.py      parses a server's requests, and encodes responses
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "handlers": [
+            "Handlers",
+            "ElicitRequest",
+            "Accept",
+            "Decline",
+            "Cancel",
+            "RootsRequest",
+            "Root",
+            "SamplingResult",
+            "LogMessage",
+        ],
+        "terminal": ["elicit_on_terminal"],
+    },
+)

@@ -1,1 +1,27 @@
-"""What the specification says. Nothing here waits: values in, values out."""
+"""What the specification defines. Nothing here waits: values in, values out.
+
+The names of content, resources and prompts are in ``mcp_client.content``.
+
+::
+
+    versions.py          the revisions of the specification
+    jsonrpc.py           bytes to messages, messages to text
+    era.py               the behaviour that a group of revisions has in common
+    negotiation.py       agrees on a revision: one state machine
+    opening.py           the steps and outcomes of ``negotiation``
+    capabilities.py      what client and server declare of themselves
+    headers.py           the HTTP headers that repeat parts of a message
+    response_headers.py  ``WWW-Authenticate`` and ``Retry-After``
+    notifications.py     what a server sends unasked, and how to subscribe to it
+    metadata.py          ``_meta``, annotations, icons, and binary data
+    content.py           content blocks
+    content_policy.py    what the view of a tool may load and use
+    resources.py         resources
+    prompts.py           prompts and completions
+    elicitation.py       a form for a person, and the check of what is filled in
+    consent_url.py       a URL that a server asks a person to open
+    uri_template.py      URI templates (RFC 6570)
+    json_pointer.py      JSON pointers (RFC 6901)
+    schema_walk.py       the objects and arrays of a JSON Schema
+    canonical_json.py    canonical JSON: equal values have equal text
+"""

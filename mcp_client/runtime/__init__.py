@@ -1,1 +1,46 @@
-"""What the rest stands on, and what knows nothing of MCP."""
+"""What the rest is built on. Nothing here knows MCP.
+
+::
+
+    lazy.py             packages whose names are loaded when they are first used
+    version.py          the version of this package
+    limits.py           ``Timeouts`` and ``Limits``, and what they defend against
+    option_names.py     unknown names of options, with a suggestion
+    frozen.py           frozen dataclasses that take little time
+    session_context.py  what every part of one session has to know
+    event_loop.py       asyncio or trio
+    background.py       work that belongs to a connection and not to a task
+    callbacks.py        calls the host's callbacks, in order
+    watch.py            notifies tasks and threads of changes
+    cross_loop_lock.py  a lock for tasks of any event loop
+    daemon_thread.py    a plain function in a thread that the program does not wait for
+    portal.py           an event loop in a thread, for programs that have none
+    pausable_clock.py   the time of one connection, paused while a person is asked
+    backoff.py          when a failed attempt is repeated
+    process.py          a server's process: started without a shell, never left behind
+    new_process.py      chooses how a process is run
+    loop_process.py     a process whose pipes the event loop watches
+    thread_process.py   a process whose pipes threads read and write
+    process_tree.py     a process and all that it started
+    process_id.py       whether a process of another program still runs
+    orphan_guard.py     ends the servers if the program itself is killed
+    windows_job.py      a process tree on Windows
+    windows_lock.py     a file lock on Windows
+    executables.py      which file a command is, and the environment that it gets
+    atomic_file.py      files with one writer at a time, replaced as a whole
+    folder.py           a directory for such files
+    storage.py          JSON objects by kind and key
+    json_file.py        a storage in one JSON file
+    sqlite_file.py      a storage in one SQLite file
+    strict_json.py      parses JSON strictly
+    safe_text.py        text from a server, made safe for a person to look at
+    masking.py          hides secrets in text from outside
+    secret_names.py     the names that secrets have
+    keyed_digest.py     digests under a key
+    path_keys.py        keys in the path of a URL
+    loopback.py         whether a host name is this machine
+    python_source.py    writes Python source from any text
+    console.py          the terminal, for one dialogue at a time
+    console_layout.py   a question as lines of a terminal
+    bundle.py           the hook for PyInstaller
+"""

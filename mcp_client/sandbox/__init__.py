@@ -2,14 +2,23 @@
 
 ::
 
-    sandbox.py           Sandbox: what the host grants
-    grants.py            everything that is granted, as real paths, fixed before anybody is asked
+    sandbox.py           ``Sandbox``: what the host grants
+    grants.py            everything that is granted, as real paths, fixed before approval
     program.py           what a program may read unasked, by its command
     program_caches.py    what npx and uvx find of their caches
-    system.py            what the system's programs are made of
+    system.py            the files that the system's programs consist of
     visible_paths.py     what is mounted, and the links on the way to it
     bubblewrap.py        the sandbox itself, made by the program bwrap (Linux)
     seccomp.py           the filter of system calls inside
-    abstract_sockets.py  keeps abstract sockets out of reach where the network is within it
+    abstract_sockets.py  keeps abstract sockets out of reach
     confined_group.py    the processes: started, asked to end, and gone
 """
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "sandbox": ["Sandbox"],
+    },
+)

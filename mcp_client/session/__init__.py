@@ -1,1 +1,28 @@
-"""Sessions: connecting, what a host calls, and the life of one tool call."""
+"""Sessions: connecting, what a host calls, and the life of one tool call.
+
+::
+
+    connect.py          ``connect`` and its options
+    session_options.py  how the options are checked
+    session.py          ``Session``: one server, and how to call it
+    call.py             the life of one call, top to bottom
+    call_state.py       what is known of a call while it is made
+    tool_validation.py  arguments and results against the tool's schemas
+    binding.py          ``bind=``: arguments that the host sets
+    journal.py          calls with an ``idempotency_key``
+    started_call.py     the last steps of a call that became a task
+    task_handles.py     ``start_tool`` and ``resume_task``
+    saved_task.py       what ``task.to_json()`` contains
+    library.py          resources, prompts, completion and skills
+    server_messages.py  what a server sends by itself
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "session": ["Session"],
+        "..runtime.watch": ["Watch"],
+    },
+)

@@ -18,7 +18,8 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Storage
-from ..state import State, state_of
+from ..state import State
+from ..state.given import state_of
 from ..validation.strictness import Strictness, check_strictness
 
 if TYPE_CHECKING:

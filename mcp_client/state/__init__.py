@@ -1,4 +1,4 @@
-"""Where what outlasts a session is kept: in memory, in a folder, in a database.
+"""Where what outlasts a session is stored: in memory, in a directory, in a database.
 
 ```python
 state = FileState("state/")                      # or PostgresState("postgresql:///agents")
@@ -8,9 +8,26 @@ ApprovalQueue(decisions=state.decisions)         # one of them alone
 
 To keep it elsewhere, derive a class from ``State`` with the four methods of ``FileState`` that read
 and change objects, and hold it to ``tests/state/contract.py``.
+
+The modules::
+
+    state.py        the protocol ``State``, and the states that need no database
+    given.py        what ``state=`` takes
+    calls.py        the journal of calls with an ``idempotency_key``
+    lease.py        tells other processes that this one still runs
+    postgres.py     a state in a PostgreSQL database
+    tables.py       the tables of that database
+    connections.py  connections to that database
+    listener.py     receives the changes of other processes
+    sealing.py      encryption of what is secret in that database
 """
 
-from .given import state_of
-from .state import FileState, MemoryState, State
+from ..runtime.lazy import lazy
 
-__all__ = ["FileState", "MemoryState", "State", "state_of"]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "state": ["State", "MemoryState", "FileState"],
+        "postgres": ["PostgresState"],
+    },
+)

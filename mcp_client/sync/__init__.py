@@ -17,39 +17,21 @@ is closed with a ``ResourceWarning``; one that is open when the program ends is 
 forked process cannot use its parent's sessions.
 
 Where it is not said otherwise, a method here is the async one of the same name, and waits for it.
+
+The modules::
+
+    connecting.py  ``connect``: a session that is not open yet, and what opens it
+    session.py     sessions, views, skills and tasks whose methods block
+    host.py        ``Host``, whose methods block
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from ..runtime.lazy import lazy
 
-from .connecting import Connecting, connect
-
-if TYPE_CHECKING:
-    from ..runtime.portal import BlockingWatch as Watch
-    from .host import Host
-    from .session import App, Session, Skill, Task
-else:
-
-    def __getattr__(name: str) -> object:
-        home = _HOME.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(home, __name__), "BlockingWatch" if name == "Watch" else name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
-
-
-_HOME = {
-    "App": ".session",
-    "Host": ".host",
-    "Session": ".session",
-    "Skill": ".session",
-    "Task": ".session",
-    "Watch": "..runtime.portal",
-}
-"""The names that are loaded when they are first asked for, so that a script starts sooner."""
-
-__all__ = ["App", "Connecting", "Host", "Session", "Skill", "Task", "Watch", "connect"]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "connecting": ["connect", "Connecting"],
+        "session": ["Session", "App", "Skill", "Task"],
+        "host": ["Host", "Watch"],
+    },
+)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..host.config_fields import ConfigProblem
     from ..host.config_programs import Scope
 
-__all__ = ["Host"]
+__all__ = ["Host", "Watch"]
 
 
 class Host(_Blocking[AsyncHost]):

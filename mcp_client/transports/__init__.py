@@ -1,1 +1,36 @@
-"""How messages travel. A transport knows JSON-RPC; it knows no MCP method."""
+"""How messages travel. A transport knows JSON-RPC; it knows no MCP method.
+
+::
+
+    base.py              the protocol ``Transport``: one exchange per request
+    multiplexer.py       one stream of messages, sorted by owner
+    memory.py            ``MemoryServer``: a server in the same process
+    stdio.py             ``StdioServer``: a server that the host starts
+    command_name.py      the default name of such a server
+    http_options.py      ``HttpServer`` and its checks
+    http.py              streamable HTTP: one request, one POST
+    http_session.py      streamable HTTP in the handshake era
+    http_listener.py     the GET stream of a session
+    http_response.py     one HTTP response, parsed within bounds
+    http_errors.py       failed HTTP requests as errors, with what to do
+    lost_session.py      recognizes that a server has forgotten the session
+    http_base.py         address, credentials and one-way messages of both HTTP transports
+    http_client.py       one server's address and its HTTP client
+    http_pool.py         connections of HTTP/1.1 over h11
+    http_stock.py        httpx, for what that pool does not do
+    http_credentials.py  a digest of what authorizes requests
+    sse.py               HTTP+SSE, the transport of 2024-11-05
+    recording.py         writes down what passes through a transport
+    replay.py            a server made of such a record
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "base": ["Transport"],
+        "stdio": ["StdioServer"],
+        "http": ["HttpServer"],
+    },
+)

@@ -1,1 +1,29 @@
-"""Values against their JSON Schemas, within bounds."""
+"""Values against their JSON Schemas, within bounds.
+
+::
+
+    strictness.py       how strictly values are validated
+    checker.py          whether a value is valid, within bounded time
+    usable_schema.py    the part of a schema that can be judged
+    schema_repair.py    removes what cannot be judged
+    schema_shape.py     what a schema shows without ``jsonschema``
+    keyword_shapes.py   the shape of each keyword's value
+    dialects.py         the dialects of JSON Schema
+    ecma_patterns.py    regular expressions of ECMA-262 for Python's ``re``
+    code_points.py      sets of Unicode characters
+    simple_patterns.py  regular expressions whose search time is known
+    fast_path.py        a compiled check of the most common keywords
+    value_size.py       how large a value is, counted up to a bound
+    cost.py             whether ``jsonschema`` may judge a value in place
+    engine.py           the verdict of ``jsonschema``
+    worker_pool.py      processes for values that take longer
+"""
+
+from ..runtime.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "strictness": ["Strictness"],
+    },
+)

@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from mcp_client import Allow, MemoryServer, OutcomeUnknown, State, allow_all, sync
-from mcp_client.state import state_of
 from mcp_client.state.calls import Calls
+from mcp_client.state.given import state_of
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 

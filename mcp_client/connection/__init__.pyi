@@ -1,0 +1,8 @@
+# Written by `python -m tests.room_stubs` from the table in __init__.py: do not edit.
+
+from ..protocol.capabilities import Implementation as Implementation
+from ..runtime.limits import Limits as Limits
+from ..runtime.limits import Timeouts as Timeouts
+from .cancellation import CancelToken as CancelToken
+from .retry import Retry as Retry
+from .rpc import OnProgress as OnProgress
