@@ -74,8 +74,8 @@ def build_validator(schema: Any, is_sound: bool = False) -> Any:
         raise UnusableSchema(f"at {_path(error) or 'the root'}: {_told(error)}") from None
     except (RecursionError, MemoryError, UnusableSchema):
         raise
-    except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
-        raise UnusableSchema(_brief(error)) from None
+    except BaseException as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
+        raise _refusal(error) from None
     return validator
 
 
@@ -122,9 +122,17 @@ def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | N
         raise
     except OverflowError:
         return [["", "numbers that can be compared", "a number that is too large"]], ""
-    except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
-        raise UnusableSchema(_brief(error)) from None
+    except BaseException as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
+        raise _refusal(error) from None
     return _told_problems(errors) if errors else None
+
+
+def _refusal(error: BaseException) -> BaseException:
+    """Return what to raise for an ``error`` that jsonschema did not expect."""
+    if isinstance(error, Exception):
+        return UnusableSchema(_brief(error))
+    # The Rust code under jsonschema panics if the stack ends while Python compares its keys.
+    return RecursionError() if type(error).__name__ == "PanicException" else error
 
 
 def _told_problems(errors: list[Any]) -> tuple[list[list[str]], str]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from referencing.jsonschema import EMPTY_REGISTRY
 
 from mcp_client import InvalidSchema, Limits
+from mcp_client.validation import engine
 from mcp_client.validation import worker_pool as worker
 from mcp_client.validation.checker import Problem, checker_for
 from mcp_client.validation.fast_path import compile_fast_path
@@ -542,6 +543,18 @@ async def test_a_cancelled_judgement_leaves_no_process() -> None:
     assert scope.cancelled_caught
     assert not workers._working
     assert not workers._idle
+
+
+def test_a_panic_of_the_code_under_jsonschema_is_a_stack_that_is_too_deep() -> None:
+    class PanicException(BaseException):
+        """As ``rpds`` raises where the stack ends while Python compares its keys."""
+
+    class Validator:
+        def iter_errors(self, value: object) -> Iterator[object]:
+            raise PanicException
+
+    with pytest.raises(RecursionError):
+        engine.find_problems(Validator(), 1)
 
 
 @pytest.mark.slow
