@@ -1,4 +1,7 @@
-"""A plain script: no event loop, no await. Two threads share one session."""
+"""A plain script: no event loop, no await. Two threads share one session.
+
+Ctrl-C cancels the calls of both: see mcp_client.sync.
+"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

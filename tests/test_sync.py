@@ -518,6 +518,125 @@ class TestAProgram:
         assert "KeyboardInterrupt" in errors
         assert gone(pid)
 
+    @pytest.mark.parametrize("face", ["session", "host"])
+    @pytest.mark.parametrize("begun_by", ["map", "submit", "threads"])
+    def test_ctrl_c_cancels_the_calls_of_all_threads_and_begins_no_other(
+        self, tmp_path: Path, face: str, begun_by: str
+    ) -> None:
+        process = program(
+            tmp_path,
+            f"""
+            from concurrent.futures import ThreadPoolExecutor
+            from mcp_client import McpError
+            from mcp_client.sync import Host
+            face, begun_by = {face!r}, {begun_by!r}
+            """
+            """
+            both = threading.Barrier(2)
+
+            def approve(call):
+                both.wait(60)
+                say("ASKED")
+                return allow_all(call)
+
+            def work(number):
+                try:
+                    target.call_tool("never" if face == "session" else "one__never", timeout=900)
+                except McpError as error:
+                    say(type(error).__name__, getattr(error, "reason", error))
+
+            one = scripted()
+            opened = connect(one, approval=approve) if face == "session" else Host(
+                {"one": one}, approval=approve)
+            try:
+                with opened as target:
+                    target.list_tools()
+                    if begun_by == "threads":
+                        started = [threading.Thread(target=work, args=[n]) for n in range(2)]
+                        try:
+                            [thread.start() for thread in started]
+                            [thread.join() for thread in started]
+                        finally:
+                            [thread.join() for thread in started]
+                    else:
+                        with ThreadPoolExecutor(2) as pool:
+                            if begun_by == "map":
+                                list(pool.map(work, range(6)))
+                            else:
+                                [pool.submit(work, number) for number in range(6)]
+            except KeyboardInterrupt:
+                say("INTERRUPTED")
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            """,
+        )
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["ASKED\n"] * 2
+        process.send_signal(signal.SIGINT)
+        code, lines, errors = ended(process)
+        assert (code, errors) == (0, "")
+        assert lines.pop() == "INTERRUPTED"
+        assert lines.count("CallCancelled Ctrl-C") == 2
+        begun_later = lines.count("CallWithdrawn Ctrl-C")
+        assert begun_later == len(lines) - 2 <= 4
+        assert begun_later == 4 or begun_by != "submit"
+
+    def test_goes_on_after_it_has_handled_ctrl_c(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            from mcp_client.runtime import ctrl_c
+            ctrl_c._SECONDS_TO_UNWIND = 0.0
+            interrupted, handled = threading.Event(), threading.Event()
+
+            def work():
+                interrupted.wait(60)
+                for _ in range(2):
+                    try:
+                        say(session.call_tool("echo", {"n": 1}).text)
+                    except Exception as error:
+                        say(type(error).__name__)
+                    refused.set()
+                    handled.wait(60)
+
+            refused = threading.Event()
+            with connect(scripted(), approval=allow_all) as session:
+                thread = threading.Thread(target=work)
+                thread.start()
+                try:
+                    say("READY")
+                    handled.wait(60)
+                except KeyboardInterrupt:
+                    interrupted.set()
+                    refused.wait(60)
+                handled.set()
+                thread.join()
+            """,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "READY\n"
+        process.send_signal(signal.SIGINT)
+        code, lines, errors = ended(process)
+        assert (code, errors) == (0, "")
+        assert lines == ["CallWithdrawn", '{"n": 1}']
+
+    def test_its_own_handler_of_ctrl_c_stays(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            def own(*_): say("OWN")
+            signal.signal(signal.SIGINT, own)
+            with connect(scripted(), approval=allow_all) as session:
+                assert signal.getsignal(signal.SIGINT) is own
+            assert signal.getsignal(signal.SIGINT) is own
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            with connect(scripted(), approval=allow_all) as session:
+                assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+                signal.signal(signal.SIGINT, own)
+            assert signal.getsignal(signal.SIGINT) is own
+            """,
+        )
+        assert ended(process) == (0, [], "")
+
     @pytest.mark.slow
     def test_that_ends_without_closing_leaves_no_process(self, tmp_path: Path) -> None:
         process = program(

@@ -22,11 +22,12 @@ import time
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from ..errors import NotSent
+from ..errors import CallCancelled, CallWithdrawn, McpError, NotSent
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,6 +57,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 U = TypeVar("U")
+_CTRL_C = "Ctrl-C"
 _END: Any = object()
 
 
@@ -65,10 +67,14 @@ class Portal:
     def __init__(self) -> None:
         import asyncio  # which takes a while to load: at the first use of the portal
 
+        from .ctrl_c import CtrlC
+
         self._forked = False
         self._ending = self._stopping = False
         self._closers: dict[object, Callable[[], Awaitable[object]]] = {}
         self._dropped: set[asyncio.Future[object]] = set()
+        self._waiting: set[_Call[Any]] = set()
+        self._ctrl_c = CtrlC(self._cancel_other_threads)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name="mcp_client portal", daemon=True)
         self._thread.start()
@@ -77,9 +83,27 @@ class Portal:
         """Await ``function(*args, **kwargs)`` in the portal's loop, and return what it returns.
 
         An exception that interrupts the waiting thread, such as ``KeyboardInterrupt``, cancels the
-        function and is raised once it has ended. Raises ``NotSent`` where waiting would block the
-        loop itself, and in a process forked from the portal's.
+        function and is raised once it has ended. Ctrl-C cancels the functions of other threads too,
+        which raise ``CallCancelled``, or ``CallWithdrawn`` if they were not begun. Raises
+        ``NotSent`` where waiting would block the loop itself, and in a process forked from the
+        portal's.
         """
+        call = _Call(lambda: function(*args, **kwargs))
+        self._waiting.add(call)
+        try:
+            if self._ctrl_c.ends_this_thread:
+                raise call.interruption()
+            return self._outcome_of(call)
+        finally:
+            self._waiting.discard(call)
+
+    def finish(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """``run`` for what closes or is soon done: Ctrl-C cancels it in the main thread only."""
+        return self._outcome_of(_Call(lambda: function(*args, **kwargs)))
+
+    def _outcome_of(self, call: _Call[T]) -> T:
         if self._forked:
             raise NotSent(
                 "this was opened in the parent process, and a forked process cannot use it: "
@@ -91,7 +115,6 @@ class Portal:
                 "hook, handler or on_progress callback cannot use mcp_client.sync (a plain "
                 "function can, for approval and handlers, as it runs in a thread of its own)"
             )
-        call = _Call(lambda: function(*args, **kwargs))
         try:
             self._loop.call_soon_threadsafe(call.start, self._loop)
             call.ended.acquire()
@@ -110,19 +133,23 @@ class Portal:
         """Await ``close()`` when the lease is dropped, or at the latest when the program ends,
         unless ``forget(key)`` comes first. ``name`` is what a warning calls it."""
         self._closers[key] = close
+        self._ctrl_c.listen()
         return Lease(self, key, name)
 
     def forget(self, key: object) -> None:
         """Do not close ``key`` at the end of the program: it is closed."""
         self._closers.pop(key, None)
+        if not self._closers:
+            self._ctrl_c.leave()
 
     def close(self) -> None:
         """Close what is still open, within bounds, and end the thread."""
         self._ending = True
         try:
             if self._closers:
-                self.run(self._close_all)
+                self.finish(self._close_all)
         finally:
+            self._ctrl_c.leave()
             self._stopping = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=2.0)
@@ -153,6 +180,19 @@ class Portal:
         """In a forked process: raise from now on, and close nothing."""
         self._forked = True
         self._closers.clear()
+        self._ctrl_c.leave()
+
+    def _cancel_other_threads(self) -> None:
+        """Cancel what they wait for. From a signal handler."""
+
+        def cancel() -> None:
+            main = threading.main_thread().ident
+            for call in list(self._waiting):
+                if call.thread != main:
+                    call.interrupt()
+
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(cancel)
 
     async def _close_all(self) -> None:
         import asyncio
@@ -181,15 +221,26 @@ class Portal:
 class _Call(Generic[T]):
     """One function run in the loop for a thread that waits for it."""
 
-    __slots__ = ("_cancelled", "_context", "_error", "_function", "_task", "_value", "ended")
+    __slots__ = (
+        "_cancelled",
+        "_context",
+        "_error",
+        "_function",
+        "_interrupted",
+        "_task",
+        "_value",
+        "ended",
+        "thread",
+    )
 
     def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        self.thread = threading.get_ident()
         self.ended = threading.Lock()
         self.ended.acquire()
         self._function = function
         self._context = copy_context()
         self._task: asyncio.Task[None] | None = None
-        self._cancelled = False
+        self._cancelled = self._interrupted = False
         self._error: BaseException | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -202,6 +253,17 @@ class _Call(Generic[T]):
         self._cancelled = True
         if self._task is not None:
             self._task.cancel()
+
+    def interrupt(self) -> None:
+        """Cancel it because of Ctrl-C: the thread that waits is given ``interruption()``."""
+        self._interrupted = True
+        self.cancel()
+
+    def interruption(self) -> McpError:
+        """What the thread raises that waits for what Ctrl-C has cancelled."""
+        if self._task is None:
+            return CallWithdrawn("cancelled by Ctrl-C before it was sent", reason=_CTRL_C)
+        return CallCancelled("cancelled by Ctrl-C; it may have run", reason=_CTRL_C)
 
     async def _run(self) -> None:
         try:
@@ -217,12 +279,21 @@ class _Call(Generic[T]):
 
     def result(self) -> T:
         error, self._error = self._error, None
+        never_begun = self._task is None
+        if self._interrupted and (never_begun or _is_cancellation(error)):
+            raise self.interruption() from None
         if error is None:
             return self._value
         try:
             raise error
         finally:
             del error  # the traceback refers to this frame
+
+
+def _is_cancellation(error: BaseException | None) -> bool:
+    import asyncio
+
+    return isinstance(error, asyncio.CancelledError)
 
 
 _portal: Portal | None = None
@@ -278,6 +349,12 @@ class Lease:
         """Run an async function in the event loop of the portal, and wait for it."""
         return self._leased.run(function, *args, **kwargs)
 
+    def finish(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """``Portal.finish``."""
+        return self._leased.finish(function, *args, **kwargs)
+
     def forget(self, key: object) -> None:
         """Close nothing at the end of the program for what was registered as ``key``."""
         self._leased.forget(key)
@@ -299,6 +376,11 @@ class Blocking(Generic[A_co]):
     def _run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.run(function, *args, **kwargs)
 
+    def _finish(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return self._portal.finish(function, *args, **kwargs)
+
     def _wait_for(self, function: Callable[[Any], Awaitable[T]]) -> T:
         """Await what ``function`` makes of the async object; ``Toolset.run`` does."""
         return self._portal.run(function, self._async)
@@ -309,7 +391,7 @@ class Blocking(Generic[A_co]):
         async def call() -> T:
             return function(*args, **kwargs)
 
-        return self._portal.run(call)
+        return self._portal.finish(call)
 
 
 def waits(
@@ -362,7 +444,7 @@ class BlockingWatch(Blocking["Watch[U]"], Generic[U]):
 
     def close(self) -> None:
         """Stop watching. A thread that waits for the next change gets ``StopIteration``."""
-        self._run(self._async.aclose)
+        self._finish(self._async.aclose)
 
 
 async def _next(watch: Watch[U]) -> U:

@@ -11,10 +11,17 @@ awaited: ``async with`` is ``with``, ``async for`` is ``for``, and ``aclose`` is
 
 Any number of threads may use one session at once. One thread of the process runs the event loop
 of all sessions; hooks and handlers may be plain functions, which run in threads of their own, or
-async ones, which run in that loop and cannot use a session of this module (``NotSent``). Ctrl-C
-cancels the call that the main thread waits for, and the server is told. A session that is dropped
-is closed with a ``ResourceWarning``; one that is open when the program ends is closed silently. A
-forked process cannot use its parent's sessions.
+async ones, which run in that loop and cannot use a session of this module (``NotSent``). A session
+that is dropped is closed with a ``ResourceWarning``; one that is open when the program ends is
+closed silently. A forked process cannot use its parent's sessions.
+
+Ctrl-C cancels the calls that all threads wait for, and the servers are told. The main thread raises
+``KeyboardInterrupt``; each other thread raises ``CallCancelled``, or ``CallWithdrawn`` for calls
+that it begins until the main thread has handled the ``KeyboardInterrupt``. For this, a session that
+the main thread opens replaces Python's own handler of SIGINT until it is closed, as ``asyncio.run``
+does. A handler that your program has set stays: there, close the session inside the block of the
+pool (``with ThreadPoolExecutor() as pool, connect(...) as session``), or call ``cancel()`` of the
+``CancelToken`` that the calls were given.
 
 Where it is not said otherwise, a method here is the async one of the same name, and waits for it.
 

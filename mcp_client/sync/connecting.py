@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
-from ..errors import ConfigError
+from ..errors import CallCancelled, CallWithdrawn, ConfigError
 from ..runtime.portal import Blocking, Portal, described_by, portal
 from ..session.connect import Connecting as AsyncConnecting
 from ..session.connect import NotOpen
@@ -34,8 +34,8 @@ class Connecting(Blocking[AsyncConnecting]):
         try:
             session = self._run(self._async.__aenter__)
             lease = portal().lease(session, session.aclose, f"Session {session.name!r}")
-        except KeyboardInterrupt:
-            self._run(self._async.__aexit__, None, None, None)
+        except (KeyboardInterrupt, CallCancelled, CallWithdrawn):
+            self._finish(self._async.__aexit__, None, None, None)
             raise
         from .session import Session
 

@@ -8,7 +8,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from weakref import WeakKeyDictionary
 
-from ..errors import ConfigError
+from ..errors import CallCancelled, CallWithdrawn, ConfigError
 from ..host.host import Host as AsyncHost
 from ..host.options import HostOptions, ServerLike
 from ..host.status import ServerStatus
@@ -86,7 +86,7 @@ class Host(_Blocking[AsyncHost]):
         self._portal = self._portal.lease(self._async, self._async.aclose, name)
         try:
             self._run(self._async.__aenter__)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, CallCancelled, CallWithdrawn):
             self.close()
             raise
         finally:
@@ -114,7 +114,7 @@ class Host(_Blocking[AsyncHost]):
 
     def close(self) -> None:
         """End all servers, within bounded time. From any thread, any number of times."""
-        self._run(self._async.aclose)
+        self._finish(self._async.aclose)
         self._portal.forget(self._async)
 
     @property

@@ -213,7 +213,7 @@ class Session(_Blocking[AsyncSession]):
 
     def close(self) -> None:
         """End the connection and the server's process. From any thread, any number of times."""
-        self._run(self._async.aclose)
+        self._finish(self._async.aclose)
         self._portal.forget(self._async)
 
 
