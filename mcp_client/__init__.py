@@ -44,7 +44,7 @@ _HOME = {
     "AudioContent": "protocol.content",
     "AuditError": "errors",
     "AuditLog": "audit",
-    "AuditSink": "audit.record",
+    "AuditSink": "audit.sinks",
     "AuthError": "errors",
     "BearerToken": "auth",
     "BrokenPromise": "errors",

@@ -27,7 +27,7 @@ from .audit import AuditLog as AuditLog
 from .audit import Redaction as Redaction
 from .audit import verify_audit as verify_audit
 from .audit.otel_log import OpenTelemetryLog as OpenTelemetryLog
-from .audit.record import AuditSink as AuditSink
+from .audit.sinks import AuditSink as AuditSink
 from .auth import BearerToken as BearerToken
 from .auth import ClientCredentials as ClientCredentials
 from .auth import EnterpriseAuthorization as EnterpriseAuthorization

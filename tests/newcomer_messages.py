@@ -24,6 +24,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.audit import Audit
 from tests.server.certificates import self_signed
 from tests.server.http_server import Reply, Request, serving
 
@@ -84,6 +85,10 @@ async def _over_http(
         raise error
 
 
+def _redacted_by(redaction: Any) -> Audit:
+    return Audit(print, redaction=redaction)
+
+
 MISTAKES: dict[str, Mistake] = {
     'StdioServer("python server.py")': lambda: _open(StdioServer("python server.py")),
     'connect("python server.py")': lambda: _open("python server.py"),
@@ -95,7 +100,7 @@ MISTAKES: dict[str, Mistake] = {
     "limits=5": lambda: _open(MemoryServer(_tools), limits=5),
     'client_info="x"': lambda: _open(MemoryServer(_tools), client_info="x"),
     "name=5": lambda: _open(MemoryServer(_tools), name=5),
-    "redaction=5": lambda: _open(MemoryServer(_tools), redaction=5, audit=print),
+    "redaction=5": lambda: _open(MemoryServer(_tools), audit=_redacted_by(5)),
     "approval=True": lambda: _open(MemoryServer(_tools), approval=True),
     "approval=Allow": lambda: _call(approval=Allow),
     'arguments="{...}"': lambda: _call('{"location": "Oslo"}', approval=allow_all),

@@ -282,30 +282,24 @@ OF_ONE_SERVER = {"name"}
 OF_A_HOST = {"naming", "required"}
 OF_THE_HOST_ALONE = {
     "audit",
-    "audit_failure",
-    "redaction",
     "state",
     "decisions",
     "pins",
     "client_info",
     "name",
     "policy",
-    "trace_content",
 }
 """Options of ``connect`` that one server of a host does not set: what is kept and written for all
 its servers is made once, and the name is the key."""
 FOR_PROGRAMS = {
     "name",
     "bind",
-    "audit_failure",
-    "redaction",
     "limits",
     "validation",
     "argument_validation",
     "client_info",
     "extensions",
     "retry",
-    "trace_content",
 }
 """Options of ``connect`` that no word of the command line sets."""
 OF_A_SERVER_CONFIG = {"server", "include", "exclude", "enabled", "lazy", "description"}

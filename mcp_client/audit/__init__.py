@@ -1,9 +1,10 @@
 """The record of every call, and how to verify it.
 
-``connect(audit=...)`` begins in ``record``, which documents what is recorded.
+``connect(audit=...)`` begins in ``options``; ``record`` documents what is recorded.
 
 ::
 
+    options.py             what ``connect(audit=...)`` takes
     record.py              where the records of a session go
     call_record.py         the two records of one call
     edit_paths.py          where an approver's arguments differ from the caller's
@@ -32,7 +33,9 @@ from ..runtime.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "record": ["Audit", "AuditSink", "AuditTo", "CallRecord", "OnAuditFailure"],
+        "options": ["Audit", "AuditTo", "OnAuditFailure"],
+        "record": ["CallRecord"],
+        "sinks": ["AuditSink"],
         "redaction": ["Redaction"],
         "log_file": ["AuditLog"],
         "otel_log": ["OpenTelemetryLog"],

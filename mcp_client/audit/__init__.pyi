@@ -3,11 +3,11 @@
 from .hash_chain import OpenCall as OpenCall
 from .hash_chain import Verified as Verified
 from .log_file import AuditLog as AuditLog
+from .options import Audit as Audit
+from .options import AuditTo as AuditTo
+from .options import OnAuditFailure as OnAuditFailure
 from .otel_log import OpenTelemetryLog as OpenTelemetryLog
-from .record import Audit as Audit
-from .record import AuditSink as AuditSink
-from .record import AuditTo as AuditTo
 from .record import CallRecord as CallRecord
-from .record import OnAuditFailure as OnAuditFailure
 from .redaction import Redaction as Redaction
+from .sinks import AuditSink as AuditSink
 from .verification import verify_audit as verify_audit

@@ -166,7 +166,7 @@ class CallRecord:
                 raise failure if isinstance(failure, StateError) else self._refusal(reason)
 
     def _refusal(self, reason: str) -> McpError:
-        return CallDenied(f"refused, for {reason} (audit_failure)", reason=reason)
+        return CallDenied(f"refused, for {reason} (Audit(failure=...))", reason=reason)
 
     def changed(self, call: ToolCall) -> None:
         """The definition changed before the call was sent: ``call`` is decided instead."""

@@ -11,7 +11,8 @@ call. Attributes say of what it is: ``mcp_client.call``, ``mcp_client.server``,
 ``gen_ai.tool.name``, and ``mcp_client.outcome`` once it is closed.
 
 Telemetry may lose records, and what it loses does not stop a call: a fault is logged, and the call
-goes on, whatever ``audit_failure`` says. What must not be lost belongs in a file or a state, too.
+goes on, whatever ``Audit(failure=...)`` says. Use a file or a state, too, for what must not be
+lost.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 connect(server, audit="calls.jsonl")              # a path, or AuditLog(path, ...)
 connect(server, audit=PostgresState(dsn).audit)   # a chain of lines in a database
 connect(server, audit=records.append)             # a callable, sync or async
-connect(server, audit=["calls.jsonl", tell_the_auditor], audit_failure="warn")
+connect(server, audit=Audit(["calls.jsonl", tell_the_auditor], failure="warn"))
 ```
 
 A call has two records with the same ``call``. In a file each is a line, with the members that
@@ -69,13 +69,13 @@ A third event, ``revoked``, is a remembered answer that was forgotten: its ``too
 The first record is made once it is known which definition and which arguments the approver will
 be asked about, for only the definition tells which arguments are secret. If it cannot be
 written, the call is refused before anybody is asked (``CallDenied``, source "gate"); with
-``audit_failure="warn"`` it goes on and the failure is logged. A second record that cannot be
+``Audit(failure="warn")`` it goes on and the failure is logged. A second record that cannot be
 written takes nothing from the caller: the result is handed over with a finding that says so, and
 no call is let through until that record could be written after all.
 
-Arguments, reasons and error texts are shown as ``redaction`` allows; texts that quote a value which
-breaks a schema are replaced by its place. Results, and what a server asked back, are not
-recorded. ``arguments_digest`` is of the true arguments in canonical form: an HMAC
+Arguments, reasons and error texts are shown as ``Audit(redaction=...)`` allows; texts that quote a
+value which breaks a schema are replaced by its place. Results, and what a server asked back, are
+not recorded. ``arguments_digest`` is of the true arguments in canonical form: an HMAC
 under the key of the log; without a key SHA-256, but where something was left out an HMAC under a
 key of this process, for a short secret could be found by trying. A sync callable is called in place
 and must not wait; an async one is awaited for at most ten seconds.
@@ -88,20 +88,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..catalog.call_context import CallOrigin
-from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
 from .call_record import CallRecord
 from .hash_chain import now, timestamp
-from .log_file import AuditLog
 from .redaction import Redaction
-from .redaction_function import redaction_of
-from .sinks import AuditSink, Identity, Sink, sink_of
+from .sinks import Identity, Sink
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decision
@@ -110,18 +107,14 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from .run_record import RunRecord
 
-__all__ = ["Audit", "AuditSink", "AuditTo", "CallRecord", "OnAuditFailure"]
-
-_Place: TypeAlias = "str | os.PathLike[str] | AuditLog | AuditSink"
-AuditTo: TypeAlias = "_Place | Sequence[_Place]"
-OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
+__all__ = ["CallRecord", "SessionAudit"]
 
 _CLOSING_SECONDS = 10.0
 _MAX_NAME_CHARS = 256
 _MAX_NAMES = 1_024
 
 
-class Audit:
+class SessionAudit:
     """Where the records of a session's calls go, and what they may show."""
 
     def __init__(
@@ -129,15 +122,16 @@ class Audit:
         server: str,
         sinks: Sequence[Sink],
         *,
-        failure: OnAuditFailure = "refuse",
+        refuses: bool = True,
         redaction: Redaction | None = None,
         identity: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``identity`` is asked once, when the first call is made: it costs a digest."""
+        """``refuses``: whether a call that cannot be recorded is refused. ``identity`` is asked
+        once, when the first call is made: it costs a digest."""
         self.server = server
         self.sinks = sinks
-        self.refuses: bool = failure != "warn"
+        self.refuses = refuses
         self.redaction: Redaction = Redaction() if redaction is None else redaction
         self.clock = clock
         self.secrets: KnownSecrets = KnownSecrets()
@@ -147,30 +141,6 @@ class Audit:
         self._tool_names: dict[str, str] = {}
         self._under_way: set[object] = set()
         self._none_left: anyio.Event | None = None
-
-    @classmethod
-    def of(
-        cls,
-        server: str,
-        audit: AuditTo,
-        failure: OnAuditFailure = "refuse",
-        redaction: Redaction | Callable[[Any], Any] | None = None,
-        *,
-        identity: Callable[[], str | None] = lambda: None,
-    ) -> Audit:
-        """From the options of ``connect``. Raises ``ConfigError`` for an invalid one."""
-        several = isinstance(audit, Sequence) and not isinstance(audit, str) and not callable(audit)
-        places: Any = audit if several else [audit]
-        sinks = [sink_of(place) for place in places]
-        if not sinks:
-            raise ConfigError("audit=[]: give at least one place for records, or None for none")
-        return cls(
-            server,
-            sinks,
-            failure=failure,
-            redaction=None if redaction is None else redaction_of(redaction),
-            identity=identity,
-        )
 
     @property
     def identity(self) -> Identity | None:

@@ -55,10 +55,12 @@ class RedactionFunction(Redaction):
 
 
 def redaction_of(redaction: Any) -> Redaction:
-    """What ``connect(redaction=...)`` takes: a ``Redaction``, or a function, as a ``Redaction``.
+    """Return a ``Redaction``, a function or None as a ``Redaction``.
 
     Raises ``ConfigError`` for anything else.
     """
+    if redaction is None:
+        return Redaction()
     if isinstance(redaction, Redaction):
         return redaction
     if callable(redaction):

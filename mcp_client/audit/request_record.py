@@ -14,13 +14,13 @@ over. Reading another file of a skill that was loaded makes no record.
 A start and a use of the model are closed when they are decided, before anything is done: the
 outcome "ok" says that it was allowed, and ``closed`` has nothing of what was sent, nor how long it
 took. What is made of the yes is not recorded. If either record cannot be written, the answer is no,
-unless ``audit_failure="warn"``; where several places are given and one of them has the yes already,
-another ``closed`` follows there, which says so.
+unless ``Audit(failure="warn")``; where several places are given and one of them has the yes
+already, another ``closed`` follows there, which says so.
 
 Reading a resource and getting a prompt have such records, too, but no one is asked, so ``decision``
 is null; ``resource`` is the URI that is read, or ``prompt`` the name of the prompt. ``opened`` has
 the ``arguments`` of a prompt as those of a call; null for a resource. A read that cannot be
-recorded is refused, unless ``audit_failure="warn"``. Lists, completions and the files of a skill
+recorded is refused, unless ``Audit(failure="warn")``. Lists, completions and the files of a skill
 that was loaded make no record.
 """
 
@@ -93,7 +93,7 @@ class RequestRecord(CallRecord):
     def _refusal(self, reason: str) -> McpError:
         if self._request is None:
             return super()._refusal(reason)
-        return self._request.refusal(f"{reason} (audit_failure)", reason=reason)
+        return self._request.refusal(f"{reason} (Audit(failure=...))", reason=reason)
 
     def _about(self, event: str) -> Record:
         return {

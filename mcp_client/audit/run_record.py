@@ -9,7 +9,7 @@ for an exception that the script did not catch, "paused", the name of the limit 
 how many it made, ``output_chars``, and ``running_seconds``.
 
 What a script prints and returns is not recorded. A run that cannot be recorded is refused, unless
-``audit_failure="warn"``.
+``Audit(failure="warn")``.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ __all__ = [
     "Sink",
     "failure_reason",
     "in_own_thread",
+    "place_of",
     "sink_of",
 ]
 
@@ -83,7 +84,7 @@ class Identity(NamedTuple):
 
 
 class Recorder(Protocol):
-    """What an entry needs of the session's ``Audit``."""
+    """What an entry needs of the session's ``SessionAudit``."""
 
     server: str
     refuses: bool
@@ -262,19 +263,31 @@ async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -
 
 
 def sink_of(place: Any) -> Sink:
-    """Raises ``ConfigError`` for what records cannot go to."""
-    if isinstance(place, str | os.PathLike):
-        return _FileSink(AuditLog(place))
+    """Return the sink of a ``place``, for the records of one session."""
     if isinstance(place, AuditLog):
         return _FileSink(place)
-    if hasattr(type(place), "_as_sink"):  # of the class: a Mock has every attribute
+    if _is_database(place):
         log: _HasSink = place
         return log._as_sink()
-    if callable(place):
-        return _FunctionSink(place)
+    return _FunctionSink(place)
+
+
+def _is_database(place: Any) -> bool:
+    return hasattr(type(place), "_as_sink")  # of the class: a Mock has every attribute
+
+
+def place_of(given: Any) -> Any:
+    """Return where records go: an ``AuditLog`` if a path was given.
+
+    Raises ``ConfigError`` for what records cannot go to.
+    """
+    if isinstance(given, str | os.PathLike):
+        return AuditLog(given)
+    if isinstance(given, AuditLog) or _is_database(given) or callable(given):
+        return given
     raise ConfigError(
-        f"audit={place!r}: give the path of a file, an AuditLog, a callable that takes a record, "
-        "or a list of those"
+        f"audit={given!r}: give the path of a file, an AuditLog, a callable that takes a record, "
+        "a list of those, or Audit(...)"
     )
 
 

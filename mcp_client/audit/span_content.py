@@ -1,4 +1,4 @@
-"""What a span shows of a call's arguments and result, where ``connect(trace_content=True)`` asks.
+"""What a span shows of a call's arguments and result, where ``Audit(trace_content=True)`` asks.
 
 Both are JSON texts. Arguments are shown as a record of the audit shows them. A result is not in the
 audit: it is shown without what looks like a secret, and bounded likewise; of a redaction that is a

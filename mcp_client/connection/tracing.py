@@ -10,7 +10,7 @@ those that open a session too, whose ``_meta`` carries no trace context.
 ``_meta``, in every revision; for a tool call, those of its own span. The spans follow the semantic
 conventions for MCP: named after the method and its tool or prompt, with the revision and what went
 wrong, and never a header. Arguments and results are on the span of a call only with
-``connect(trace_content=True)``, as ``gen_ai.tool.call.arguments`` and ``gen_ai.tool.call.result``:
+``Audit(trace_content=True)``, as ``gen_ai.tool.call.arguments`` and ``gen_ai.tool.call.result``:
 JSON texts that show what a record of the audit would.
 
 Baggage goes to the server too, as it does with any request of a host that uses it: what is in it

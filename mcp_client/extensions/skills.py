@@ -49,7 +49,7 @@ from .skill import Skill, SkillReader
 from .skill_entry import SkillEntry, request_for
 
 if TYPE_CHECKING:
-    from ..audit import Audit
+    from ..audit.record import SessionAudit
     from ..audit.request_record import RequestRecord
     from ..catalog.pins import Pins
 
@@ -77,7 +77,7 @@ class Skills:
         subscriptions: Subscriptions,
         gate: Gate,
         *,
-        audit: Audit | None,
+        audit: SessionAudit | None,
         pins: Pins | None,
         origin: str,
         identity: Callable[[], str | None],

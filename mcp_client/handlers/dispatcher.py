@@ -52,7 +52,7 @@ from .question_checks import LIMIT_EXCEEDED, QuestionLimits, SamplingGate
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
-    from ..audit import Audit
+    from ..audit.record import SessionAudit
     from .handlers import Handlers, SamplingRequest
     from .wire_format import HandlerRequest, RequestRefused
 
@@ -80,7 +80,7 @@ class Dispatcher:
         handlers: Handlers | None,
         context: SessionContext,
         memory: ApprovalMemory,
-        audit: Audit | None = None,
+        audit: SessionAudit | None = None,
     ) -> None:
         """``memory`` is that of the session: what was decided in it. So is ``audit``."""
         self._memory, self._audit = memory, audit

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..approval.remembered import ApprovalMemory
     from ..approval.sampling_request import SamplingRequest
     from ..approval.tool_call import ToolCall
-    from ..audit import Audit
+    from ..audit.record import SessionAudit
     from .handlers import Handlers
 
 __all__ = ["LIMIT_EXCEEDED", "QuestionLimits", "SamplingGate"]
@@ -78,7 +78,7 @@ class SamplingGate:
     """Decides the uses of the host's model by the server of one session."""
 
     def __init__(
-        self, handlers: Handlers, seconds: float, memory: ApprovalMemory, audit: Audit | None
+        self, handlers: Handlers, seconds: float, memory: ApprovalMemory, audit: SessionAudit | None
     ) -> None:
         """``memory`` and ``audit`` are the session's. Without a hook, the handler decides."""
         hook = handlers.sampling_approval

@@ -33,12 +33,12 @@ from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
 from ..session.connect import is_started, transport_of
 from .config import Config, load_config
-from .options import HostOptions, ServerConfig, StartGate, audit_of
+from .options import HostOptions, ServerConfig, StartGate
 from .reload import ConfigSource, HostOfFile
 from .start_request import Start
 
 if TYPE_CHECKING:
-    from ..audit import Audit, AuditTo
+    from ..audit.record import SessionAudit
     from ..sandbox.sandbox import Sandbox
 
 __all__ = ["by_its_place", "host_from_config", "start_of"]
@@ -115,7 +115,7 @@ def start_of(
     name: str,
     confirm: ApprovalHook | Policy | None,
     decisions: Decisions | None,
-    audit: AuditTo | None,
+    audit: str | os.PathLike[str] | None,
     timeouts: Timeouts,
     sandbox: Sandbox | None = None,
 ) -> Starting:
@@ -123,7 +123,9 @@ def start_of(
     it."""
     policy = ManagedPolicy.system()
     gate = _gate(policy, confirm, decisions, timeouts.approval)
-    recorder = audit_of(name, {"audit": audit})
+    from ..audit import Audit
+
+    recorder = None if audit is None else Audit(audit).of_server(name)
     return Starting(config._starts[name], gate, timeouts, recorder, policy, sandbox)
 
 
@@ -134,7 +136,7 @@ class Starting:
     start: Start
     gate: Gate
     timeouts: Timeouts | None
-    audit: Audit | None
+    audit: SessionAudit | None
     policy: ManagedPolicy
     sandbox: Sandbox | None
     """The host's."""

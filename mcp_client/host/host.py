@@ -67,12 +67,11 @@ class Host(LibraryOfHost, ScriptsOfHost):
         ``required`` names those without which entering raises.
 
         The other options are those of ``connect``, for all servers, and described there:
-        ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``audit_failure``,
-        ``redaction``, ``pins``, ``validation``, ``argument_validation``, ``handlers``,
-        ``extensions``, ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``, ``policy``,
-        ``trace_content`` and ``client_info``. ``sandbox`` is
-        for servers that are started. ``record`` is a directory, where the session of each server is
-        written to ``NAME.jsonl``.
+        ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``pins``, ``validation``,
+        ``argument_validation``, ``handlers``, ``extensions``, ``timeouts``, ``limits``, ``retry``,
+        ``bind``, ``revision``, ``policy`` and ``client_info``. ``sandbox`` is for servers that are
+        started. ``record`` is a directory, where the session of each server is written to
+        ``NAME.jsonl``.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from urllib.parse import quote
@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..approval.decision import ApprovalHook, Policy
     from ..approval.decisions import Decisions
     from ..approval.managed_policy import ManagedPolicy
-    from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
+    from ..audit import Audit, AuditTo
+    from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
     from ..catalog.trust import Trust
     from ..connection.retry import Retry
@@ -205,9 +206,7 @@ class HostOptions(TypedDict, total=False):
     record: str | os.PathLike[str] | None
     trusted: Trust
     approval: ApprovalHook | Policy | None
-    audit: AuditTo | None
-    audit_failure: OnAuditFailure
-    redaction: Redaction | Callable[[Any], Any] | None
+    audit: Audit | AuditTo | None
     state: State | str | os.PathLike[str] | None
     decisions: Decisions | str | os.PathLike[str] | None
     timeouts: Timeouts | None
@@ -223,7 +222,6 @@ class HostOptions(TypedDict, total=False):
     revision: str
     sandbox: Sandbox | bool | None
     policy: ManagedPolicy | None
-    trace_content: bool
 
 
 class SharedOptions:
@@ -247,9 +245,7 @@ class SharedOptions:
 
             self.sandbox = self._options["sandbox"] = sandbox_of(options["sandbox"])
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
-        self._options |= {"state": kept.state, "decisions": kept.decisions}
-        if kept.audit is not None:
-            self._options["audit"] = _logs_of(kept.audit)
+        self._options |= {"state": kept.state, "decisions": kept.decisions, "audit": kept.audit}
         self.pins: Pins | None = None
         if kept.pins is not None:
             from ..catalog.pins import Pins
@@ -297,18 +293,9 @@ class SharedOptions:
             number = f"{self._call_prefix}-{next(self._numbers)}"
             await audit.entry(number, name, arguments, context).failed(error)
 
-    def audit_of(self, server: str) -> Audit | None:
-        return audit_of(server, self._options)
-
-
-def audit_of(server: str, options: Mapping[str, Any]) -> Audit | None:
-    """The audit of one server, from the options of ``connect``; None if there is not one."""
-    if options.get("audit") is None:
-        return None
-    from ..audit import Audit
-
-    failure = options.get("audit_failure", "refuse")
-    return Audit.of(server, options["audit"], failure, options.get("redaction"))
+    def audit_of(self, server: str) -> SessionAudit | None:
+        audit: Audit | None = self._options["audit"]
+        return None if audit is None else audit.of_server(server)
 
 
 def _folder(record: Any) -> str | None:
@@ -321,14 +308,3 @@ def _folder(record: Any) -> str | None:
     except OSError as error:
         raise ConfigError(f"record={folder!r} is no folder: {error.strerror or error}") from None
     return folder
-
-
-def _logs_of(audit: Any) -> Any:
-    """``audit`` with one ``AuditLog`` for each path: sessions that share it write one chain."""
-    from ..audit import AuditLog
-
-    if isinstance(audit, str | os.PathLike):
-        return AuditLog(audit)
-    if isinstance(audit, Sequence) and not callable(audit):
-        return [AuditLog(one) if isinstance(one, str | os.PathLike) else one for one in audit]
-    return audit

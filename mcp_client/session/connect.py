@@ -32,8 +32,8 @@ from .session_options import Setup, check_instance, checked, kept_in, paused_in
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.managed_policy import ManagedPolicy
-    from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
-    from ..audit.span_content import SpanContent
+    from ..audit import Audit, AuditTo
+    from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
     from ..connection.connection import RestartPolicy
     from ..connection.retry import Retry
@@ -66,9 +66,7 @@ def connect(
     name: str | None = None,
     trusted: Trust = False,
     approval: ApprovalHook | Policy | None = None,
-    audit: AuditTo | None = None,
-    audit_failure: OnAuditFailure = "refuse",
-    redaction: Redaction | Callable[[Any], Any] | None = None,
+    audit: Audit | AuditTo | None = None,
     state: State | str | os.PathLike[str] | None = None,
     decisions: Decisions | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
@@ -85,7 +83,6 @@ def connect(
     record: str | os.PathLike[str] | None = None,
     sandbox: Sandbox | bool | None = None,
     policy: ManagedPolicy | None = None,
-    trace_content: bool = False,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
@@ -111,10 +108,10 @@ def connect(
     one, and only True means yes.
 
     ``audit`` is where every call is recorded, before it is decided and when it is over: the path
-    of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of those; see
-    ``mcp_client.audit``. A call that cannot be recorded is refused; with ``audit_failure="warn"``
-    it is made all the same. ``redaction`` says what records leave out:
-    ``Redaction(keys=..., patterns=...)``, or a function from the arguments to what may be shown.
+    of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of those.
+    ``Audit(to, failure=..., redaction=..., trace_content=...)`` takes one of these and says what
+    happens to a call that cannot be recorded, what records leave out, and what spans show: see
+    ``mcp_client.audit``.
 
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
@@ -160,20 +157,16 @@ def connect(
     ``ManagedPolicy.system()``, that of this machine. A server that it refuses is not started or
     connected to, and opening raises ``StartDenied``: see ``mcp_client.approval.managed_policy``.
 
-    ``trace_content=True`` puts the arguments and the result of each call on its OpenTelemetry span,
-    as far as ``redaction`` lets a record show them: see ``mcp_client.connection.tracing``.
-
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
     where no revision is in common) when entered or awaited.
     """
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
     client = declare(_client(client_info, handlers), extensions)
-    transport = _recorded(transport_of(server, sandbox), record, redaction)
     kept = kept_in(state, decisions, pins, audit, server)
+    transport = _recorded(transport_of(server, sandbox), record, kept.audit)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
     by_default, name, secrets = not name, name or _default_name(transport), KnownSecrets()
-    recorder = _audit(name, transport, kept.audit, audit_failure, redaction, secrets, memory)
     setup = Setup(
         name=name,
         gate=Gate(approval, of_session["timeouts"].approval, _ask_on_terminal, memory),
@@ -181,11 +174,11 @@ def connect(
         client=client,
         pins=None if kept.pins is None else _pins(kept.pins, name, transport, secrets),
         handlers=handlers,
-        audit=recorder,
+        audit=_audit(name, transport, kept.audit, secrets, memory),
         state=kept.state,
         paused=paused_in(kept.state, approval),
         policy=policy,
-        content=_span_content(trace_content, redaction, secrets),
+        content=None if kept.audit is None else kept.audit.span_content(secrets),
         secrets=secrets,
         **of_session,
     )
@@ -296,21 +289,18 @@ def _handlers(handlers: Any) -> Handlers:
 
 
 def _recorded(
-    transport: Transport,
-    record: str | os.PathLike[str] | None,
-    redaction: Redaction | Callable[[Any], Any] | None,
+    transport: Transport, record: str | os.PathLike[str] | None, audit: Audit | None
 ) -> Transport:
     if record is None:
         return transport
-    from ..audit.redaction import Redaction
     from ..audit.redaction_function import redaction_of
     from ..audit.session_record import SessionRecord
     from ..runtime.folder import given_path
     from ..transports.recording import Recorder, RecordingTransport
 
     record = given_path(record, f"record={record!r}")
-    leaves_out = SessionRecord(Redaction() if redaction is None else redaction_of(redaction))
-    return RecordingTransport(transport, Recorder(record, leaves_out))
+    redaction = redaction_of(None if audit is None else audit.redaction)
+    return RecordingTransport(transport, Recorder(record, SessionRecord(redaction)))
 
 
 def _pins(
@@ -327,41 +317,15 @@ def _pins(
 def _audit(
     server: str,
     transport: Transport,
-    audit: AuditTo | None,
-    failure: OnAuditFailure,
-    redaction: Redaction | Callable[[Any], Any] | None,
+    audit: Audit | None,
     secrets: KnownSecrets,
     memory: ApprovalMemory,
-) -> Audit | None:
-    if failure not in ("refuse", "warn"):
-        raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
-    if redaction is not None:
-        from ..audit.redaction_function import redaction_of
-
-        redaction_of(redaction)
-    if audit is None:
-        return None
-    from ..audit import Audit
-
-    identity = lambda: transport.lasting_identity  # noqa: E731
-    made = Audit.of(server, audit, failure, redaction, identity=identity)
-    made.secrets = secrets
-    memory.tell(made)
+) -> SessionAudit | None:
+    made = None if audit is None else audit.of_server(server, lambda: transport.lasting_identity)
+    if made is not None:
+        made.secrets = secrets
+        memory.tell(made)
     return made
-
-
-def _span_content(
-    wanted: bool, redaction: Redaction | Callable[[Any], Any] | None, secrets: KnownSecrets
-) -> SpanContent | None:
-    if type(wanted) is not bool:
-        raise ConfigError(f"trace_content={wanted!r}: give True or False")
-    if not wanted:
-        return None
-    from ..audit.redaction import Redaction
-    from ..audit.redaction_function import redaction_of
-    from ..audit.span_content import SpanContent
-
-    return SpanContent(Redaction() if redaction is None else redaction_of(redaction), secrets)
 
 
 def _client(info: Implementation | None, handlers: Handlers | None) -> ClientDeclaration:

@@ -24,7 +24,8 @@ from ..validation.strictness import Strictness, check_strictness
 
 if TYPE_CHECKING:
     from ..approval.managed_policy import ManagedPolicy
-    from ..audit import Audit, AuditTo
+    from ..audit import Audit
+    from ..audit.record import SessionAudit
     from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
     from ..connection.retry import Retry
@@ -51,7 +52,7 @@ class Setup:
     """The one revision to speak; None agrees on one with the server."""
     pins: Pins | None = None
     handlers: Handlers | None = None
-    audit: Audit | None = None
+    audit: SessionAudit | None = None
     retry: Retry | None = None
     state: State | None = None
     paused: Storage | None = None
@@ -71,7 +72,7 @@ class Kept:
     state: State | None
     decisions: Decisions | None
     pins: Pins | str | os.PathLike[str] | None
-    audit: AuditTo | None
+    audit: Audit | None
 
 
 def kept_in(state: Any, decisions: Any, pins: Any, audit: Any, server: object = None) -> Kept:
@@ -79,7 +80,7 @@ def kept_in(state: Any, decisions: Any, pins: Any, audit: Any, server: object = 
     are kept in the state. Raises ``ConfigError``."""
     state = state_of(state)
     if state is None:
-        return Kept(None, Decisions.of(decisions), pins, audit)
+        return Kept(None, Decisions.of(decisions), pins, _audit(audit, None))
     keep = getattr(getattr(server, "auth", None), "keep_tokens_in", None)
     if callable(keep):
         keep(state.tokens)
@@ -87,8 +88,16 @@ def kept_in(state: Any, decisions: Any, pins: Any, audit: Any, server: object = 
         state,
         state.decisions if decisions is None else Decisions.of(decisions),
         state.pins if pins is None else pins,
-        state.audit if audit is None else audit,
+        _audit(audit, state),
     )
+
+
+def _audit(given: Any, state: State | None) -> Audit | None:
+    if given is None and (state is None or state.audit is None):
+        return None
+    from ..audit import Audit  # a session without one does not load it
+
+    return Audit.of(given, state)
 
 
 def paused_in(state: State | None, *approvals: Any) -> Storage | None:

@@ -50,6 +50,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.audit import Audit
+from mcp_client.audit.record import SessionAudit
 from mcp_client.audit.shown_arguments import MAX_ARGUMENTS_CHARS
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
@@ -126,6 +127,10 @@ class Server:
     def connect(self, audit: Any, approval: Any = allow_all, **options: Any) -> Any:
         options = {"timeouts": Timeouts(approval=30), **options}
         return connect(self.transport, approval=approval, audit=audit, **options)
+
+
+def audit_at(server: str, to: Any, identity: Callable[[], str | None] = lambda: None) -> Any:
+    return Audit(to).of_server(server, identity)
 
 
 class Book(list[dict[str, Any]]):
@@ -312,7 +317,7 @@ async def test_the_record_of_a_call_has_what_its_approver_was_shown_without_secr
 )
 async def test_an_entry_has_the_context_of_its_call(context: Any, recorded: Any) -> None:
     book = Book()
-    audit = Audit.of("s", book, "refuse", None)
+    audit = audit_at("s", book)
     entry = audit.entry("c-1", "echo", {}, context)
     await entry.failed(UnknownTool("no such tool"))
     again = entry.again("c-2")
@@ -323,7 +328,7 @@ async def test_an_entry_has_the_context_of_its_call(context: Any, recorded: Any)
 
 async def test_the_person_who_decided_is_in_the_record() -> None:
     book = Book()
-    entry = Audit.of("s", book, "refuse", None).entry("c-1", "echo", {})
+    entry = audit_at("s", book).entry("c-1", "echo", {})
     await entry.failed(CallDenied("no", reason="no", source="person", by="ana"))
     assert book.pair[1]["decision"]["by"] == "ana"
 
@@ -352,7 +357,7 @@ async def test_a_short_secret_among_the_words_of_a_command_cannot_be_found_by_tr
     book = Book()
     log = AuditLog(tmp_path / "calls.jsonl", key=key)
     plain = hashlib.sha256(b"python --pin 4711").hexdigest()
-    audit = Audit.of("s", [book, log], identity=lambda: f"python sha256:{plain}")
+    audit = audit_at("s", [book, log], identity=lambda: f"python sha256:{plain}")
     for number in range(2):
         await audit.entry(f"c-{number}", "echo", {}).failed(CallDenied("no", reason="no"))
     lines = [json.loads(line) for line in log.path.read_text().splitlines()]
@@ -395,14 +400,14 @@ async def test_sizes_are_in_bytes() -> None:
 
 
 def test_a_finding_of_arguments_that_were_not_checked_is_recorded_without_them() -> None:
-    entry = Audit("s", []).entry("c-1", "echo", {})
+    entry = SessionAudit("s", []).entry("c-1", "echo", {})
     shown = entry._shown_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
     assert SECRET not in repr(shown)
     assert shown["kind"] == "unchecked_arguments"
 
 
 async def test_all_that_close_a_session_wait_until_its_last_entry_is_closed() -> None:
-    audit = Audit("s", [])
+    audit = SessionAudit("s", [])
     entry, waiting = audit.entry("c-1", "echo", {}), 0
 
     async def close() -> None:
@@ -468,7 +473,7 @@ def forgotten(**members: Any) -> Decision:
 
 async def test_what_a_view_calls_says_so_in_each_attempt_and_in_what_is_revoked() -> None:
     book = Book()
-    audit = Audit.of("s", [book])
+    audit = audit_at("s", [book])
     await audit.entry("c-1", "echo", {}, origin="app").again("c-2").failed(UnknownTool("gone"))
     await audit.entry("c-3", "echo", {}).failed(UnknownTool("gone"))
     audit.revoked([forgotten(origin="app"), forgotten()])
@@ -482,7 +487,7 @@ async def test_revoked_answers_are_in_the_record_before_the_next_call(
     fsync: bool, tmp_path: Path
 ) -> None:
     book, log = Book(), AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
-    audit = Audit.of("s", [book, log], identity=lambda: "what it is")
+    audit = audit_at("s", [book, log], identity=lambda: "what it is")
     audit.revoked([forgotten(), forgotten(server="another")], "carl")
     assert log.path.exists() is not fsync, "what waits for the disk waits for the next record"
     await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
@@ -576,7 +581,7 @@ async def test_a_decision_says_how_far_it_goes_also_once_it_is_remembered(
 async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    audit = Audit.of("s", tmp_path / "no" / "calls.jsonl")
+    audit = audit_at("s", tmp_path / "no" / "calls.jsonl")
     audit.revoked([forgotten()])
     assert "No such file" in caplog.text
     (tmp_path / "no").mkdir()
@@ -596,7 +601,7 @@ async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
         with pytest.raises(CallDenied):
             await session.call_tool("echo", {"password": SECRET})
     (call,) = asked
-    entry = Audit.of("s", book).entry(call.id, "echo", call.arguments)
+    entry = audit_at("s", book).entry(call.id, "echo", call.arguments)
     entry.found(call.tool, "a revision")
     await entry.open(call)
     entry.changed(replace(call, findings=(Finding("definition_changed", f"was {SECRET}", SECRET),)))
@@ -989,11 +994,11 @@ async def test_no_environment_and_no_argument_of_the_command_comes_into_any_reco
 async def test_the_host_may_choose_what_is_redacted() -> None:
     book = Book()
     own = Redaction(keys={"n"}, patterns=[])
-    async with Server().connect(book, redaction=own) as session:
+    async with Server().connect(Audit(book, redaction=own)) as session:
         await session.call_tool("echo", {"n": 1, "password": "shown"})
-    async with Server().connect(book, redaction=lambda value: sorted(value)) as session:
+    async with Server().connect(Audit(book, redaction=lambda value: sorted(value))) as session:
         await session.call_tool("echo", {"n": 1, "password": "x"})
-    async with Server().connect(book, redaction=lambda value: 1 / 0) as session:
+    async with Server().connect(Audit(book, redaction=lambda value: 1 / 0)) as session:
         await session.call_tool("echo", {"n": 1})
     shown = [record["arguments"] for record in book if record["event"] == "opened"]
     assert shown == [
@@ -1103,7 +1108,7 @@ async def test_a_call_that_cannot_be_recorded_is_refused_and_says_why(
     place = tmp_path / "no" / "such" / "place.jsonl"
     assert f"{place}: No such file or directory" in caught.value.reason
     assert f"{place}: No such file or directory" in caught.value.message
-    assert "audit_failure" in str(caught.value)
+    assert "Audit(failure=...)" in str(caught.value)
     assert "place.jsonl" in caplog.text
     _, closed = book.pair
     assert (closed["outcome"], closed["delivery"]) == ("CallDenied", "not_sent")
@@ -1115,7 +1120,7 @@ async def test_with_warn_a_call_that_cannot_be_recorded_is_made_and_the_log_is_t
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server, broken = Server(), Broken(OSError(), OSError(), OSError())
-    async with server.connect(broken, audit_failure="warn") as session:
+    async with server.connect(Audit(broken, failure="warn")) as session:
         assert (await session.call_tool("echo")).findings == ()
         assert caplog.text.count("cannot be opened") == 1
         assert caplog.text.count("could not be closed") == 1
@@ -1248,8 +1253,6 @@ WRONG: list[dict[str, Any]] = [
     {"audit": [7]},
     {"audit": {"path": "x"}},
     {"audit": b"calls.jsonl"},
-    {"audit": print, "audit_failure": "ignore"},
-    {"audit": print, "redaction": "password"},
 ]
 
 
@@ -1257,6 +1260,35 @@ WRONG: list[dict[str, Any]] = [
 def test_an_invalid_audit_option_is_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         connect(Server().transport, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"failure": "ignore"}, "failure='ignore'"),
+        ({"redaction": "password"}, "redaction='password'"),
+        ({"trace_content": 1}, "trace_content=1"),
+        ({"to": []}, "audit=\\[\\]"),
+        ({"audit_failure": "warn"}, "has no option 'audit_failure'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_of_an_audit_is_refused_where_it_is_written(
+    options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Audit(**{"to": print, **options})
+
+
+async def test_an_audit_without_a_place_records_where_the_state_does(tmp_path: Path) -> None:
+    options: Any = {"approval": allow_all, "state": tmp_path / "state"}
+    for audit in (None, Audit(redaction=lambda value: "hidden")):
+        async with connect(Server().transport, audit=audit, **options) as session:
+            await session.call_tool("echo", {"n": 1})
+    lines = map(json.loads, (tmp_path / "state" / "audit.jsonl").read_text().splitlines())
+    assert [one["arguments"] for one in lines if one["event"] == "opened"] == [{"n": 1}, "hidden"]
+    async with connect(Server().transport, approval=allow_all, audit=Audit()) as session:
+        assert session._caller._audit is None
 
 
 async def test_without_an_audit_no_record_is_built() -> None:

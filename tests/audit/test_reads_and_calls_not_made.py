@@ -20,6 +20,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.adapters import openai_chat
+from mcp_client.audit import Audit
 from mcp_client.sync import connect as connect_blocking
 from mcp_client.transports.memory import JsonRpcError
 
@@ -86,7 +87,7 @@ async def test_a_read_that_cannot_be_recorded_is_refused(anyio_backend: str) -> 
         raise OSError("no")
 
     for failure in ("refuse", "warn"):
-        async with connect(MemoryServer(server), audit=broken, audit_failure=failure) as session:
+        async with connect(MemoryServer(server), audit=Audit(broken, failure=failure)) as session:
             if failure == "refuse":
                 with pytest.raises(CallDenied, match="audit"):
                     await session.read_resource("a:b")

@@ -22,6 +22,7 @@ from mcp_client import (
     connect,
     verify_audit,
 )
+from mcp_client.audit import Audit
 from mcp_client.cli.file_commands import audit
 
 CODE = 'password = "hunter2-hunter2"\nawait s.a()'
@@ -115,7 +116,7 @@ async def test_a_run_that_cannot_be_recorded_is_refused() -> None:
         raise OSError("no")
 
     for failure in ("refuse", "warn"):
-        async with connect(MemoryServer(serve), audit=broken, audit_failure=failure) as session:
+        async with connect(MemoryServer(serve), audit=Audit(broken, failure=failure)) as session:
             record = session._run_record(SCRIPT, None)
             assert record is not None
             if failure == "refuse":

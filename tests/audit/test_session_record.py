@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_client import Accept, Handlers, MemoryServer, Redaction, ReplayServer, allow_all, connect
+from mcp_client.audit import Audit
 from mcp_client.audit.session_record import SessionRecord
 from mcp_client.errors import McpError
 
@@ -222,7 +223,7 @@ async def test_a_function_decides_for_arguments_and_the_default_for_all_else(
     server = Speaker({"password": SECRET})
     server.place = "structured content"
     async with connect(
-        MemoryServer(server), approval=allow_all, record=path, redaction=hide_iban
+        MemoryServer(server), approval=allow_all, record=path, audit=Audit(redaction=hide_iban)
     ) as session:
         await session.call_tool("t", {"iban": "DE02120300000000202051", "password": "shown by it"})
     text = path.read_text()

@@ -22,6 +22,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client import sync as mcp_sync
+from mcp_client.audit import Audit
 
 pytestmark = pytest.mark.one_backend
 
@@ -31,6 +32,7 @@ export = pytest.importorskip("opentelemetry.sdk.trace.export")
 in_memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 
 ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
+SHOWN = Audit(trace_content=True)
 KEY = "sk-ant-api03-" + "k3Jq9" * 12
 
 
@@ -75,7 +77,7 @@ async def test_without_the_option_neither_is_there(spans: Any) -> None:
 async def test_what_is_shown_is_redacted_as_in_the_audit(spans: Any) -> None:
     records: list[Any] = []
     given = {"city": "Oslo", "colour": "mauve 7731", "password": "hunter2", "note": f"use {KEY}"}
-    options: Any = {"audit": records.append, "approval": allow_all, "trace_content": True}
+    options: Any = {"audit": Audit(records.append, trace_content=True), "approval": allow_all}
     async with connect(MemoryServer(server), **options) as session:
         await session.call_tool("do", given)
     arguments, result = shown(spans)
@@ -88,7 +90,7 @@ async def test_what_is_shown_is_redacted_as_in_the_audit(spans: Any) -> None:
 
 
 async def test_a_redaction_of_the_hosts_own_decides_on_arguments(spans: Any) -> None:
-    options: Any = {"redaction": Redaction(keys=["city"]), "trace_content": True}
+    options: Any = {"audit": Audit(redaction=Redaction(keys=["city"]), trace_content=True)}
     async with connect(MemoryServer(server), approval=allow_all, **options) as session:
         await session.call_tool("do", {"city": "Oslo"})
     assert shown(spans)[0] == {"city": "[redacted]"}
@@ -98,7 +100,7 @@ async def test_a_redaction_that_fails_shows_nothing_and_stops_no_call(spans: Any
     def fail(value: Any) -> Any:
         raise RuntimeError("hunter2")
 
-    options: Any = {"redaction": fail, "trace_content": True, "approval": allow_all}
+    options: Any = {"audit": Audit(redaction=fail, trace_content=True), "approval": allow_all}
     async with connect(MemoryServer(server), **options) as session:
         assert (await session.call_tool("do", {"city": "Oslo"})).text
     assert shown(spans)[0] == "[unreadable: RuntimeError]"
@@ -106,14 +108,14 @@ async def test_a_redaction_that_fails_shows_nothing_and_stops_no_call(spans: Any
 
 async def test_what_was_sent_is_shown_where_the_approver_changed_it(spans: Any) -> None:
     edit = lambda call: Allow(arguments={"city": "Bergen"})  # noqa: E731
-    async with connect(MemoryServer(server), approval=edit, trace_content=True) as session:
+    async with connect(MemoryServer(server), approval=edit, audit=SHOWN) as session:
         await session.call_tool("do", {"city": "Oslo"})
     assert shown(spans)[0] == {"city": "Bergen"}
 
 
 async def test_a_refused_call_shows_what_was_asked_for(spans: Any) -> None:
     no = lambda call: Deny("no")  # noqa: E731
-    async with connect(MemoryServer(server), approval=no, trace_content=True) as session:
+    async with connect(MemoryServer(server), approval=no, audit=SHOWN) as session:
         with pytest.raises(CallDenied):
             await session.call_tool("do", {"city": "Oslo"})
     assert shown(spans) == ({"city": "Oslo"}, None)
@@ -121,7 +123,7 @@ async def test_a_refused_call_shows_what_was_asked_for(spans: Any) -> None:
 
 async def test_what_is_long_is_cut(spans: Any) -> None:
     long = {"text": "word " * 100_000, "tens": 100_000}
-    async with connect(MemoryServer(server), approval=allow_all, trace_content=True) as session:
+    async with connect(MemoryServer(server), approval=allow_all, audit=SHOWN) as session:
         await session.call_tool("do", long)
     arguments, result = shown(spans)
     assert str(arguments).startswith("[left out: ")
@@ -144,20 +146,24 @@ async def test_the_secrets_of_the_session_are_hidden_in_results(spans: Any) -> N
         "                      'result': known.get(asked['method'], {})}), flush=True)\n"
     )
     started = StdioServer(sys.executable, ["-c", code], env={"TOKEN": "rather-plain-word"})
-    options: Any = {"approval": allow_all, "trace_content": True, "revision": "2025-06-18"}
+    options: Any = {
+        "approval": allow_all,
+        "audit": SHOWN,
+        "revision": "2025-06-18",
+    }
     async with connect(started, **options) as session:
         assert (await session.call_tool("do")).text == "rather-plain-word"
     assert shown(spans)[1]["content"][0]["text"] == "***"
 
 
 async def test_a_host_and_the_blocking_face_have_the_option(spans: Any) -> None:
-    async with Host({"s": MemoryServer(server)}, approval=allow_all, trace_content=True) as host:
+    async with Host({"s": MemoryServer(server)}, approval=allow_all, audit=SHOWN) as host:
         await host.call_tool("s__do", {"city": "Oslo"})
     assert shown(spans)[0] == {"city": "Oslo"}
 
 
 def test_the_blocking_face_has_it_too(spans: Any) -> None:
-    options: Any = {"approval": allow_all, "trace_content": True}
+    options: Any = {"approval": allow_all, "audit": SHOWN}
     with mcp_sync.connect(MemoryServer(server), **options) as session:
         session.call_tool("do", {"city": "Oslo"})
     assert shown(spans)[0] == {"city": "Oslo"}
@@ -166,4 +172,4 @@ def test_the_blocking_face_has_it_too(spans: Any) -> None:
 @pytest.mark.parametrize("wrong", ["yes", 1, None])
 def test_a_wrong_value_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match=r"trace_content=.*: give True or False"):
-        connect(MemoryServer(server), trace_content=wrong)
+        Audit(trace_content=wrong)

@@ -30,6 +30,7 @@ from mcp_client import (
 )
 from mcp_client.approval.sampling_request import SAMPLING_FINDING
 from mcp_client.approval.start_request import STARTS
+from mcp_client.audit import Audit
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, Asking
 
 pytestmark = pytest.mark.one_backend
@@ -186,7 +187,7 @@ async def test_a_start_that_cannot_be_recorded_is_refused(
 
     error = await refused(project(hook, audit=records))
     assert (error.source, error.server) == ("gate", "weather")
-    assert "Records: OSError (audit_failure)" in error.message
+    assert "Records: OSError (Audit(failure=...))" in error.message
     assert bool(asked) == (event == "closed")
 
 
@@ -203,7 +204,7 @@ async def test_a_start_that_cannot_be_recorded_goes_on_where_the_host_says_so(
     project: Callable[..., Host], caplog: pytest.LogCaptureFixture
 ) -> None:
     records = Records("opened")
-    await started(project(lambda request: Allow(), audit=records, audit_failure="warn"))
+    await started(project(lambda request: Allow(), audit=Audit(records, failure="warn")))
     assert "the audit record cannot be opened" in caplog.text
 
 
@@ -361,7 +362,7 @@ async def test_a_use_of_the_model_that_cannot_be_recorded_is_refused(event: str)
 
     assert await sampled(hook, Records(event)) == []
     assert bool(hooked) == (event == "closed")
-    assert len(await sampled(hook, Records(event), audit_failure="warn")) == 1
+    assert len(await sampled(hook, Audit(Records(event), failure="warn"))) == 1
 
 
 async def test_secrets_in_prompts_are_left_out_and_long_prompts_are_bounded(

@@ -1,0 +1,103 @@
+"""``Audit``: where the records of calls go, what they show, and what happens if they cannot.
+
+``connect(audit=...)`` and ``Host(audit=...)`` take one, or what ``Audit(to)`` takes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ..errors import ConfigError
+from ..runtime.frozen import frozen_dataclass
+from ..runtime.option_names import with_option_names
+from ..runtime.session_context import KnownSecrets
+from .log_file import AuditLog
+from .record import SessionAudit
+from .redaction import Redaction
+from .redaction_function import redaction_of
+from .sinks import AuditSink, place_of, sink_of
+
+if TYPE_CHECKING:
+    from .span_content import SpanContent
+
+__all__ = ["Audit", "AuditTo", "OnAuditFailure"]
+
+AuditTo: TypeAlias = (
+    "str | os.PathLike[str] | AuditLog | AuditSink | Sequence[str | os.PathLike[str] | AuditLog "
+    "| AuditSink]"
+)
+OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
+
+
+@with_option_names()
+@frozen_dataclass
+class Audit:
+    """An audit of calls: where its records go and what they show.
+
+    Sessions that share one write one chain in each file. Raises ``ConfigError`` for a wrong value.
+    """
+
+    to: AuditTo | None = None
+    """The path of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of
+    those. None is the audit of ``connect(state=...)``; without a state nothing is recorded."""
+    _: KW_ONLY
+    failure: OnAuditFailure = "refuse"
+    """What happens to a call that cannot be recorded: "refuse" refuses it, "warn" logs a warning
+    and makes it."""
+    redaction: Redaction | Callable[[Any], Any] | None = None
+    """``Redaction(keys=..., patterns=...)``, which says what records leave out, or a function from
+    the arguments to what may be shown. None is ``Redaction()``."""
+    trace_content: bool = False
+    """Whether the OpenTelemetry span of a call has its arguments and its result, as far as
+    ``redaction`` lets a record show them: see ``mcp_client.connection.tracing``."""
+
+    def __post_init__(self) -> None:
+        if self.failure not in ("refuse", "warn"):
+            raise ConfigError(f"Audit(failure={self.failure!r}): give 'refuse' or 'warn'")
+        if type(self.trace_content) is not bool:
+            raise ConfigError(f"Audit(trace_content={self.trace_content!r}): give True or False")
+        redaction_of(self.redaction)
+        if self.to is not None:
+            to: Any = self.to
+            several = isinstance(to, Sequence) and not isinstance(to, str) and not callable(to)
+            object.__setattr__(self, "to", tuple(map(place_of, to if several else [to])))
+            if not self.to:
+                raise ConfigError("audit=[]: give at least one place for records, or None")
+
+    @classmethod
+    def of(cls, given: Audit | AuditTo | None, state: Any = None) -> Audit | None:
+        """Return what ``connect`` was given as an ``Audit``; None if there is nothing to record.
+
+        Without a place of its own, its records go to the audit of ``state``.
+        """
+        place = None if state is None else state.audit
+        if given is None:
+            return None if place is None else cls(place)
+        audit = given if isinstance(given, Audit) else cls(given)
+        return replace(audit, to=place) if audit.to is None and place is not None else audit
+
+    def of_server(
+        self, server: str, identity: Callable[[], str | None] = lambda: None
+    ) -> SessionAudit | None:
+        """Return what records the calls of ``server``; None if there is no place for records."""
+        if self.to is None:
+            return None
+        places: Any = self.to
+        return SessionAudit(
+            server,
+            [sink_of(place) for place in places],
+            refuses=self.failure == "refuse",
+            redaction=redaction_of(self.redaction),
+            identity=identity,
+        )
+
+    def span_content(self, secrets: KnownSecrets) -> SpanContent | None:
+        """Return what spans show of calls, without ``secrets``; None if they show nothing."""
+        if not self.trace_content:
+            return None
+        from .span_content import SpanContent
+
+        return SpanContent(redaction_of(self.redaction), secrets)
