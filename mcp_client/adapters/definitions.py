@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..protocol.schema_walk import Role, walk
-from .portable_patterns import with_portable_patterns
-from .schema_inlining import Effect, Notes, inline
-from .schema_merging import is_of, object_root, type_of_value, types_of
-from .schema_subset import EMPTY_ITEMS, OPTIONAL, Profile, Unsuitable, subset
+from .schema_inlining import inline
+from .schema_merging import is_of, object_root, type_of_value
+from .schema_notes import Effect, types_of
+from .schema_subset import OPTIONAL, Profile, Unsuitable, subset
 from .strict_limits import RequestLimits, exceeded
 
 __all__ = ["Definition", "Dialect", "Restoration"]
@@ -93,102 +92,77 @@ class Dialect:
             return Definition({"type": "object", "properties": {}}, (what,), None, False)
 
     def _made(self, tool: Tool, strict: bool) -> Definition:
-        schema, names, notes = inline(tool.input_schema, self.member_names)
-        if self.portable:
-            schema = with_portable_patterns(schema, notes)
+        schema, names, notes = inline(
+            tool.input_schema,
+            self.member_names,
+            portable=self.portable,
+            complete=self.complete and not strict,
+        )
         schema = object_root(schema, notes)
         profile = self.strict if strict else self.plain
         if profile is not None:
             schema = subset(schema, profile, notes)
-        if self.complete:
-            schema = _completed(schema, notes)
+        if self.complete and "properties" not in schema:
+            notes.add("an empty 'properties' is added", ())
+            schema["properties"] = {}
         too_large = exceeded(schema) if strict else None
         if too_large is not None:
             raise Unsuitable(too_large)
-        undo = restoration_of(schema, names)
-        return Definition(schema, notes.sentences(), undo, strict)
+        shown = _unmarked(schema)
+        undo = Restoration(schema, names, strict) if names or shown != schema else None
+        return Definition(shown, notes.sentences(), undo, strict)
 
 
-def _completed(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """OpenAI refuses a root without ``properties`` and an array without ``items``."""
-    if "properties" not in schema:
-        notes.add("an empty 'properties' is added", ())
-        schema = {**schema, "properties": {}}
-    for part, role, _, names, _ in walk(schema):
-        is_array = role is Role.SCHEMA and type(part) is dict and "array" in types_of(part)
-        if is_array and "items" not in part:
-            path = tuple(step for name in names or () for step in ("properties", name))
-            notes.add(EMPTY_ITEMS, path)
-            part["items"] = {}
-    return schema
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Restoration:
-    """What to undo in one value; its members and items have their own."""
+    """How to undo the changes of a schema in a model's arguments."""
 
-    names: dict[str, str] = field(default_factory=dict)
+    schema: dict[str, Any]
+    """With the marks ``OPTIONAL``."""
+    names: dict[str, str]
     """The model's names of members, and the tool's."""
-    optional: frozenset[str] = frozenset()
-    """Members that the tool's schema does not require, by the model's names."""
-    members: dict[str, Restoration] = field(default_factory=dict)
-    """For the values of members, by the model's names."""
-    others: Restoration | None = None
-    """For the values of all other members."""
-    items: Restoration | None = None
-    """For the items of an array."""
-    options: tuple[tuple[dict[str, Any], Restoration | None], ...] = ()
-    """Alternatives, each with its schema: the first that fits says what to undo."""
+    strict: bool
 
     def apply(self, value: Any) -> Any:
         """A copy of ``value`` as the tool wants it."""
-        if self.options:
-            chosen = next((undo for schema, undo in self.options if _fits(schema, value)), None)
-            if chosen is not None:
-                return chosen.apply(value)
-        if type(value) is list and self.items is not None:
-            return [self.items.apply(item) for item in value]
+        return self._restored([self.schema], value)
+
+    def _restored(self, schemas: list[dict[str, Any]], value: Any) -> Any:
+        parts = [part for schema in schemas for part in self._applied(schema, value)]
+        if type(value) is list:
+            items = [part["items"] for part in parts if type(part.get("items")) is dict]
+            return [self._restored(items, item) for item in value]
         if type(value) is not dict:
             return value
+        mentioned = {name for part in parts for name in _mentioned_names(part)}
+        optional = {name for part in parts for name in part.get(OPTIONAL, ())}
+        more = [part.get("additionalProperties") for part in parts]
         out = {}
         for name, item in value.items():
-            if item is None and name in self.optional:
-                continue
-            undo = self.members.get(name, self.others)
-            out[self.names.get(name, name)] = item if undo is None else undo.apply(item)
+            if item is not None or name not in optional:
+                inner = [part["properties"].get(name) for part in parts if "properties" in part]
+                inner = [one for one in inner if one is not None] or more
+                own = self.names.get(name, name) if name in mentioned else name
+                out[own] = self._restored([one for one in inner if type(one) is dict], item)
         return out
 
+    def _applied(self, schema: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
+        """``schema``, and the schemas in it that are about the same value."""
+        yield schema
+        same = [one for keyword in _SAME for one in schema.get(keyword, ())]
+        same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
+        same += schema.get("dependentSchemas", {}).values()
+        if self.strict:  # the first alternative that fits says what to undo
+            same = [one for one in same if _fits(one, value)][:1] or same
+        for one in same:
+            yield from self._applied(one, value)
 
-def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration | None:
-    """What ``schema`` needs undone, None for nothing; ``names`` are the model's and the tool's.
 
-    Takes the marks ``OPTIONAL`` out of ``schema``.
-    """
-    undo = Restoration(optional=frozenset(schema.pop(OPTIONAL, ())))
-    undo.names = {name: names[name] for name in _mentioned_names(schema) if name in names}
-    for name, member in schema.get("properties", {}).items():
-        found = restoration_of(member, names)
-        if found is not None:
-            undo.members[name] = found
-    for keyword in ("additionalProperties", "items"):
-        inner = schema.get(keyword)
-        found = restoration_of(inner, names) if type(inner) is dict else None
-        if keyword == "items":
-            undo.items = found
-        else:
-            undo.others = found
-    same = [one for keyword in _SAME for one in schema.get(keyword, ())]
-    same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
-    same += schema.get("dependentSchemas", {}).values()
-    pairs = [(one, restoration_of(one, names)) for one in same]
-    if any(found is not None for _, found in pairs):
-        if _has_optional(pairs):
-            undo.options = tuple(pairs)
-        else:  # names alone: the same whichever alternative it is
-            for _, found in pairs:
-                _add(undo, found)
-    is_needed = undo.names or undo.optional or undo.members or undo.options
-    return undo if is_needed or undo.items or undo.others else None
+def _unmarked(schema: Any) -> Any:
+    """A copy of ``schema`` without the marks ``OPTIONAL``."""
+    if type(schema) is dict:
+        return {key: _unmarked(item) for key, item in schema.items() if type(item) is not tuple}
+    return [_unmarked(item) for item in schema] if type(schema) is list else schema
 
 
 def _mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
@@ -199,29 +173,6 @@ def _mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
     for name, others in schema.get("dependentRequired", {}).items():
         yield name
         yield from others
-
-
-def _has_optional(pairs: list[tuple[dict[str, Any], Restoration | None]]) -> bool:
-    waiting = [found for _, found in pairs]
-    while waiting:
-        undo = waiting.pop()
-        if undo is not None:
-            if undo.optional or undo.options:
-                return True
-            waiting += [*undo.members.values(), undo.items, undo.others]
-    return False
-
-
-def _add(undo: Restoration, other: Restoration | None) -> Restoration | None:
-    if other is None:
-        return undo
-    undo.names |= other.names
-    for name, member in other.members.items():
-        own = undo.members.get(name)
-        undo.members[name] = member if own is None else _add(own, member) or own
-    undo.items = other.items if undo.items is None else _add(undo.items, other.items)
-    undo.others = other.others if undo.others is None else _add(undo.others, other.others)
-    return undo
 
 
 def _fits(schema: dict[str, Any], value: Any) -> bool:

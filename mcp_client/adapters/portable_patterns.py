@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
 from ..validation.ecma_patterns import Untranslatable, check_syntax
-from .schema_inlining import NAMED, ONE, SEVERAL, Effect, Notes, Path, not_widened
-from .schema_merging import described
 
-__all__ = ["is_portable", "with_portable_patterns"]
+__all__ = ["is_portable"]
 
 _ESCAPE = r"\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|u(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])"
 _LITERAL = r"[^\\^$.*+?()\[\]{}|\ud800-\udfff]"
@@ -64,42 +61,3 @@ def is_portable(pattern: str) -> bool:
     except Untranslatable:
         return False
     return True
-
-
-def with_portable_patterns(schema: dict[str, Any], notes: Notes, path: Path = ()) -> dict[str, Any]:
-    """Return an inlined schema with all other patterns moved to the descriptions."""
-    out: dict[str, Any] = {}
-    moved: dict[str, Any] = {}
-    widened: set[str] = set()
-    before = notes.widened
-    for keyword, value in schema.items():
-        mark, below = notes.widened, (*path, keyword)
-        if keyword == "pattern" and not is_portable(value):
-            moved[keyword] = value
-        elif keyword in NAMED:
-            kept = {
-                name: with_portable_patterns(one, notes, (*below, name))
-                for name, one in value.items()
-                if keyword != "patternProperties" or is_portable(name)
-            }
-            if len(kept) < len(value):
-                moved[keyword] = {name: one for name, one in value.items() if name not in kept}
-            if kept or not value:
-                out[keyword] = kept
-        elif keyword in ONE and type(value) is dict:
-            out[keyword] = with_portable_patterns(value, notes, below)
-        elif keyword in SEVERAL:
-            out[keyword] = [
-                with_portable_patterns(one, notes, (*below, str(number)))
-                for number, one in enumerate(value)
-            ]
-        else:
-            out[keyword] = value
-        if notes.widened > mark:
-            widened.add(keyword)
-    for keyword in moved:
-        notes.add(f"'{keyword}' is moved to the description", path, Effect.ACCEPTS_MORE)
-    if "patternProperties" in moved and "additionalProperties" in out:
-        moved["additionalProperties"] = out.pop("additionalProperties")
-    not_widened(out, widened, path, notes, before)
-    return described(out, moved) if moved else out

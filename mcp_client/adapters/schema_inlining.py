@@ -11,9 +11,9 @@ Older dialects are written in the newest one: lists of ``items`` become ``prefix
 leads back to a schema around it is cut, and what stands there accepts any value, or any of the
 same type.
 
-Every change on the way is noted, with its place and with what it does to the set of accepted values
-(``Notes``). Members whose names a provider refuses are renamed everywhere. What speaks of names by
-pattern would mean other members then, and is left out.
+Every change on the way is noted (``schema_notes``). Members whose names a provider refuses are
+renamed everywhere. Keywords for names by pattern would mean other members then, and are left out.
+A provider may refuse patterns that are not portable; these are moved to the description.
 
 Servers are hostile: a schema of a kilobyte can refer to itself in a way that would fill the memory
 when inlined. Depth and number of subschemas are limited, and what exceeds them is cut as well.
@@ -23,55 +23,32 @@ from __future__ import annotations
 
 import math
 import re
-from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin
 
-from ..protocol.json_pointer import parse, pointer, resolve
+from ..protocol.json_pointer import parse, resolve
 from ..protocol.schema_walk import walk
 from ..runtime.safe_text import safe_text
+from ..validation.keyword_shapes import SHAPES, TYPES
 from .naming import legal_members
-
-__all__ = [
-    "ANNOTATIONS",
-    "NAMED",
-    "ONE",
-    "SEVERAL",
-    "TYPES",
-    "Effect",
-    "Notes",
-    "Path",
-    "clean_data",
-    "clean_text",
-    "inline",
-    "not_widened",
-]
-
-Path: TypeAlias = tuple[str, ...]
-"""Steps from the root of the schema: keywords, names of properties, and indices."""
-
-TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-ANNOTATIONS = frozenset(
-    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+from .portable_patterns import is_portable
+from .schema_notes import (
+    ANNOTATIONS,
+    NAMED,
+    ONE,
+    SEVERAL,
+    Effect,
+    Notes,
+    Path,
+    described,
+    types_of,
 )
-_TEXTS = frozenset({"title", "description", "pattern", "format", "contentEncoding"})
-_TEXTS |= {"contentMediaType"}
-_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-_COUNTS = frozenset(
-    {
-        *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-        *("minContains", "maxContains"),
-    }
-)
-_FLAGS = frozenset({"uniqueItems", "deprecated", "readOnly", "writeOnly"})
-ONE = frozenset(
-    {
-        *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames"),
-        *("then", "unevaluatedItems", "unevaluatedProperties"),
-    }
-)
-SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
+
+__all__ = ["EMPTY_ITEMS", "clean_data", "clean_text", "inline"]
+
+EMPTY_ITEMS = "an empty 'items' is added"
+
 _RESOLVED = frozenset(
     {
         *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$ref"),
@@ -79,6 +56,12 @@ _RESOLVED = frozenset(
     }
 )
 """Of no use once references are inlined."""
+_DATA = ("const", "default", "enum", "examples")
+_NOT_TAKEN = ("dependencies", "contentSchema")
+_COUNT = re.compile("m(in|ax)[A-Z]")
+_MEANINGFUL = SHAPES.keys() - ANNOTATIONS - {"format", "contentEncoding", "contentMediaType"}
+_MEANINGFUL |= {"$dynamicRef", "$recursiveRef"}
+"""Keywords without which a schema accepts more."""
 _OLD_FLAGS = ("required", "exclusiveMinimum", "exclusiveMaximum")
 """Booleans in drafts 3 and 4."""
 _OLD_DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07")
@@ -86,92 +69,27 @@ _MAX_LEVELS = 40
 _MAX_SCHEMAS = 3_000
 _MAX_TEXT_CHARS = 20_000
 _HUGE = 10.0**300
-_MAX_PATHS = 4
-_MAX_PATH_CHARS = 120
 _CUT = "a part that is nested too deep or too large is cut"
 
 
-class Effect(Enum):
-    """What a change does to the set of accepted values."""
-
-    NONE = ""
-    ACCEPTS_MORE = "; the model's schema accepts more than the tool's"
-    REFUSES_MORE = "; the model's schema refuses more than the tool's"
-
-
-class Notes:
-    """The changes to one schema. ``widened`` counts those after which more is accepted."""
-
-    __slots__ = ("_found", "_places", "widened")
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, Effect], list[Path]] = {}
-        self._places: set[Path] = set()
-        self.widened: int = 0
-
-    def add(self, what: str, path: Path, effect: Effect = Effect.NONE) -> None:
-        """``what`` is a clause such as "'pattern' is moved to the description"."""
-        if effect is Effect.ACCEPTS_MORE:
-            self.widened += 1
-        self._places.add(path)
-        self._found.setdefault((what, effect), []).append(path)
-
-    def compare(self, before: dict[str, Any], after: dict[str, Any], path: Path) -> None:
-        """See that there is a note where ``before`` became ``after``; schemas in it have theirs."""
-        if path not in self._places and _without_schemas(before) != _without_schemas(after):
-            self.add("it is written another way", path)
-
-    def not_merged(self, keywords: list[str], path: Path) -> None:
-        """``keywords`` were lost where schemas became one."""
-        for keyword in dict.fromkeys(keywords):
-            what = f"'{keyword}' is not kept where schemas are merged"
-            self.add(what, path, Effect.ACCEPTS_MORE)
-
-    def sentences(self) -> tuple[str, ...]:
-        """One for each kind of change, with the places where it was made; safe to show."""
-        return tuple(
-            f"{safe_text(what, 400)}{_where(paths)}{effect.value}"
-            for (what, effect), paths in self._found.items()
-        )
-
-
-def _without_schemas(schema: dict[str, Any]) -> dict[str, Any]:
-    """``schema`` with no more of the schemas in it than which there are. What becomes required is
-    said of the member."""
-    found = {keyword: value for keyword, value in schema.items() if keyword != "required"}
-    for keyword in schema.keys() & (ONE | SEVERAL | NAMED):
-        inner = schema[keyword]
-        if keyword in ONE:
-            found[keyword] = type(inner) is bool and inner
-        else:
-            found[keyword] = list(inner) if type(inner) is dict else len(inner)
-    return found
-
-
-def _where(paths: list[Path]) -> str:
-    unique = list(dict.fromkeys(paths))
-    if unique == [()]:
-        return ""
-    shown = ", ".join(
-        safe_text(pointer(path), _MAX_PATH_CHARS) or "the root" for path in unique[:_MAX_PATHS]
-    )
-    left = len(unique) - _MAX_PATHS
-    return f" at {shown} and {left} more places" if left > 0 else f" at {shown}"
-
-
 def inline(
-    schema: Any, legal: re.Pattern[str] | None = None
+    schema: Any,
+    legal: re.Pattern[str] | None = None,
+    *,
+    portable: bool = False,
+    complete: bool = False,
 ) -> tuple[dict[str, Any], dict[str, str], Notes]:
     """``schema`` without references, the members' new names with their own, and what was changed.
 
     ``{}`` accepts everything, ``{"not": {}}`` nothing. ``legal`` is what names of members have to
-    match; None for any.
+    match; None for any. With ``portable`` other patterns go to the descriptions, and with
+    ``complete`` every array has ``items``.
     """
-    inliner = _Inliner(schema, {})
+    inliner = _Inliner(schema, {}, portable, complete)
     found = inliner.schema(schema, _Place((), (), schema))
     names = {} if legal is None else legal_members(inliner.mentioned, legal)
     if names:
-        inliner = _Inliner(schema, names)
+        inliner = _Inliner(schema, names, portable, complete)
         found = inliner.schema(schema, _Place((), (), schema))
         for old, new in names.items():
             inliner.notes.add(f"the member '{old}' is shown as '{new}'", ())
@@ -221,8 +139,9 @@ class _Place(NamedTuple):
 
 
 class _Inliner:
-    def __init__(self, root: Any, names: dict[str, str]) -> None:
+    def __init__(self, root: Any, names: dict[str, str], portable: bool, complete: bool) -> None:
         """``names`` are the new names of members, by their own."""
+        self._portable, self._complete = portable, complete
         self.notes = Notes()
         self.mentioned: dict[str, None] = {}
         """The members that the schema has something to say of, by their own names."""
@@ -234,16 +153,24 @@ class _Inliner:
         self._is_old = type(dialect) is str and any(name in dialect for name in _OLD_DIALECTS)
 
     def schema(self, node: Any, place: _Place) -> dict[str, Any]:
+        found, moved = self._read(node, place)
+        if self._complete and "items" not in found and "array" in types_of(found):
+            self.notes.add(EMPTY_ITEMS, place.path)
+            found["items"] = {}
+        return described(found, moved) if moved else found
+
+    def _read(self, node: Any, place: _Place) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the schema, and what is moved to its description."""
         if type(node) is bool:
             self.notes.add(f"'{str(node).lower()}' is written as a schema", place.path)
-            return {} if node else {"not": {}}
+            return ({} if node else {"not": {}}), {}
         if type(node) is not dict:
             self.notes.add("what is not a schema is left out", place.path, Effect.ACCEPTS_MORE)
-            return {}
+            return {}, {}
         self._left -= 1
         if self._left < 0 or len(place.around) > _MAX_LEVELS:
             self.notes.add(_CUT, place.path, Effect.ACCEPTS_MORE)
-            return {}
+            return {}, {}
         place = place._replace(around=(*place.around, id(node)))
         if type(node.get("$id")) is str and not node["$id"].startswith("#"):
             place = place._replace(base=node)
@@ -261,14 +188,34 @@ class _Inliner:
                     widened.add(keyword)
         if type(node.get("items")) is list:
             self._tuple(out, node, place)
+        moved = self._unportable(out, path) if self._portable else {}
         if self._names and "patternProperties" in node:
             out.pop("additionalProperties", None)
         if _bounds(out, node):
             notes.add("an exclusive bound is written as a number", path)
-        not_widened(out, widened, path, notes, before)
         if type(node.get("$ref")) is str:
-            return self._referred(out, node["$ref"], place)
-        return out
+            out, moved = self._referred(out, moved, node["$ref"], place)
+        _not_widened(out, widened, path, notes, before)
+        return out, moved
+
+    def _unportable(self, out: dict[str, Any], path: Path) -> dict[str, Any]:
+        """Take the patterns out of ``out`` that the provider refuses."""
+        moved: dict[str, Any] = {}
+        if "pattern" in out and not is_portable(out["pattern"]):
+            moved["pattern"] = out.pop("pattern")
+        named = out.get("patternProperties", {})
+        refused = {name: one for name, one in named.items() if not is_portable(name)}
+        if refused:
+            moved["patternProperties"] = refused
+            out["patternProperties"] = {k: v for k, v in named.items() if k not in refused}
+            if not out["patternProperties"]:
+                del out["patternProperties"]
+            if "additionalProperties" in out:
+                moved["additionalProperties"] = out.pop("additionalProperties")
+        for keyword in moved.keys() - {"additionalProperties"}:
+            what = f"'{keyword}' is moved to the description"
+            self.notes.add(what, path, Effect.ACCEPTS_MORE)
+        return moved
 
     # --------------------------------------------------------------- one keyword
 
@@ -305,41 +252,48 @@ class _Inliner:
 
     def _plain(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
         """A keyword without schemas in it."""
-        why = ""
         if keyword == "$schema" or (type(value) is bool and keyword in _OLD_FLAGS):
             if not keyword.startswith("exclusive"):  # which ``_bounds`` reads
                 self.notes.add(f"'{keyword}' is left out", path)
             return
-        found: Any = None
-        if keyword == "required" and _are_names(value):
-            found = self._names_in(value)
-        elif keyword == "dependentRequired" and type(value) is dict:
-            if all(map(_are_names, value.values())):
-                found = {self._name(name): self._names_in(value[name]) for name in value}
-        elif keyword in ("const", "default", "enum", "examples"):
-            if keyword in ("const", "default") or (type(value) is list and value):
-                try:
-                    out[keyword] = clean_data(value)
-                    if out[keyword] != value:
-                        self.notes.add(f"'{keyword}' is written another way", path)
-                    return
-                except ValueError as error:
-                    why = f" ({error})"
-        else:
-            found = _read(keyword, value)
-        if found is not None:
-            if found == []:
-                self.notes.add(f"an empty '{keyword}' is left out", path)
-            else:
-                out[keyword] = found
-                if type(value) is str and len(value) > _MAX_TEXT_CHARS:
-                    self.notes.add(f"'{keyword}' is shortened", path)
-                elif found != value:
-                    self.notes.add(f"'{keyword}' is written another way", path)
+        try:
+            found = self._clean(keyword, value)
+        except ValueError as error:
+            # Without a keyword that is malformed or unknown, a schema accepts as much or more.
+            effect = Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE
+            what = f"'{safe_text(keyword, 60)}' is left out{error}"
+            self.notes.add(what, path, effect)
             return
-        # Without a keyword that is malformed or unknown, a schema accepts as much or more.
-        effect = Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE
-        self.notes.add(f"'{safe_text(keyword, 60)}' is left out{why}", path, effect)
+        if keyword == "required" and not found:
+            self.notes.add("an empty 'required' is left out", path)
+            return
+        out[keyword] = found
+        if type(value) is str and len(value) > _MAX_TEXT_CHARS:
+            self.notes.add(f"'{keyword}' is shortened", path)
+        elif found != value:
+            self.notes.add(f"'{keyword}' is written another way", path)
+
+    def _clean(self, keyword: str, value: Any) -> Any:
+        """Return a keyword's value for the model. Raises ``ValueError`` for a malformed one."""
+        if keyword == "required" and _are_names(value):
+            return self._names_in(value)
+        if keyword == "dependentRequired" and type(value) is dict:
+            if all(map(_are_names, value.values())):
+                return {self._name(name): self._names_in(value[name]) for name in value}
+        elif keyword in _DATA:
+            if (type(value) is list and value) or keyword in ("const", "default"):
+                try:
+                    return clean_data(value)
+                except ValueError as error:
+                    raise ValueError(f" ({error})") from None
+        elif keyword == "type":
+            return _types(value)
+        elif keyword not in _NOT_TAKEN and keyword in SHAPES and SHAPES[keyword].check(value):
+            if type(value) is str:
+                return clean_text(value)
+            if type(value) is bool or abs(value) < _HUGE:
+                return int(value) if _COUNT.match(keyword) else value
+        raise ValueError
 
     def _names_in(self, names: list[str]) -> list[str]:
         return list(dict.fromkeys(map(self._name, names)))
@@ -352,30 +306,32 @@ class _Inliner:
 
     # ------------------------------------------------------------------ references
 
-    def _referred(self, own: dict[str, Any], ref: str, place: _Place) -> dict[str, Any]:
+    def _referred(
+        self, own: dict[str, Any], moved: dict[str, Any], ref: str, place: _Place
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What ``ref`` leads to, and beside it what stands beside the reference."""
         if self._is_old:  # up to draft 7 nothing beside a reference counts
-            own = {k: v for k, v in own.items() if k in ANNOTATIONS}
+            own, moved = {k: v for k, v in own.items() if k in ANNOTATIONS}, {}
         shown, path = f"'$ref' to '{safe_text(ref, 80)}'", place.path
         try:
             target, base = self._target(ref, place.base)
         except (LookupError, ValueError):
             self.notes.add(f"{shown} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
-            return own
+            return own, moved
         if id(target) in place.around:
             self.notes.add(f"{shown} is recursive and is cut", path, Effect.ACCEPTS_MORE)
-            return self._cut(own, target, ref)
+            return self._cut(own, target, ref), moved
         self.notes.add(f"{shown} is inlined", path)
-        found = self.schema(target, place._replace(base=base))
+        found, inner = self._read(target, place._replace(base=base))
         if all(keyword in ANNOTATIONS for keyword in own):
-            return {**found, **own}
-        return {**own, "allOf": [found, *own.get("allOf", ())]}
+            return {**found, **own}, {**inner, **moved}
+        found = described(found, inner) if inner else found
+        return {**own, "allOf": [found, *own.get("allOf", ())]}, moved
 
     def _cut(self, own: dict[str, Any], target: Any, ref: str) -> dict[str, Any]:
         found = dict(own)
-        kind = _types(target.get("type")) if type(target) is dict else None
-        if kind is not None and "type" not in found:
-            found["type"] = kind
+        with suppress(ValueError, AttributeError):
+            found.setdefault("type", _types(target.get("type")))
         name = clean_text(ref.rpartition("/")[2].lstrip("#"))
         as_what = f"of the same form as {name}" if name else "of the same form as the whole"
         said = found.get("description")
@@ -404,7 +360,7 @@ class _Inliner:
         raise LookupError(ref)
 
 
-def not_widened(
+def _not_widened(
     out: dict[str, Any], widened: set[str], path: Path, notes: Notes, before: int
 ) -> None:
     """Leave out what accepts less when a part of it accepts more, as the keywords ``widened`` do.
@@ -453,47 +409,16 @@ def _identified(root: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _read(keyword: str, value: Any) -> Any:
-    """The value of a keyword that neither has schemas in it nor data; None if it is malformed."""
-    kind = type(value)
-    if keyword == "type":
-        return _types(value)
-    if keyword in _TEXTS:
-        return clean_text(value) if kind is str else None
-    if keyword in _FLAGS:
-        return value if kind is bool else None
-    if kind not in (int, float) or not abs(value) < _HUGE:
-        return None
-    if keyword in _NUMBERS:
-        return value if keyword != "multipleOf" or value > 0 else None
-    return int(value) if keyword in _COUNTS and 0 <= value == int(value) else None
-
-
 def _are_names(value: Any) -> bool:
     return type(value) is list and all(type(name) is str for name in value)
 
 
-def _types(value: Any) -> str | list[str] | None:
-    """The value of ``type``, each type once; None where it says nothing that can be used."""
+def _types(value: Any) -> str | list[str]:
+    """The value of ``type``, each type once. Raises ``ValueError`` for anything else."""
     names = value if type(value) is list else [value]
-    if not names or not all(name in TYPES for name in names if type(name) is str):
-        return None
-    if not all(type(name) is str for name in names):
-        return None
+    if not names or not all(type(name) is str and name in TYPES for name in names):
+        raise ValueError
     unique = list(dict.fromkeys(names))
     if "number" in unique and "integer" in unique:
         unique.remove("integer")
     return unique[0] if len(unique) == 1 else unique
-
-
-_MEANINGFUL = (
-    _TEXTS - {"title", "description", "format", "contentEncoding", "contentMediaType"}
-    | _NUMBERS
-    | _COUNTS
-    | ONE
-    | SEVERAL
-    | NAMED
-    | {"type", "enum", "const", "required", "dependentRequired", "dependencies", "uniqueItems"}
-    | {"$dynamicRef", "$recursiveRef"}
-)
-"""Keywords without which a schema accepts more."""

@@ -17,21 +17,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from .schema_inlining import ANNOTATIONS, Effect, Notes
+from .schema_notes import ANNOTATIONS, Effect, Notes, described, types_of
 
 __all__ = [
     "both",
-    "described",
     "either",
     "identity_of",
     "is_never",
     "is_of",
     "object_root",
     "type_of_value",
-    "types_of",
 ]
 
-_MAX_CHARS = 400
 _MAX_ROOT_CHARS = 2_000
 """Characters of a keyword's value in a description."""
 _LARGER = frozenset(
@@ -52,12 +49,6 @@ _ALONE = ("unevaluatedProperties", "unevaluatedItems")
 def is_never(schema: Any) -> bool:
     """Whether ``schema`` is one that no value fits, as ``false`` is."""
     return schema is False or schema == {"not": {}}
-
-
-def types_of(schema: dict[str, Any]) -> tuple[str, ...]:
-    """The types that ``schema`` names; empty where it names none."""
-    found = schema.get("type")
-    return () if found is None else (found,) if type(found) is str else tuple(found)
 
 
 def type_of_value(value: Any) -> str:
@@ -298,15 +289,3 @@ def _plain_root(option: dict[str, Any]) -> dict[str, Any]:
         if keyword in out:
             out = both(out, either(out.pop(keyword)), lost)
     return out
-
-
-def described(
-    schema: dict[str, Any], keywords: dict[str, Any], limit: int = _MAX_CHARS
-) -> dict[str, Any]:
-    """``schema`` with ``keywords`` as a part of its description."""
-    parts = []
-    for keyword, value in keywords.items():
-        text = json.dumps(value, ensure_ascii=False)
-        parts.append(f"{keyword}: {text if len(text) <= limit else text[:limit] + '…'}")
-    said, added = schema.get("description"), f"({'; '.join(parts)})"
-    return {**schema, "description": f"{said} {added}" if said else added}

@@ -18,23 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from .portable_patterns import is_portable
-from .schema_inlining import Effect, Notes, Path
-from .schema_merging import (
-    both,
-    described,
-    identity_of,
-    is_never,
-    is_of,
-    type_of_value,
-    types_of,
-)
+from .schema_inlining import EMPTY_ITEMS
+from .schema_merging import both, identity_of, is_never, is_of, type_of_value
+from .schema_notes import Effect, Notes, Path, described, types_of
 
-__all__ = ["EMPTY_ITEMS", "OPTIONAL", "Profile", "Unsuitable", "subset"]
+__all__ = ["OPTIONAL", "Profile", "Unsuitable", "subset"]
 
 OPTIONAL = "\0optional"
-"""Marks, in an object of a strict schema, the members that the original does not require."""
-
-EMPTY_ITEMS = "an empty 'items' is added"
+"""Marks, in an object of a strict schema, the members that the original does not require: a tuple,
+which the value of no keyword or member is."""
 
 _MORE, _LESS = Effect.ACCEPTS_MORE, Effect.REFUSES_MORE
 _SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -388,7 +380,7 @@ class _Subset:
             # Null is not among what the model may give; where it gives one, it means nothing.
             absent = [name for name in optional if not _may_be_null(properties[name])]
             if absent:
-                out[OPTIONAL] = absent
+                out[OPTIONAL] = tuple(absent)
             return
         for name in optional:
             here = (*path, "properties", name)
@@ -402,7 +394,7 @@ class _Subset:
         if not properties and "required" not in node:
             self._notes.add("an empty 'required' is added", path)
         if optional:
-            out[OPTIONAL] = optional
+            out[OPTIONAL] = tuple(optional)
 
     def _array(self, out: dict[str, Any], node: dict[str, Any], path: Path, depth: int) -> None:
         items = node.get("items")

@@ -92,6 +92,14 @@ GUARDED: list[tuple[dict[str, Any], list[str]]] = [
     ({"patternProperties": {"(?=a)": {}}, "additionalProperties": False}, ["patternProperties"]),
     ({"patternProperties": {"(?=a)": {}}, "additionalProperties": False}, ["additionalProperties"]),
     ({"allOf": [{"pattern": "(?=a)"}], "unevaluatedProperties": False}, ["unevaluatedProperties"]),
+    (
+        {
+            "$defs": {"d": {"patternProperties": {"(?=a)": {}}}},
+            "$ref": "#/properties/a/$defs/d",
+            "unevaluatedProperties": False,
+        },
+        ["unevaluatedProperties"],
+    ),
 ]
 
 

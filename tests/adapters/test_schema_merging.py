@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcp_client.adapters import anthropic, gemini, openai_chat
-from mcp_client.adapters.schema_inlining import Effect, Notes
-from mcp_client.adapters.schema_merging import both, described, either, object_root
+from mcp_client.adapters.schema_merging import both, either, object_root
+from mcp_client.adapters.schema_notes import Effect, Notes, described
 from tests.adapters.schemas import tool_of
 from tests.growth import grows_linearly
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -13,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.adapters.definitions import Restoration
 from tests.adapters.schemas import arguments, fits, object_schemas, tool_of
 from tests.adapters.shapes import (
     ANTHROPIC,
@@ -40,20 +40,38 @@ def check_once(schema: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(schema))
 
 
-def as_model(undo: Restoration | None, value: Any) -> Any:
-    """The arguments ``value`` as a model would write them: with the members' other names."""
-    if undo is None:
-        return value
+def about_one_value(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """``schema``, and the schemas in it that are about the same value."""
+    yield schema
+    inner = [schema[keyword] for keyword in ("not", "if", "then", "else") if keyword in schema]
+    inner += [one for keyword in ("allOf", "anyOf", "oneOf") for one in schema.get(keyword, ())]
+    for one in [*inner, *schema.get("dependentSchemas", {}).values()]:
+        yield from about_one_value(one)
+
+
+def as_model(names: dict[str, str], schemas: list[Any], value: Any) -> Any:
+    """The arguments ``value`` as a model would write them: with the members' other ``names``."""
+    parts = [part for one in schemas if isinstance(one, dict) for part in about_one_value(one)]
     if isinstance(value, list):
-        return [as_model(undo.items, item) for item in value]
-    if isinstance(value, dict):
-        new = {old: name for name, old in undo.names.items()}
-        found = {}
-        for name, item in value.items():
-            name = new.get(str(name), str(name))
-            found[name] = as_model(undo.members.get(name) or undo.others, item)
-        return found
-    return value
+        return [as_model(names, [part.get("items") for part in parts], item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keywords = ("properties", "dependentSchemas", "required", "dependentRequired")
+    mentioned = json.dumps(
+        [
+            part.get(keyword) if "equired" in keyword else [*part.get(keyword, ())]
+            for part in parts
+            for keyword in keywords
+        ]
+    )
+    found = {}
+    for old, item in value.items():
+        new = names.get(old, old)
+        new = new if json.dumps(new) in mentioned else old
+        inner = [part["properties"].get(new) for part in parts if "properties" in part]
+        others = [part.get("additionalProperties") for part in parts]
+        found[new] = as_model(names, [one for one in inner if one is not None] or others, item)
+    return found
 
 
 @pytest.mark.slow
@@ -68,8 +86,9 @@ def test_what_the_shown_schema_refuses_the_tools_own_refuses(
     found = provider.schemas(kit)["tool"]
     jsonschema.Draft202012Validator.check_schema(found)
     undo = kit.dialect.definition(tool, False).undo
+    names = {} if undo is None else {old: new for new, old in undo.names.items()}
     for value in given_arguments:
-        model = as_model(undo, value)
+        model = as_model(names, [found], value)
         if undo is not None:
             assert undo.apply(model) == value
         try:
@@ -91,6 +110,7 @@ CUT_WITHIN: dict[str, tuple[dict[str, Any], Any]] = {
         {"type": "array", "contains": ITSELF, "minContains": 0, "maxContains": 1},
         [[[], []], [[], []]],
     ),
+    "unevaluatedProperties": ({"$ref": "#", "unevaluatedProperties": False}, {"a": {}}),
 }
 """A schema that refers to itself where accepting more means accepting less; and what fits it."""
 
