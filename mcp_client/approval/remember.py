@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
@@ -70,6 +71,13 @@ class Remember:
                 f"Remember(seconds={seconds!r}): give seconds above 0, and not for 'call'"
             )
         object.__setattr__(self, "where", where)
+
+    def beyond_session(self) -> Remember:
+        """Return the same for a session that ends with its call: an approval for a time is stored
+        where "always" is."""
+        if self.scope != "session" or self.seconds is None:
+            return self
+        return replace(self, scope="always")
 
     @classmethod
     def of(cls, value: Any) -> Remember | None:

@@ -215,6 +215,11 @@ class ApprovalRequest:
         """How far a yes can go: names that ``Allow(remember=...)`` takes."""
         raise NotImplementedError
 
+    def for_one_call(self) -> ApprovalRequest:
+        """Return the request as of a session that ends with this call: "until the session ends" is
+        not among its choices, and "for one hour" is stored where "always" is."""
+        return self
+
     def why_not_kept(self, remember: Remember) -> str | None:
         """Why a yes that goes so far cannot be kept; None where it can be."""
         if remember.where:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .gate import current_question, remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
 
-__all__ = ["ask_for_one_call", "ask_on_terminal", "everything", "question"]
+__all__ = ["ask_on_terminal", "everything", "question"]
 
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
@@ -42,19 +41,6 @@ _OPTIONS = {
     "start": "confirm= to Host.from_config()",
     "sampling": "sampling_approval= to Handlers()",
 }
-
-
-_ends_with_call: ContextVar[bool] = ContextVar("_ends_with_call", default=False)
-
-
-async def ask_for_one_call(request: ApprovalRequest) -> Answer:
-    """Ask as ``ask_on_terminal`` does, for a session that ends with this call: "until the session
-    ends" is not offered."""
-    token = _ends_with_call.set(True)
-    try:
-        return await ask_on_terminal(request)
-    finally:
-        _ends_with_call.reset(token)
 
 
 async def ask_on_terminal(request: ApprovalRequest) -> Answer:
@@ -264,8 +250,7 @@ def _answers(page: Page, request: ApprovalRequest) -> None:
 
 
 def _keys(request: ApprovalRequest) -> list[str]:
-    offered = set(request.choices()) - ({"session"} if _ends_with_call.get() else set())
-    return [key for key, name in _KEYS.items() if name in offered]
+    return [key for key, name in _KEYS.items() if name in request.choices()]
 
 
 def _group(page: Page, facts: Sequence[Fact], room: _Room, height: int) -> None:

@@ -106,6 +106,8 @@ class ToolCall(ApprovalRequest):
     """How the tool differs from the ``pins``, which is among the findings, too."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
     _address: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
+    _one_call: bool = field(default=False, repr=False, compare=False)
+    """Whether the session ends with this call: see ``for_one_call``."""
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -174,8 +176,17 @@ class ToolCall(ApprovalRequest):
     def choices(self) -> tuple[Choice, ...]:
         if self.edited:
             return ("once",)
-        further: tuple[Choice, ...] = ("session", "hour", "always", "exact")
-        return ("once", *further) if self.script is None else ("once", "script", *further)
+        script: tuple[Choice, ...] = () if self.script is None else ("script",)
+        session: tuple[Choice, ...] = () if self._one_call else ("session",)
+        return ("once", *script, *session, "hour", "always", "exact")
+
+    def for_one_call(self) -> ToolCall:
+        return replace(self, _one_call=True)
+
+    def coverage(self, remember: Remember | None) -> str:
+        if remember is not None and self._one_call:
+            remember = remember.beyond_session()
+        return ApprovalRequest.coverage(self, remember)
 
     def _script_rows(self) -> tuple[tuple[str, str | None, str], ...]:
         script = self.script
@@ -224,6 +235,7 @@ class ToolCall(ApprovalRequest):
             "meta": None if self.meta_json is None else json.loads(self.meta_json),
             "edited": self.edited,
             "generation": self.generation,
+            "one_call": self._one_call,
             "script": None if self.script is None else self.script.to_json(),
             "drift": None if drift is None else {"kind": drift.kind, "pinned": drift.pinned},
         }
@@ -254,6 +266,7 @@ class ToolCall(ApprovalRequest):
             script=None if value["script"] is None else Script.from_json(value["script"]),
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
             _address=lambda: address,
+            _one_call=value.get("one_call") is True,
         )
 
     def why_not_kept(self, remember: Remember) -> str | None:

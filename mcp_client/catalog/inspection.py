@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..runtime.safe_text import is_invisible, safe_text
+from ..runtime.safe_text import is_invisible, safe_text, with_plain_emoji
 from ..validation.schema_shape import add_schema_texts
 from .finding import Finding
 
@@ -52,7 +52,6 @@ _KINDS = (
 _ESCAPES = re.compile(r"\x1b|\x9b")
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _SEEN = frozenset("\n\t\r\x1b\x9b")
-_MAX_HARMLESS_SELECTORS = 8
 _MAX_INSPECTED_CHARS = 100_000
 """Characters of one tool's texts that are inspected. If there are more, that is a finding."""
 _SUSPECT = re.compile(r"[^\n\t\r -~]")
@@ -120,20 +119,18 @@ def _controls(whole: str, texts: Sequence[str]) -> list[Finding]:
     if _ESCAPES.search(whole):
         text = "its text has terminal escape sequences, which draw instead of being read"
         found.append(Finding("escape_sequences", text))
-    times = Counter(whole)
+    times = Counter(with_plain_emoji(whole))
     hidden = {c: _kind(c) for c in times if c not in _SEEN and is_invisible(c)}
     counts: dict[str, int] = {}
     for char, kind in hidden.items():
         counts[kind] = counts.get(kind, 0) + times[char]
     places: dict[str, str] = {}
     for text in texts:
-        for char in hidden.keys() & text:
+        for char in hidden.keys() & with_plain_emoji(text):
             places.setdefault(hidden[char], text)
         if len(places) == len(counts):
             break
     for kind, count in counts.items():
-        if kind == "variation selectors" and count < _MAX_HARMLESS_SELECTORS:
-            continue  # a few of them only choose how an emoji looks
         spelled = _smuggled(whole) if kind == "tag characters" else ""
         place = f"in '{safe_text(places[kind], 80)}'"
         said = f"its text has {count} {kind}, which a model reads and a person does not see, "

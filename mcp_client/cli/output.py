@@ -32,7 +32,7 @@ from ..protocol.content import (
 from ..protocol.resources import ResourceContents
 from ..runtime.console import between_dialogues, in_dialogue
 from ..runtime.console_layout import broken
-from ..runtime.safe_text import is_invisible, safe_text
+from ..runtime.safe_text import invisible, is_invisible, safe_text, with_plain_emoji
 from .exits import USAGE, OutputError, UsageError, exit_code, in_shell
 from .screen import Screen, draw, screen_of
 
@@ -80,13 +80,13 @@ def print_json(value: Any) -> None:
 
 def json_without_escapes(text: str) -> str:
     """The same JSON, with what a person would not see written as an escape sequence of JSON."""
-    if text.replace("\n", "").isprintable():
+    if not invisible(text.replace("\n", "")):
         return text
     return "".join(
         json.dumps(char)[1:-1].replace("\x7f", "\\u007f")
-        if char != "\n" and is_invisible(char)
+        if char != "\n" and is_invisible(drawn)
         else char
-        for char in text
+        for char, drawn in zip(text, with_plain_emoji(text), strict=True)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..errors import ConfigError
@@ -14,9 +14,12 @@ from ..runtime.version import __version__
 from .command_examples import COMMAND_EXAMPLES
 from .exits import EXIT_CODES, UsageError
 
-__all__ = ["commands", "parsed", "session_options"]
+__all__ = ["commands", "parsed", "place_of_command", "session_options"]
 
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
+_NAMES = ("tool", "prompt", "uri")
+_MAX_HAVING = 4
+"""Commands that an error names for having an option."""
 _OR = "or file:PATH, or keyring:SERVICE/USER"
 _OUTPUT = """\
 A pipe or a file gets the text of a result in UTF-8, ended by a line feed; with --save DIR byte for
@@ -46,10 +49,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     follows ``--`` is never an option.
     """
     known = commands()
-    at = _place_of_command(words, known.values())
+    at = place_of_command(words)
     if at is None or words[at] not in known:
-        asked = [word for word in words if word in ("--help", "-h", "--version")] or words
-        _parser().parse_args(asked[:1] if at is None else [words[at]])  # which raises
+        _explain_no_command(words, at, known)
         raise UsageError("no command was given (see 'mcp-client --help')")
     name = words[at]
     command = known[name]
@@ -65,18 +67,44 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _place_of_command(words: Sequence[str], known: Iterable[argparse.ArgumentParser]) -> int | None:
-    """Where the command is: the first word that is neither an option nor an option's value."""
-    actions = {k: v for each in known for k, v in each._option_string_actions.items()}
+def place_of_command(words: Sequence[str]) -> int | None:
+    """Return where the command is: the first word that is neither an option nor its value."""
+    actions = _every_option()
     at = 0
     while at < len(words):
         word = words[at]
         if not _is_option(word):
             return at
-        if word in ("--help", "-h", "--version", "--"):
+        if word == "--":
+            return at + 1 if at + 1 < len(words) else None
+        if word in ("--help", "-h", "--version"):
             return None
         at += 2 if _takes_next(actions.get(word), words[at + 1 : at + 2]) else 1
     return None
+
+
+@functools.cache
+def _every_option() -> dict[str, argparse.Action]:
+    """The options of all commands."""
+    every = commands().values()
+    return {k: v for each in every for k, v in each._option_string_actions.items()}
+
+
+def _explain_no_command(
+    words: Sequence[str], at: int | None, known: Mapping[str, argparse.ArgumentParser]
+) -> None:
+    """Raise ``UsageError`` that says why the word at this place is not a command, or why there is
+    no such word; ``SystemExit`` after ``--help``."""
+    before = words if at is None else words[:at]
+    if not (asked := [word for word in before if word in ("--help", "-h", "--version")]):
+        for place, word in enumerate(before):
+            option = before[place - 1] if place else ""
+            if _is_option(word):
+                _check_option(word, _every_option(), _parser())
+            elif word in known and _is_option(option):  # which took the command for its value
+                _check_option(option, known[word]._option_string_actions, known[word])
+                known[word].error(f"{option} needs a value: {word!r} after it is a command")
+    _parser().parse_args(asked[:1] if at is None else [words[at]])  # which raises
 
 
 def _sorted(words: Sequence[str], command: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
@@ -94,16 +122,28 @@ def _sorted(words: Sequence[str], command: argparse.ArgumentParser) -> tuple[lis
         if not _is_option(word):
             others.append(word)
             continue
-        name = word.partition("=")[0]
-        if name not in actions and (word.startswith("--") or word[:2] not in actions):
-            close = close_names(name.lstrip("-"), _option_names(command))
-            meant = f"; did you mean --{close[0]}?" if close else ""
-            command.error(f"unknown option {name!r} of {command.prog.split()[-1]}{meant}")
+        _check_option(word, actions, command)
         given.append(word)
         if _takes_next(actions.get(word), words[place : place + 1]):
             given.append(words[place])
             place += 1
     return given, others
+
+
+def _check_option(
+    word: str, actions: Mapping[str, argparse.Action], command: argparse.ArgumentParser
+) -> None:
+    """Raise ``UsageError`` if the word is not one of the options ``actions`` of ``command``."""
+    name = word.partition("=")[0]
+    if word == "--" or name in actions or (not word.startswith("--") and word[:2] in actions):
+        return
+    having = [each for each, its in commands().items() if name in its._option_string_actions]
+    close = close_names(name.lstrip("-"), [each[2:] for each in actions if each.startswith("--")])
+    meant = f"; did you mean --{close[0]}?" if close else ""
+    if having:
+        more = ", ..." if len(having) > _MAX_HAVING else ""
+        meant = f"; it is one of {', '.join(having[:_MAX_HAVING])}{more}"
+    command.error(f"unknown option {name!r} of {command.prog.split()[-1]}{meant}")
 
 
 def _takes_next(option: argparse.Action | None, following: Sequence[str]) -> bool:
@@ -116,10 +156,6 @@ def _takes_next(option: argparse.Action | None, following: Sequence[str]) -> boo
 def _is_option(word: str) -> bool:
     """Whether it is neither ``-``, which is standard input, nor a negative number."""
     return word[:1] == "-" and word != "-" and not word[1:2].isdigit()
-
-
-def _option_names(command: argparse.ArgumentParser) -> list[str]:
-    return [name[2:] for name in command._option_string_actions if name.startswith("--")]
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -178,8 +214,10 @@ def _add_server_commands(commands: Any) -> None:
         for argument, text in (("target", _TARGET), *positionals):
             if argument.endswith("..."):
                 command.add_argument(argument[:-3], nargs="*", default=[], help=text)
-            else:
-                command.add_argument(argument, metavar=argument.upper(), help=text)
+                continue
+            # Without a name, the command says which names there are.
+            nargs = "?" if argument in _NAMES and name != "complete" else None
+            command.add_argument(argument, metavar=argument.upper(), nargs=nargs, help=text)
         if name == "call":
             about = "arguments are JSON lines on standard input; each result is a JSON line"
             command.add_argument("--each", action="store_true", help=about)

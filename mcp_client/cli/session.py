@@ -307,28 +307,26 @@ def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> 
     rules = _rules(options)
 
     async def ask(request: Any) -> Answer:
+        shown = request if options.command == "shell" else request.for_one_call()
         if queue is not None:
-            return _beyond_call(options, await queue(request))
+            return _beyond_session(options, await queue(shown))
         why = _why_unasked(options)
         if why is None:
-            from ..approval.terminal import ask_for_one_call, ask_on_terminal
+            from ..approval.terminal import ask_on_terminal
 
-            asked = ask_for_one_call if options.command == "call" else ask_on_terminal
-            return _beyond_call(options, await asked(request))
+            return _beyond_session(options, await ask_on_terminal(shown))
         return Deny(f"{why}; {_advice(rules, request)}", source="rule")
 
     return Rules(rules, ask)
 
 
-def _beyond_call(options: argparse.Namespace, answer: Answer) -> Answer:
-    """The answer; an approval for a time is stored where "always" is, if the session ends with the
-    call."""
-    if options.command != "call" or not isinstance(answer, Allow):
+def _beyond_session(options: argparse.Namespace, answer: Answer) -> Answer:
+    """Return the answer. An approval for a time is stored where "always" is, if the session ends
+    with the command."""
+    if options.command == "shell" or not isinstance(answer, Allow):
         return answer
     remember = Remember.of(answer.remember)
-    if remember is None or remember.scope != "session" or remember.seconds is None:
-        return answer
-    return replace(answer, remember=replace(remember, scope="always"))
+    return replace(answer, remember=None if remember is None else remember.beyond_session())
 
 
 def is_allowed(options: argparse.Namespace, tool: Tool) -> bool:

@@ -87,7 +87,7 @@ def _shown(tool: Tool) -> dict[str, Any]:
 async def describe(options: argparse.Namespace) -> int:
     """Show one tool in full: its description, arguments, result and fingerprint."""
     async with open_session(options) as session:
-        tool = await _tool(session, options.tool)
+        tool = await _tool(session, options)
         if options.json:
             print_json(_shown(tool))
             return DONE
@@ -129,7 +129,7 @@ async def call(options: argparse.Namespace) -> int:
         return await _call_each(options)
     make_save_folder(options)
     async with open_session(options) as session:
-        tool = await _tool(session, options.tool)
+        tool = await _tool(session, options)
         stdin = await standard_input() if "-" in options.arguments else ""
         return await _call(session, tool, options, options.arguments, stdin)
 
@@ -173,7 +173,7 @@ async def _call_each(options: argparse.Namespace) -> int:
     make_save_folder(options)
     code = DONE
     async with open_session(options) as session:
-        tool = await _tool(session, options.tool)
+        tool = await _tool(session, options)
         async for number, line in stdin_lines():
             words = [*options.arguments, "-"]
             run = partial(_call, session, tool, options, words, line)
@@ -206,8 +206,19 @@ def _incomplete(missing: list[str], shown: str, server: str, tool: str | None) -
     return InvalidArguments(text, server=server, tool=tool)
 
 
-async def _tool(session: Session, name: str) -> Tool:
-    """The tool, or ``UnknownTool`` with the nearest names."""
+def _nameless(options: argparse.Namespace, what: str, session: Session, names: list[str]) -> Any:
+    """Return the error of a command without a name, which has the names that there are."""
+    there = near("", names) or f"; it has no {what}s"
+    name = safe_text(session.name, 60)
+    return UsageError(f"{options.command}: give the name of a {what} of {name}{there}")
+
+
+async def _tool(session: Session, options: argparse.Namespace) -> Tool:
+    """The tool, or ``UnknownTool`` with the nearest names. Raises ``UsageError`` without a name."""
+    name = options.tool
+    if name is None:
+        names = [tool.name for tool in await session.list_tools()]
+        raise _nameless(options, "tool", session, names)
     try:
         return await session.get_tool(name)
     except UnknownTool as error:
@@ -279,6 +290,9 @@ async def read(options: argparse.Namespace) -> int:
     """Print the contents of a resource. Raises ``NotFound`` where the server has none."""
     make_save_folder(options)
     async with open_session(options) as session:
+        if options.uri is None:
+            listed = await _listed(session, "resources", session.list_resources)
+            raise _nameless(options, "resource", session, [one.uri for one in listed])
         try:
             found = await session.read_resource(options.uri)
         except NotFound:
@@ -330,7 +344,7 @@ async def prompt(options: argparse.Namespace) -> int:
     given = dict(_pair(word) for word in options.arguments)
     make_save_folder(options)
     async with open_session(options) as session:
-        one = await _check_prompt(session, options.prompt)
+        one = await _check_prompt(session, options)
         missing = [each.name for each in one.arguments if each.required and each.name not in given]
         if missing:
             shown = f"the prompt is {''.join(_prompt_parts(one))}"
@@ -351,7 +365,7 @@ async def complete(options: argparse.Namespace) -> int:
     name, value = _pair(options.argument)
     known = dict(_pair(word) for word in options.arguments)
     async with open_session(options) as session:
-        ref = await _reference(session, options.prompt)
+        ref = await _reference(session, options)
         found = await session.complete(ref, {"name": name, "value": value}, known or None)
         if options.json:
             print_json(found.raw)
@@ -361,8 +375,10 @@ async def complete(options: argparse.Namespace) -> int:
     return DONE
 
 
-async def _check_prompt(session: Session, name: str) -> Any:
-    listed = await _listed(session, "prompts", session.list_prompts)
+async def _check_prompt(session: Session, options: argparse.Namespace) -> Any:
+    listed, name = await _listed(session, "prompts", session.list_prompts), options.prompt
+    if name is None:
+        raise _nameless(options, "prompt", session, [one.name for one in listed])
     for one in listed:
         if one.name == name:
             return one
@@ -372,13 +388,14 @@ async def _check_prompt(session: Session, name: str) -> Any:
     )
 
 
-async def _reference(session: Session, name: str) -> Any:
+async def _reference(session: Session, options: argparse.Namespace) -> Any:
     """A prompt by its name, or a resource template by its URI."""
+    name = options.prompt
     if "resources" in session.capabilities and (":" in name or "{" in name):
         for one in await _listed(session, "resources", session.list_resource_templates):
             if one.uri_template == name:
                 return one
-    return await _check_prompt(session, name)
+    return await _check_prompt(session, options)
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -30,13 +30,13 @@ from ..errors import ConfigError, McpError
 from ..runtime.atomic_file import OwnFile
 from ..runtime.console import open_console, terminal, why_no_terminal
 from ..runtime.executables import split_words
-from ..runtime.safe_text import near, safe_text
+from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
 from . import session_commands
 from .completion import Known, is_plain, keep_names, known_of, offered
 from .exits import DONE, INTERRUPTED, Interrupted, UsageError
 from .output import note, print_answer, print_json
-from .parser import parsed, session_options
+from .parser import parsed, place_of_command, session_options
 from .session import open_session, state_file
 from .session_commands import numbered
 from .signals import until_ctrl_c
@@ -170,9 +170,11 @@ async def _known(session: Session) -> Known:
 
 async def _run(text: str, options: argparse.Namespace, session: Any) -> int:
     try:
-        name, *rest = split_words(text)
+        words = split_words(text)
     except ValueError as error:
         raise UsageError(f"the line cannot be read: {error}") from None
+    at = place_of_command(words) or 0
+    name, rest = words[at], [*words[:at], *words[at + 1 :]]
     if name == "help":
         print_answer(options, {"commands": [*_COMMANDS]}, _HELP.format(", ".join(_COMMANDS)))
         return DONE
@@ -197,10 +199,13 @@ async def _run(text: str, options: argparse.Namespace, session: Any) -> int:
 
 async def _meant(name: str, session: Session) -> str:
     """What to do about a first word that is not a command: it may be a tool's name."""
-    with suppress(McpError):
-        if "tools" in session.capabilities and name in {t.name for t in await session.list_tools()}:
-            return f"did you mean 'call {safe_text(name, 80)} ...'? 'help' lists the commands"
-    return f"'help' lists the commands{near(name, [*_COMMANDS, *_HERE])}"
+    known = [*_COMMANDS, *_HERE]
+    if not close_names(name, known) and "tools" in session.capabilities:
+        with suppress(McpError):
+            names = [tool.name for tool in await session.list_tools()]
+            for meant in [name] if name in names else close_names(name, names)[:1]:
+                return f"did you mean 'call {safe_text(meant, 80)} ...'? 'help' lists the commands"
+    return f"'help' lists the commands{near(name, known)}"
 
 
 # ------------------------------------------------------------------ the line that is typed
@@ -322,7 +327,7 @@ def may_be_kept(line: str, known: Known) -> bool:
         words = split_words(line)
     except ValueError:
         return False
-    if words[:1] == ["call"] and set(words[1:]) & known.secret:
+    if "call" in words and set(words) & known.secret:
         return False
     parts = [re.split(":?=", word, maxsplit=1) for word in words]
     given = [(each[0], each[1]) for each in parts if len(each) == 2]

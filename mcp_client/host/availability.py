@@ -12,23 +12,26 @@ if TYPE_CHECKING:
 
 __all__ = ["may_become_available", "why_unavailable"]
 
+_MAX_CHARS, _MAX_SHORT_CHARS = 500, 200
+
 
 def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
-    """Why the tools of a server are not among the host's: a sentence with the error behind it, or a
-    few words without. None where they are there, or are not wanted."""
+    """Return why the tools of a server are not among the host's, with the error behind it: a
+    sentence, or a few words. None if they are there, or are not wanted."""
     if server.offers_tools or server.state == "disabled":
         return None
     error = server.error or server.listing.error
     reason = error.reason if isinstance(error, StartDenied) else error.message if error else ""
-    why = f": {safe_text(one_line(reason), 500)}" if error else ""
+    most = _MAX_SHORT_CHARS if short else _MAX_CHARS
+    why = f": {safe_text(one_line(reason), most)}" if error else ""
     name = repr(safe_text(server.name, 60))
     waits = f"waits to be allowed to start; host.session({name}) waits for the answer"
-    whole, words = f"it is not connected{why}", "not connected"
+    whole, words = f"it is not connected{why}", f"not connected{why}"
     match server.state:
         case "connected" if server.was_closed:
             whole = words = "its session was closed"
         case "connected" if error is not None:
-            whole, words = f"its tools could not be listed{why}", "its tools could not be listed"
+            whole = words = f"its tools could not be listed{why}"
         case "connected":
             whole, words = "its tools are not listed", "its tools are not listed yet"
         case "connecting":
@@ -39,7 +42,7 @@ def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
             whole = f"it was not started{why}"
             words = f"was not allowed to start; session({name}) asks again"
         case "idle" if error is not None:
-            whole, words = f"it was not started{why}", "not started"
+            whole, words = f"it was not started{why}", f"not started{why}"
         case "idle" if server.is_asking:
             whole, words = f"it was not started: it {waits}", waits
         case "idle":

@@ -3,12 +3,14 @@ without being held up by the slowest."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ..errors import McpError
+from ..runtime.safe_text import one_line, safe_text
 from ..runtime.watch import Notifier, Watch
 
 __all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch"]
@@ -17,6 +19,8 @@ ServerState: TypeAlias = Literal[
     "idle", "connecting", "connected", "failed", "needs_login", "disabled", "closed"
 ]
 T = TypeVar("T")
+_log = logging.getLogger("mcp_client")
+_MAX_LOGGED_CHARS = 500
 GRACE_SECONDS = 10.0
 """That the slowest are waited for, after they began and after another one was done."""
 _POLL_SECONDS = 60.0
@@ -63,6 +67,8 @@ class StatusEvents:
         self.version: int = 0
         """Another number after each change."""
         self.watches: set[StatusWatch] = set()
+        self._logged: dict[str, str] = {}
+        """Why a server is down, as it was logged, by its name."""
 
     def changed(self) -> None:
         self.version += 1
@@ -70,9 +76,20 @@ class StatusEvents:
 
     def publish(self, status: ServerStatus) -> None:
         self.version += 1
+        self._log(status)
         for watch in self.watches:
             watch._add(status)
         self.notifier.notify()
+
+    def _log(self, status: ServerStatus) -> None:
+        """Log why a server is down, once for each reason until it is connected again."""
+        if status.state == "connected":
+            self._logged.pop(status.name, None)
+        elif status.state in ("failed", "needs_login") and status.error is not None:
+            why = safe_text(one_line(status.error.message), _MAX_LOGGED_CHARS)
+            if self._logged.get(status.name) != why:
+                self._logged[status.name] = why
+                _log.warning("%s: not connected: %s", status.name, why, extra={"is_listed": True})
 
 
 class StatusWatch(Watch[ServerStatus]):

@@ -21,6 +21,7 @@ __all__ = [
     "near",
     "one_line",
     "safe_text",
+    "with_plain_emoji",
     "without_markup",
 ]
 
@@ -52,13 +53,33 @@ _DRAWN_AS_NOTHING = frozenset(
         ),
     )
 )
+_PICTURES = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u2388\u23cf"
+    "\u23e9-\u23f3\u23f8-\u23fa\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2605\u2607-\u2612"
+    "\u2614-\u2685\u2690-\u2705\u2708-\u2712\u2714\u2716\u271d\u2721\u2728\u2733\u2734\u2744\u2747"
+    "\u274c\u274e\u2753-\u2755\u2757\u2763-\u2767\u2795-\u2797\u27a1\u27b0\u27bf\u2934\u2935"
+    "\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299"
+    "\U0001f000-\U0001f0ff\U0001f10d-\U0001f10f\U0001f12f\U0001f16c-\U0001f171\U0001f17e\U0001f17f"
+    "\U0001f18e\U0001f191-\U0001f19a\U0001f1ad-\U0001f1e5\U0001f201-\U0001f20f\U0001f21a\U0001f22f"
+    "\U0001f232-\U0001f23a\U0001f23c-\U0001f23f\U0001f249-\U0001f3fa\U0001f400-\U0001f53d"
+    "\U0001f546-\U0001f64f\U0001f680-\U0001f6ff\U0001f774-\U0001f77f\U0001f7d5-\U0001f7ff"
+    "\U0001f80c-\U0001f80f\U0001f848-\U0001f84f\U0001f85a-\U0001f85f\U0001f888-\U0001f88f"
+    "\U0001f8ae-\U0001f8ff\U0001f90c-\U0001f93a\U0001f93c-\U0001f945\U0001f947-\U0001faff"
+)
+"""Emoji: Extended_Pictographic of Unicode."""
+_JOINS = re.compile("[\ufe0e\ufe0f\u200d]")
+"""What chooses how an emoji looks, and what joins several into one."""
+_ONE = f"[{_PICTURES}][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?"
+_EMOJI = re.compile(f"{_ONE}(?:\u200d{_ONE})*|[#*0-9]\ufe0f?\u20e3")
+"""An emoji, or several that are joined, or a keycap."""
 
 
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
     """``text`` with every character that a person would not see written as ``\\u{...}``.
 
     Those are control, format, private and unassigned characters, and those drawn as nothing; also
-    combining marks without a letter, or too many on one. At most ``limit`` characters of the
+    combining marks without a letter, or too many on one. What chooses the look of an emoji, or
+    joins several into one, is part of that emoji. At most ``limit`` characters of the
     text, and then how many were left out. ``lines=True`` keeps line feeds and tabs; otherwise they
     are shown like any other control character.
     """
@@ -105,13 +126,13 @@ logging.getLogger("mcp_client").addFilter(_ErrorsOnOneLine())
 
 def _spelled(text: str, lines: bool) -> Iterator[str]:
     marks = _MAX_MARKS  # at the start a mark has no letter to stand on
-    for char in text:
-        category = unicodedata.category(char)
+    for char, drawn in zip(text, with_plain_emoji(text), strict=True):
+        category = unicodedata.category(drawn)
         marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
         if lines and char in "\n\t":
             marks = _MAX_MARKS
             yield char
-        elif _seen(char, category) and marks <= _MAX_MARKS:
+        elif _seen(drawn, category) and marks <= _MAX_MARKS:
             yield char
         else:
             marks = max(marks, _MAX_MARKS)
@@ -127,11 +148,18 @@ def is_invisible(char: str) -> bool:
     return not _seen(char, unicodedata.category(char))
 
 
+def with_plain_emoji(text: str) -> str:
+    """Return ``text`` with an x for each invisible character of an emoji, which has its place."""
+    if not _JOINS.search(text):
+        return text
+    return _EMOJI.sub(lambda emoji: _JOINS.sub("x", emoji[0]), text)
+
+
 def invisible(text: str) -> str:
-    """The distinct invisible characters of ``text``, sorted by code point."""
+    """The distinct invisible characters of ``text``, sorted by code point, but those of emoji."""
     if text.isascii() and text.isprintable():
         return ""
-    return "".join(sorted({char for char in text if is_invisible(char)}))
+    return "".join(sorted({char for char in with_plain_emoji(text) if is_invisible(char)}))
 
 
 def close_names(name: str, names: Iterable[str]) -> list[str]:

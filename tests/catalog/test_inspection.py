@@ -41,6 +41,8 @@ def test_an_ordinary_text_has_no_finding(text: str) -> None:
         ("a\u2066b\u2069", "bidirectional controls"),
         ("a\u061cb\u200e", "bidirectional controls"),
         ("x" + "\ufe01\ufe02\ufe03" * 5, "15 variation selectors"),
+        ("a\ufe0f \u2764\ufe0f\ufe0e", "2 variation selectors"),
+        ("\u2764\ufe0f a\u200db", "1 zero-width characters"),
         ("bell\x07", "control characters"),
         ("c1\x85", "control characters"),
         ("private\ue000", "invisible characters"),

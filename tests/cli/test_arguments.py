@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from mcp_client import Tool
 from mcp_client.cli.exits import UsageError
-from mcp_client.cli.parser import parsed, session_options
+from mcp_client.cli.parser import commands, parsed, session_options
 from mcp_client.cli.tool_arguments import (
     arguments_of,
     check_names,
@@ -463,12 +465,90 @@ def test_options_of_the_session_may_stand_anywhere() -> None:
         ("call t a -- --json=x -y -- b", {"arguments": ["--json=x", "-y", "b"], "json": False}),
         ("call --json -- t a -", {"arguments": ["-"], "json": True}),
         ("call t a x:=1 -5", {"arguments": ["x:=1", "-5"]}),
+        ("-- tools t", {"target": "t"}),
+        ("--json -- call t a -x", {"json": True, "arguments": ["-x"]}),
         ("search t -- --json", {"query": ["--json"], "json": False}),
     ],
 )
 def test_options_stand_anywhere(line: str, wanted: dict[str, Any]) -> None:
     found = vars(parsed(line.split()))
     assert {name: found[name] for name in wanted} == wanted
+
+
+POSITIONALS = {
+    "tools": "t",
+    "describe": "t tool",
+    "call": "t tool a=1 -",
+    "search": "t tea time",
+    "resources": "t",
+    "read": "t file:///x",
+    "prompts": "t",
+    "prompt": "t p a=1",
+    "complete": "t p a=1 b=2",
+    "stubs": "t",
+    "run": "t script.py",
+    "shell": "t",
+    "doctor": "t",
+    "pins": "t",
+    "audit": "verify file",
+    "decisions": "revoke a b",
+    "servers": "",
+    "confirm": "config server",
+    "login": "https://x.example",
+    "logout": "https://x.example",
+    "completion": "bash",
+    "desk": "",
+}
+VALUES = {
+    "--timeout": "2",
+    "--limit": "3",
+    "--allow-finding": "odd_name",
+    "--revision": "2025-06-18",
+}
+
+
+def with_value(action: argparse.Action, name: str) -> list[str]:
+    if action.nargs == 0:
+        return [name]
+    return [name, VALUES.get(name) or (list(action.choices)[-1] if action.choices else "value")]
+
+
+def options() -> Iterator[tuple[str, str, list[str]]]:
+    """Each command with the name of each of its options, and that option with a value."""
+    for command, parser in commands().items():
+        for name, action in parser._option_string_actions.items():
+            if name not in ("-h", "--help"):
+                yield command, action.dest, with_value(action, name)
+
+
+def test_every_option_of_every_command_stands_at_every_place() -> None:
+    assert POSITIONALS.keys() == commands().keys()
+    for command, dest, option in options():
+        words = [command, *POSITIONALS[command].split()]
+        wanted = vars(parsed([*words, *option]))
+        assert wanted[dest] != vars(parsed(words))[dest], (command, option)
+        joined = ["=".join(option)] if option[0].startswith("--") else ["".join(option)]
+        for place in range(len(words) + 1):
+            for given in (option, joined):
+                line = [*words[:place], *given, *words[place:]]
+                assert vars(parsed(line)) == wanted, line
+                if place <= 1:  # what is after -- is no option
+                    line = [*words[:place], *given, "--", *words[place:]]
+                    assert vars(parsed(line)) == wanted, line
+
+
+def test_an_option_of_another_command_is_said_to_be_one_of_it() -> None:
+    every = {option[0]: option for _, _, option in options()}
+    for command, parser in commands().items():
+        words = [command, *POSITIONALS[command].split()]
+        for name, option in every.items():
+            if name in parser._option_string_actions:
+                continue
+            for line in ([*option, *words], [*words, *option], [name, *words]):
+                with pytest.raises(UsageError) as caught:
+                    parsed(line)
+                begins = f"unknown option {name!r} of {command}; it is one of "
+                assert str(caught.value).startswith(begins), line
 
 
 @pytest.mark.parametrize(
@@ -481,6 +561,12 @@ def test_options_stand_anywhere(line: str, wanted: dict[str, Any]) -> None:
         ("call t a --alow=b", "unknown option '--alow' of call; did you mean --allow?"),
         ("tools t -z", "unknown option '-z' of tools ("),
         ("--zzzz tools t", "unknown option '--zzzz' of tools ("),
+        ("tools t --limit 3", "unknown option '--limit' of tools; it is one of search ("),
+        ("--limt 3 search t", "unknown option '--limt' of mcp-client; did you mean --limit? ("),
+        ("--limit search t", "--limit needs a value: 'search' after it is a command ("),
+        ("--state decisions list", "--state needs a value: 'decisions' after it is a command ("),
+        ("--allow tools", "--allow needs a value: 'tools' after it is a command ("),
+        ("--", "the following arguments are required: COMMAND ("),
         *[
             (f"tools t --timeout {word}", "argument --timeout: ")
             for word in ("0", "1e9", "x", "nan")

@@ -8,6 +8,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from mcp_client import Allow, ApprovalQueue, FileState, Remember
 from mcp_client.cli import shell as shell_module
 from mcp_client.cli import standard_input
 from mcp_client.cli.completion import Known
@@ -105,6 +107,24 @@ def test_an_hour_outlives_a_call_whose_session_ends_with_it(tmp_path: Path) -> N
     (kept,) = run("decisions", "list", "--json", home=tmp_path).json["decisions"]
     assert kept["scope"] == "always"
     assert kept["expires_at"] - kept["decided_at"] == 3_600
+
+
+def test_a_page_does_not_offer_the_session_of_one_call_either(tmp_path: Path) -> None:
+    state = str(tmp_path / "state")
+    words = "call", example("weather"), "set_alarm", "location=Oslo", "--state", state
+    queue = ApprovalQueue(decisions=FileState(state).decisions)
+    with ThreadPoolExecutor(1) as one, queue.changes() as changes:
+        done = one.submit(run, *words, "--approve", "web", home=tmp_path)
+        (asked,) = next(pending for pending in changes if pending)
+        request = asked.request
+        assert request.choices() == ("once", "hour", "always", "exact")
+        covered = request.coverage(Remember("session", seconds=3_600))
+        assert "for 60 minutes." in covered
+        assert "session" not in covered
+        queue.decide(asked.id, Allow(remember="hour"))
+        assert done.result().code == 0
+    again = run(*words, "--no-input", home=tmp_path)
+    assert (again.code, again.err) == (0, "")
 
 
 def test_a_word_that_is_not_a_boolean_is_told_what_is() -> None:

@@ -511,7 +511,9 @@ async def test_a_call_says_that_the_server_waits_for_an_answer_and_how_to_wait(
             assert "Oslo" in result.text
 
 
-async def test_each_missing_server_has_its_reason(project: Project) -> None:
+async def test_each_missing_server_has_its_reason(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
     project.write(
         dead={"command": "/does/not/exist"},
         lazy={"command": sys.executable, "mcp-client": {"lazy": True}},
@@ -527,8 +529,11 @@ async def test_each_missing_server_has_its_reason(project: Project) -> None:
     assert caught.value.message == (
         "no server has a tool 'x'. Servers whose tools are missing: "
         "weather: was not allowed to start; session('weather') asks again, "
-        "dead: not connected, lazy: not started yet; session('lazy') starts it"
+        "dead: not connected: the command '/does/not/exist' cannot be run: it is not an executable "
+        "file; check the path, and that it may be executed, lazy: not started yet; session('lazy') starts it"
     )
+    (line,) = (one.getMessage() for one in caplog.records if "dead" in one.getMessage())
+    assert line.startswith("dead: not connected: the command '/does/not/exist' cannot be run: ")
     assert not caught.value.retryable
 
 

@@ -92,6 +92,12 @@ def settled(page: Page, title: str) -> None:
     until(lambda: opened(page).startswith(title) and page.run(since) > 300, f"{title} is not open")
 
 
+def press(page: Page, name: str, within: str = "#open") -> None:
+    """Press a button of the request that is open, once it takes an answer."""
+    settled(page, "")
+    page.click_on(page.named("button", name, within)[0])
+
+
 def text_of(page: Page) -> str:
     return str(page.run("return document.body.innerText"))
 
@@ -165,7 +171,7 @@ async def test_skills_starts_and_uses_of_the_model_are_decided_beside_calls() ->
 
         def decide(page: Page) -> None:
             assert listed(page) == 4
-            for title, asks, answer in (
+            for title, asks, wanted in (
                 ("Skill pdf", "May this skill be loaded?", "Allow"),
                 ("Start of sky", start.subject, "Allow"),
                 ("Model for poet", "Write a haiku.", "Deny"),
@@ -175,7 +181,7 @@ async def test_skills_starts_and_uses_of_the_model_are_decided_beside_calls() ->
                 assert asks in text_of(page)
                 assert len(page.named("button", "Edit")) == (title == "t"), "only a call has some"
                 left = listed(page) - 1
-                page.click_on(page.named("button", answer)[0])
+                press(page, wanted)
                 until(lambda left=left: listed(page) == left, "it was not decided")  # type: ignore[misc]
             assert page.complaints == []
 
@@ -194,22 +200,22 @@ async def test_allow_deny_and_edit_do_what_they_say() -> None:
 
     def decide(page: Page) -> None:
         assert listed(page) == 3
-        page.click_on(page.named("button", "Allow")[0])
+        press(page, "Allow")
         until(lambda: listed(page) == 2, "it was not allowed")
         until(lambda: [ran["n"] for ran in server.ran] == [0], "it did not run")
         page.type_into(page.named("textbox", "Reason")[0], "not today")
-        page.click_on(page.named("button", "Deny")[0])
+        press(page, "Deny")
         until(lambda: listed(page) == 1, "it was not denied")
         page.click_on(page.named("button", "Edit")[0])
         area = until(
             lambda: page.named("textbox", "Arguments to send instead (JSON)"), "no editor"
         )[0]
         page.type_into(area, "{", instead=True)
-        page.click_on(page.named("button", "Allow")[0])
+        press(page, "Allow")
         until(lambda: "cannot be sent: it is not JSON" in text_of(page), "no complaint")
         assert listed(page) == 1
         page.type_into(area, '{"n": 7}', instead=True)
-        page.click_on(page.named("button", "Allow")[0])
+        press(page, "Allow")
         until(lambda: listed(page) == 0, "it was not allowed")
         until(lambda: "with other arguments" in text_of(page), "it is not among the decided")
         assert "Denied t on files by Ana" in text_of(page)
@@ -230,7 +236,7 @@ async def test_remember_says_in_words_what_it_covers() -> None:
         choice = page.named("combobox", "Remember")[0]
         page.type_into(choice, "Any arguments, until")
         until(lambda: "Calls with any arguments of t on files" in text_of(page), "no words")
-        page.click_on(page.named("button", "Allow")[0])
+        press(page, "Allow")
         until(lambda: listed(page) == 0, "it was not allowed")
 
     async with at_work(server) as (site, calls):
@@ -319,7 +325,7 @@ async def test_two_people_at_once_decide_each_call_once() -> None:
 
     def decide(ana: Page, bo: Page) -> None:
         assert (listed(ana), listed(bo)) == (3, 3)
-        ana.click_on(ana.named("button", "Allow")[0])
+        press(ana, "Allow")
         until(lambda: listed(bo) == 2, "Bo did not see it")
         until(lambda: "Decided elsewhere" in text_of(bo), "Bo does not see why")
         assert "Allowed t on files by Ana" in until(
@@ -330,6 +336,7 @@ async def test_two_people_at_once_decide_each_call_once() -> None:
         bo.run(f"document.querySelector('#line-{second}').click()")
         until(lambda: bo.run(f"return !!document.getElementById('call-{second}')"), "not open")
         for page, kind in ((ana, "allow"), (bo, "deny")):
+            settled(page, "")
             page.run(f"document.querySelector('#call-{second} button.{kind}')?.click()")
         until(lambda: listed(ana) == 1 and listed(bo) == 1, "it is not decided for both")
         ana.click_on(ana.named("checkbox", "Select all")[0])
@@ -365,6 +372,7 @@ async def test_a_person_decides_with_the_keyboard_alone() -> None:
         page.press(*"no more", ENTER)
         assert listed(page) == 3, "Enter in a field decides nothing"
         reach(page, "Deny", back=True)
+        settled(page, "")
         page.press(ENTER)
         until(lambda: listed(page) == 2, "it was not denied")
         assert "n: 1" in focused(page), "the focus is on the next call"
@@ -377,6 +385,7 @@ async def test_a_person_decides_with_the_keyboard_alone() -> None:
         page.run("document.activeElement.value = ''")
         page.press(*'{"n": 9}')
         reach(page, "Allow")
+        settled(page, "")
         page.press(ENTER)
         until(lambda: listed(page) == 1, "it was not allowed")
         reach(page, "Select all", back=True)
@@ -426,7 +435,7 @@ async def test_hostile_texts_are_text() -> None:
         until(lambda: listed(page) == 2, "the second did not come")
         page.click_on(page.named("button", "Edit")[0])
         until(lambda: page.run("return document.querySelector('textarea').value"), "no draft")
-        page.click_on(page.named("button", "Deny")[0])
+        press(page, "Deny")
         until(lambda: "Denied" in text_of(page), "not among the decided")
         assert page.run(count) == 0
         assert "owned" not in page.run("return document.title")
@@ -475,7 +484,7 @@ async def test_two_hundred_calls_stay_usable() -> None:
             assert "These are 1 to 200 of 210 requests that wait." in text_of(page)
             page.run("document.querySelectorAll('a.line')[199].click()")
             until(lambda: opened(page) == "tool_209 on files", "it was not opened")
-            page.click_on(page.named("button", "Deny", "#open")[0])
+            press(page, "Deny")
             until(lambda: len(site.queue.pending) == 209, "the last was not denied")
 
         await with_browsers(site, decide)
@@ -497,6 +506,7 @@ async def test_an_ordinary_call_takes_one_key_from_the_list_and_two_from_a_fresh
         def decide(page: Page) -> None:
             page.press("a")
             assert listed(page) == 6, "letters mean nothing before the list has the focus"
+            settled(page, "tool_0")
             page.press(DOWN, "a")
             until(lambda: listed(page) == 5, "two keys from a fresh page")
             settled(page, "tool_1")
@@ -545,6 +555,8 @@ async def test_several_are_decided_with_eyes_open() -> None:
             assert page.run(SEEN.replace("WHAT", "#left-out"))
             page.click_on(page.named("button", "Allow selected")[0])
             until(lambda: "get on example: 12" in text_of(page), "it does not ask")
+            age = "return performance.now() - document.getElementById('ask').dataset.since"
+            until(lambda: page.run(age) > 300, "the question takes no answer")
             page.click_on(page.named("button", "Allow 12 requests")[0])
             until(lambda: listed(page) == 1, "they were not allowed")
             assert [one.request.subject for one in site.queue.pending] == ["sql"]
@@ -649,9 +661,10 @@ return what.top >= 0 && what.bottom <= allow.top && allow.bottom <= innerHeight;
 
 async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
     async with a_site() as site:
-        await site.ask(*(ToolCall.example(f"tool_{n}", {"n": n}) for n in range(4)))
+        await site.ask(*(ToolCall.example(f"tool_{n}", {"n": n}) for n in range(5)))
 
         def decide(page: Page) -> None:
+            settled(page, "tool_0")
             assert page.run(CLICK.replace("COUNT", "1")), "the first click is for it"
             until(lambda: opened(page).startswith("tool_1"), "the next is not open")
             assert not page.run(CLICK.replace("COUNT", "2")), "the second is not for the next"
@@ -662,12 +675,20 @@ async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
             assert not page.run(PRESS.replace("HELD", "true")), (
                 "a key held down is not for the next"
             )
-            settled(page, "tool_2")
-            page.run(f"{TWICE} twice();")
-            until(lambda: page.run("return window.done"), "the second was not pressed")
-            until(lambda: opened(page).startswith("tool_3"), "the next is not open")
-            decided = [one.request.subject for one in site.queue.decided]
-            assert decided == ["tool_0", "tool_1", "tool_2"], "of two keys at once one counts"
+            for number, way in ((2, "byKey"), (3, "byButton")):
+                settled(page, f"tool_{number}")
+                page.run(f"{TWICE} window.done = false; twice({way});")
+                until(lambda: page.run("return window.done"), "the second was not pressed")
+                until(lambda: opened(page).startswith(f"tool_{number + 1}"), "no next")  # noqa: B023
+                decided = [one.request.subject for one in site.queue.decided]
+                assert decided == [f"tool_{n}" for n in range(number + 1)], "of two one counts"
+            until(
+                lambda: "the question had only just appeared" in text_of(page),
+                "it does not say why",
+            )
+            settled(page, "tool_4")
+            page.press(ENTER)
+            until(lambda: listed(page) == 0, "the button has the focus, and it is late enough")
 
         await with_browsers(site, decide)
 
@@ -678,18 +699,23 @@ document.querySelector('#open button.allow').dispatchEvent(click);
 return Boolean(document.querySelector('#open form').dataset.busy);
 """
 TWICE = """
-const press = () => document.activeElement.dispatchEvent(
+const byKey = () => document.activeElement.dispatchEvent(
   new KeyboardEvent('keydown', { key: 'a', bubbles: true }));
-const twice = () => {
+const byButton = () => { // as Enter does with the button that has the focus
+  const button = document.querySelector('#open button.allow');
+  button.focus();
+  button.click();
+};
+const twice = (answer) => {
   const title = () => document.querySelector('#open h2')?.textContent || '';
   const was = title();
   new MutationObserver((_, observer) => {
     if (!title() || title() === was) return;
     observer.disconnect();
-    press(); // as soon as the next one is there
+    answer(); // as soon as the next one is there
     window.done = true;
   }).observe(document.getElementById('open'), { childList: true });
-  press();
+  answer();
 };
 """
 PRESS = """
@@ -763,7 +789,7 @@ async def test_what_does_not_arrive_and_who_is_logged_out_are_said() -> None:
         def decide(page: Page) -> None:
             page.run("window.fetch = () => Promise.reject(new TypeError('no network'))")
             page.run("window.EventSource = class { close() {} }")
-            page.click_on(page.named("button", "Allow")[0])
+            press(page, "Allow")
             until(lambda: "did not arrive" in text_of(page), "it does not say so")
             assert live(page) == "No connection: trying again…"
             page.open(site.base)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import safe_text
+from mcp_client.catalog.inspection import text_findings
 from mcp_client.runtime.safe_text import invisible
 
 
@@ -33,6 +34,12 @@ from mcp_client.runtime.safe_text import invisible
         ),
         ("\U000e0041\U000e007f", "\\u{e0041}\\u{e007f}"),
         ("a\ufe0f\U000e0100", "a\\u{fe0f}\\u{e0100}"),
+        ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f\\u{fe0f}"),
+        ("\u2764\ufe01", "\u2764\\u{fe01}"),
+        ("\U0001f469\u200da", "\U0001f469\\u{200d}a"),
+        ("a\u200d\U0001f469", "a\\u{200d}\U0001f469"),
+        ("1\ufe0f \ufe0f\u2764", "1\\u{fe0f} \\u{fe0f}\u2764"),
+        ("\U0001f3f4\U000e0067\U000e007f", "\U0001f3f4\\u{e0067}\\u{e007f}"),
         ("\u3164\u115f\u1160\uffa0\u034f", "\\u{3164}\\u{115f}\\u{1160}\\u{ffa0}\\u{34f}"),
         ("\u180b\u180e\u17b4", "\\u{180b}\\u{180e}\\u{17b4}"),
         ("\u2028\u2029", "\\u{2028}\\u{2029}"),
@@ -45,6 +52,26 @@ from mcp_client.runtime.safe_text import invisible
 )
 def test_what_is_not_plainly_seen_is_spelled_out(text: str, shown: str) -> None:
     assert safe_text(text) == shown
+
+
+EMOJI = [
+    "\u2764\ufe0f",  # a red heart
+    "\u2764\ufe0e",
+    "\u00a9\ufe0f",
+    "1\ufe0f\u20e3#\ufe0f\u20e3",  # keycaps
+    "\U0001f469\u200d\U0001f4bb",  # a woman at a computer
+    "\U0001f3f3\ufe0f\u200d\U0001f308",  # the rainbow flag
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",  # a family
+    "\U0001f575\U0001f3fb\u200d\u2642\ufe0f",  # a detective
+]
+
+
+@pytest.mark.parametrize("emoji", EMOJI)
+def test_what_chooses_or_joins_an_emoji_is_part_of_it(emoji: str) -> None:
+    text = f"Sunny {emoji}, 20 degrees {emoji * 9}"
+    assert safe_text(text) == text
+    assert invisible(text) == ""
+    assert text_findings([text]) == []
 
 
 @pytest.mark.parametrize(

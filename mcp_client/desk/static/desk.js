@@ -23,6 +23,10 @@
   let current = null; // the id of the request that is open, or about to be
   const cards = new Map(); // by id, with what was typed into them; the next one is fetched ahead
 
+  // An answer so soon after its request appeared was meant for the one before it.
+  const SETTLE_MS = 300;
+  const appeared = (shown) => { shown.dataset.since = String(performance.now()); };
+  const isFresh = (shown) => performance.now() - Number(shown.dataset.since) < SETTLE_MS;
   const rows = () => Array.from(rowsBox.querySelectorAll("li.row"));
   const rowOf = (id) => $(`row-${id}`);
   const tickOf = (row) => row.querySelector("input.tick");
@@ -198,7 +202,7 @@
       return;
     }
     place.replaceChildren(article);
-    article.dataset.since = String(performance.now());
+    appeared(article);
     if (place.getBoundingClientRect().top < 0) place.scrollIntoView(); // its beginning comes first
     opened(article, byPerson);
     history.replaceState(null, "", `?${query(id)}`);
@@ -349,6 +353,11 @@
     const asked = form.classList.contains("question");
     const several = form === batch || asked;
     const error = several ? $("batch-error") : form.querySelector(".error");
+    const shown = asked ? $("ask") : form.closest("article");
+    if (shown && isFresh(shown)) {
+      show(error, "Nothing was decided: the question had only just appeared. Answer again.");
+      return;
+    }
     if (asked) $("ask").close();
     show(error, "");
     form.dataset.busy = "yes";
@@ -360,6 +369,7 @@
       } else if (body.question) {
         $("ask").replaceChildren(made(body.question));
         $("ask").showModal();
+        appeared($("ask"));
       } else if (body.gone && !several) {
         settle(ids[0], body.error);
       } else {
@@ -515,6 +525,7 @@
   const first = openCard();
   if (first) {
     current = first.dataset.id;
+    appeared(first);
     opened(first, new URLSearchParams(window.location.search).get("open") === current);
     ahead();
   }

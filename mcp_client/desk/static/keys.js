@@ -16,16 +16,7 @@
     if (!line.hasAttribute("aria-current")) line.click();
   }
 
-  // A key pressed so soon after a request appeared was meant for the one before it. Enter is not
-  // one of these: it presses only a button that somebody went to.
-  const SETTLE_MS = 300;
-  const isFresh = () => {
-    const article = document.querySelector("#open article");
-    return article && performance.now() - Number(article.dataset.since) < SETTLE_MS;
-  };
-
   function press(selector) {
-    if (selector !== ".edit-button" && isFresh()) return;
     const article = document.querySelector("#open article");
     const line = list.querySelector("[aria-current]");
     const isShown = article && line && line.closest("li").dataset.id === article.dataset.id;
