@@ -64,6 +64,8 @@ _KEY = "decisions"
 _REMEDY = "put back an older one, or delete it to be asked again"
 _PAUSED_REMEDY = "put back an older one, or delete it if no response has to be resumed"
 _PLACE_CHARS = 24
+_MIN_ID_CHARS = 4
+"""Characters of an id that are enough if no other id begins so."""
 _MAX_KNOWN = 1_000
 
 
@@ -198,12 +200,19 @@ class Decisions:
     def revoke(self, id: str, *, by: str | None = None) -> bool:
         """Forget the decision with this ``Decision.id``; False if there is not one.
 
-        The next such request is asked about again; a server that runs goes on. ``by`` is who
+        The beginning of an id does, too, from four characters on; if several ids begin so,
+        ``ConfigError`` is raised. The next such request is asked about again; a server that runs goes on. ``by`` is who
         revokes it, for the record.
         """
         if not isinstance(id, str):
             raise ConfigError(f"revoke({id!r}): give the id of a decision, or use revoke_all()")
-        return self._forget([one for one in self.list() if one.id == id], by) > 0
+        kept = self.list()
+        found = [one for one in kept if one.id == id]
+        if not found and len(id) >= _MIN_ID_CHARS:
+            found = [one for one in kept if one.id.startswith(id)]
+        if len(found) > 1:
+            raise ConfigError(f"revoke({id!r}): {len(found)} ids begin so: give more of the id")
+        return self._forget(found, by) > 0
 
     def revoke_all(
         self,
@@ -259,7 +268,7 @@ class Decisions:
         where = None if made.where is None else plain(made.where)
         whose = context_text(made.context)
         id = digest_with(key, json.dumps([*question, where, whose], sort_keys=True))
-        self._put(replace(made, id=_place_of(made) + id[:_PLACE_CHARS]))
+        self._put(replace(made, id=id[:_PLACE_CHARS] + _place_of(made)))
 
     def check(self) -> None:
         """Raises ``ConfigError`` where the store cannot be used."""
@@ -310,7 +319,7 @@ class Decisions:
             with self._lock:
                 self._own.add(made)
             return
-        self._change(made.id[:_PLACE_CHARS], lambda kept: {**kept, made.id: made})
+        self._change(made.id[_PLACE_CHARS:], lambda kept: {**kept, made.id: made})
         self._state.sweep(_ROWS, time.time())
 
     def _drop(self, ids: set[str]) -> None:
@@ -322,7 +331,7 @@ class Decisions:
                 left = [one for one in self._own.all.values() if one.id not in ids]
                 self._own = _Index(left)
         else:
-            for place in {id[:_PLACE_CHARS] for id in ours}:
+            for place in {id[_PLACE_CHARS:] for id in ours}:
                 self._change(
                     place, lambda kept: {id: one for id, one in kept.items() if id not in ids}
                 )
@@ -344,7 +353,7 @@ class Decisions:
                 for place, row in rows.items()
                 for id, one in row["decisions"].items()
             ]
-            if not all(place == _place_of(one) == one.id[:_PLACE_CHARS] for place, one in found):
+            if not all(place == _place_of(one) == one.id[_PLACE_CHARS:] for place, one in found):
                 raise ValueError("a decision is not where it belongs")
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             why = f"{error}" if type(error) is ValueError else "a row is not one of decisions"

@@ -28,7 +28,7 @@ class Decision:
 
     _: KW_ONLY
     id: str
-    """What ``Decisions.revoke`` takes."""
+    """The text that ``Decisions.revoke`` takes, whole or its beginning."""
     kind: RequestKind
     """The kind of the requests it is for."""
     server: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ __all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 
 _MAX_LINE_BYTES = 1024 * 1024
 _MAX_NOTES = 10
+_MIN_ID_CHARS = 8
 _NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt", "script")
 """What a record may be of."""
 
@@ -230,9 +231,10 @@ async def decisions(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"decisions": [one.to_json() for one in found]})
         return DONE
+    shown = _unique_chars([one.id for one in store.list()])
     rows = [
         (
-            one.id,
+            one.id[:shown],
             one.kind,
             one.server,
             one.subject,
@@ -244,6 +246,14 @@ async def decisions(options: argparse.Namespace) -> int:
     ]
     print_table(rows, "id", "kind", "server", "of", "for", "since", "by")
     return DONE
+
+
+def _unique_chars(ids: Sequence[str]) -> int:
+    """Return how many characters of each id tell all of them apart."""
+    chars = _MIN_ID_CHARS
+    while len({id[:chars] for id in ids}) < len(ids):
+        chars += 1
+    return chars
 
 
 def _reach(one: Decision) -> str:

@@ -289,7 +289,7 @@ def _add_file_commands(commands: Any) -> None:
     verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
     verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
     kept = add("decisions", "list or revoke what was decided", "list", "revoke")
-    kept.add_argument("id", nargs="*", metavar="ID", help="revoke these")
+    kept.add_argument("id", nargs="*", metavar="ID", help="revoke these, each by its beginning")
     kept.add_argument("--kind", choices=("call", "skill", "start", "sampling"), help="of one kind")
     kept.add_argument("--server", metavar="NAME", help="of one server")
     kept.add_argument("--all", action="store_true", help="revoke all of these")

@@ -204,6 +204,25 @@ def test_decisions_are_listed_by_kind_and_server_and_revoked_one_by_one_or_all(
     assert opened().list() == ()
 
 
+def test_the_beginning_of_an_id_is_enough_if_no_other_id_begins_so(
+    opened: Callable[[], Decisions],
+) -> None:
+    for origin in ("host", "app", "code"):  # three decisions on one tool
+        keep(opened(), replace(call_of(), origin=origin))
+    store = opened()
+    ids = [one.id for one in store.list()]
+    assert len({id[:8] for id in ids}) == 3
+    for short in ("", ids[0][:3], ids[0] + "0", "zzzz"):
+        assert not store.revoke(short), short
+    assert opened().revoke(ids[1][:8])
+    assert [one.id for one in store.list()] == [ids[0], ids[2]]
+    with pytest.MonkeyPatch.context() as patch:
+        twins = tuple(replace(one, id=f"same{n}") for n, one in enumerate(store.list()))
+        patch.setattr(Decisions, "list", lambda self: twins)
+        with pytest.raises(ConfigError, match="2 ids begin so: give more of the id"):
+            store.revoke("same")
+
+
 @pytest.mark.parametrize("odd", [None, 1, ("a",)])
 def test_revoke_never_means_all_by_leaving_something_out(odd: Any) -> None:
     store = Decisions()

@@ -227,6 +227,12 @@ def test_a_decision_is_listed_with_how_far_it_goes(members: dict[str, Any], want
     assert file_commands._reach(one) == wanted
 
 
+def test_as_much_of_each_id_is_listed_as_tells_them_apart() -> None:
+    assert file_commands._unique_chars([]) == 8
+    assert file_commands._unique_chars(["0123456789", "abcdefghij"]) == 8
+    assert file_commands._unique_chars(["0123456789", "0123456788"]) == 10
+
+
 @pytest.mark.parametrize(
     ("given", "asked"),
     [

@@ -171,7 +171,8 @@ def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
     assert run("decisions", "revoke", *where, "--server", "other").code == 4
     assert run("decisions", "revoke", "unknown", *where).code == 4
     assert run("decisions", "list", "--state", str(tmp_path / "no")).code == 2
-    done = run("decisions", "revoke", kept["id"], *where)
+    assert listed.out.split()[0] == kept["id"][:8]
+    done = run("decisions", "revoke", kept["id"][:8], *where)
     assert (done.code, done.out) == (0, "revoked: 1\n")
     assert run(*words).code == 3
     state = FileState(folder)

@@ -530,7 +530,8 @@ async def test_each_missing_server_has_its_reason(
         "no server has a tool 'x'. Servers whose tools are missing: "
         "weather: was not allowed to start; session('weather') asks again, "
         "dead: not connected: the command '/does/not/exist' cannot be run: it is not an executable "
-        "file; check the path, and that it may be executed, lazy: not started yet; session('lazy') starts it"
+        "file; check the path, and that it may be executed, "
+        "lazy: not started yet; session('lazy') starts it"
     )
     (line,) = (one.getMessage() for one in caplog.records if "dead" in one.getMessage())
     assert line.startswith("dead: not connected: the command '/does/not/exist' cannot be run: ")
