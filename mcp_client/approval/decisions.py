@@ -200,9 +200,9 @@ class Decisions:
     def revoke(self, id: str, *, by: str | None = None) -> bool:
         """Forget the decision with this ``Decision.id``; False if there is not one.
 
-        The beginning of an id does, too, from four characters on; if several ids begin so,
-        ``ConfigError`` is raised. The next such request is asked about again; a server that runs goes on. ``by`` is who
-        revokes it, for the record.
+        The next such request is asked about again; a server that runs goes on. ``id`` may be the
+        beginning of an id, of four characters or more; raises ``ConfigError`` if several ids begin
+        so. ``by`` is who revokes it, for the record.
         """
         if not isinstance(id, str):
             raise ConfigError(f"revoke({id!r}): give the id of a decision, or use revoke_all()")

@@ -17,7 +17,6 @@ from .exits import EXIT_CODES, UsageError
 __all__ = ["commands", "parsed", "place_of_command", "session_options"]
 
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
-_NAMES = ("tool", "prompt", "uri")
 _MAX_HAVING = 4
 """Commands that an error names for having an option."""
 _OR = "or file:PATH, or keyring:SERVICE/USER"
@@ -212,12 +211,7 @@ def _add_server_commands(commands: Any) -> None:
     ) -> argparse.ArgumentParser:
         command = _add(commands, module, name, about)
         for argument, text in (("target", _TARGET), *positionals):
-            if argument.endswith("..."):
-                command.add_argument(argument[:-3], nargs="*", default=[], help=text)
-                continue
-            # Without a name, the command says which names there are.
-            nargs = "?" if argument in _NAMES and name != "complete" else None
-            command.add_argument(argument, metavar=argument.upper(), nargs=nargs, help=text)
+            _add_positional(command, argument, text)
         if name == "call":
             about = "arguments are JSON lines on standard input; each result is a JSON line"
             command.add_argument("--each", action="store_true", help=about)
@@ -228,11 +222,11 @@ def _add_server_commands(commands: Any) -> None:
         return command
 
     add("tools", "list the tools of a server")
-    add("describe", "show one tool in full", ("tool", "its name"))
+    add("describe", "show one tool in full", ("tool?", "its name"))
     add(
         "call",
         "call a tool, if that is approved",
-        ("tool", "its name"),
+        ("tool?", "its name"),
         (
             "arguments...",
             "key=value, key:=JSON, '{...}', @file.json, or - for JSON on standard input",
@@ -241,9 +235,9 @@ def _add_server_commands(commands: Any) -> None:
     found = add("search", "find tools by words", ("query...", "what the tool should do"))
     found.add_argument("--limit", type=_count, default=8, metavar="N", help="at most so many")
     add("resources", "list the resources of a server")
-    add("read", "read a resource", ("uri", "its URI"))
+    add("read", "read a resource", ("uri?", "its URI"))
     add("prompts", "list the prompts of a server")
-    add("prompt", "get a prompt", ("prompt", "its name"), ("arguments...", "name=value"))
+    add("prompt", "get a prompt", ("prompt?", "its name"), ("arguments...", "name=value"))
     add(
         "complete",
         "show what the server suggests for an argument",
@@ -266,6 +260,17 @@ def _add_server_commands(commands: Any) -> None:
     pins.add_argument(
         "--accept", action="append", default=[], metavar="TOOL", help="write down what it is now"
     )
+
+
+def _add_positional(command: argparse.ArgumentParser, name: str, about: str) -> None:
+    """Add one argument, or with ``...`` any number. Without a ``name?``, the command reports which
+    names there are."""
+    if name.endswith("..."):
+        command.add_argument(name[:-3], nargs="*", default=[], help=about)
+    else:
+        nargs = "?" if name.endswith("?") else None
+        name = name.removesuffix("?")
+        command.add_argument(name, metavar=name.upper(), nargs=nargs, help=about)
 
 
 def _add_file_commands(commands: Any) -> None:

@@ -67,8 +67,8 @@ class StatusEvents:
         self.version: int = 0
         """Another number after each change."""
         self.watches: set[StatusWatch] = set()
-        self._logged: dict[str, str] = {}
-        """Why a server is down, as it was logged, by its name."""
+        self._logged: dict[str, type[McpError]] = {}
+        """The kind of the error that was logged of a server that is down, by its name."""
 
     def changed(self) -> None:
         self.version += 1
@@ -82,13 +82,14 @@ class StatusEvents:
         self.notifier.notify()
 
     def _log(self, status: ServerStatus) -> None:
-        """Log why a server is down, once for each reason until it is connected again."""
+        """Log why a server is down, once for each kind of error until it is connected again."""
+        error = status.error
         if status.state == "connected":
             self._logged.pop(status.name, None)
-        elif status.state in ("failed", "needs_login") and status.error is not None:
-            why = safe_text(one_line(status.error.message), _MAX_LOGGED_CHARS)
-            if self._logged.get(status.name) != why:
-                self._logged[status.name] = why
+        elif status.state in ("failed", "needs_login") and error is not None:
+            logged, self._logged[status.name] = self._logged.get(status.name), type(error)
+            if logged is not type(error):
+                why = safe_text(one_line(error.message), _MAX_LOGGED_CHARS)
                 _log.warning("%s: not connected: %s", status.name, why, extra={"is_listed": True})
 
 
