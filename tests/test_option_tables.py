@@ -9,7 +9,7 @@ import pickle
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +31,7 @@ from mcp_client import (
     StdioServer,
     Timeouts,
     ToolCall,
+    UnknownTool,
     allow_all,
     connect,
     sync,
@@ -144,6 +145,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "validation": ("hard", ConfigError, "validation='hard': give 'strict', 'warn' or 'off'"),
     "cancel": (5, ConfigError, "cancel=5: give a CancelToken"),
     "context": ([], ConfigError, "context is a list: give a hashable value"),
+    "tag": (object(), ConfigError, "tag is a object that JSON cannot represent"),
     "retry": (5, ConfigError, r"retry=5: give Retry\(attempts=...\)"),
     "idempotency_key": (5, ConfigError, "idempotency_key=5: give a text of 1 to 500 characters"),
 }
@@ -262,14 +264,97 @@ class TestTheOptionsOfACall:
 
 
 @asynccontextmanager
-async def opened(server: Server, approval: Any = allow_all) -> AsyncIterator[tuple[Session, Host]]:
+async def opened(
+    server: Server, approval: Any = allow_all, **options: Any
+) -> AsyncIterator[tuple[Session, Host]]:
     """A session and a host of one server each."""
     made = MemoryServer(server.answer)
     async with (
-        connect(made, approval=approval) as session,
-        Host({"s": made}, approval=approval) as host,
+        connect(made, approval=approval, **options) as session,
+        Host({"s": made}, approval=approval, **options) as host,
     ):
         yield session, host
+
+
+class TestATag:
+    @each_call
+    @pytest.mark.parametrize("tag", [("chat-7", 3), {"chat": "c", "turn": [1]}, "c", 0, False])
+    async def test_is_in_the_call_and_in_both_records_and_nowhere_else(
+        self, face: str, tag: Any
+    ) -> None:
+        server, seen, records = Server(), list[ToolCall](), list[dict[str, Any]]()
+
+        def approve(call: ToolCall) -> Allow:
+            seen.append(call)
+            return Allow(remember="session")
+
+        async with opened(server, approve, audit=records.append) as (session, host):
+            await CALLS[face](session, host, tag=tag)
+            (call,) = seen
+            assert call.tag == tag
+            plain = json.loads(json.dumps(tag))
+            records = [one for one in records if one["event"] in ("opened", "closed")]
+            assert [one["tag"] for one in records] == [plain, plain]
+            assert "tag" not in json.dumps(server.calls)
+            for other in (replace(call, tag="another"), replace(call, tag=None)):
+                assert (other.facts(), other.key, other.digest, other) == (
+                    call.facts(),
+                    call.key,
+                    call.digest,
+                    call,
+                )
+            stored = json.loads(json.dumps(call.to_json()))
+            assert cast(ToolCall, type(call).from_json(stored)).tag == tag
+            await CALLS[face](session, host, tag="another turn")
+            assert len(seen) == 1, "the approval of one tag was not remembered for another"
+        assert len(server.calls) == 2
+
+    @pytest.mark.parametrize(
+        "tag", [object(), {1: 2}, float("nan"), "\ud800", {"a": {"b": {1, 2}}}, "x" * 4_000]
+    )
+    async def test_that_no_record_can_have_is_refused_at_once(self, tag: Any) -> None:
+        server = Server()
+        async with opened(server) as (session, _):
+            with pytest.raises(ConfigError, match=r"^tag (is|has)"):
+                await session.call_tool("t", tag=tag)
+        assert server.calls == []
+
+    async def test_does_not_follow_what_the_host_changes_later(self) -> None:
+        tag, seen = {"turn": 1}, list[ToolCall]()
+
+        def approve(call: ToolCall) -> Allow:
+            tag["turn"] = 2
+            seen.append(call)
+            return Allow()
+
+        async with opened(Server(), approve) as (session, _):
+            await session.call_tool("t", tag=tag)
+        assert seen[0].tag == {"turn": 1}
+        with pytest.raises(TypeError):
+            seen[0].tag["turn"] = 3
+
+    async def test_is_no_part_of_what_an_idempotency_key_is_for(self, tmp_path: Path) -> None:
+        server = Server()
+        async with opened(server, state=tmp_path / "state") as (session, _):
+            for turn in (1, 2):
+                result = await session.call_tool("t", idempotency_key="k", tag=turn)
+                assert result.text == "done"
+        assert len(server.calls) == 1
+
+    async def test_is_recorded_of_a_call_that_cannot_be_made(self) -> None:
+        records = list[dict[str, Any]]()
+        async with opened(Server(), audit=records.append) as (session, host):
+            for target, name in ((session, "no"), (host, "s__no"), (host, "no")):
+                with pytest.raises(UnknownTool):
+                    await target.call_tool(name, tag="turn 1")
+            kit = anthropic.toolset(await session.list_tools())
+            await kit.run(session, response("no"), tag="turn 1")
+        of_calls = [one.get("tag") for one in records if one["event"] in ("opened", "closed")]
+        assert of_calls == ["turn 1"] * 8
+
+    def test_of_an_example_is_there_for_tests_of_hooks(self) -> None:
+        assert ToolCall.example("t", tag=("chat", 1)).tag == ("chat", 1)
+        assert ToolCall.example("t").tag is None
 
 
 OPTIONS = {

@@ -83,6 +83,7 @@ async def pause(
             "provider": provider,
             "whose": _whose(paused, options.get("context")),
             "meta": None if meta is None else canonical(meta),
+            "tag": options.get("tag"),
             "calls": [_kept(*each) for each in made],
             "due": time.time() + _KEEP_SECONDS,
         }
@@ -209,6 +210,8 @@ class Resumption:
         options: CallOptions = {**self._options}
         if options.get("meta") is None and record["meta"] is not None:
             options["meta"] = json.loads(record["meta"])
+        if options.get("tag") is None:
+            options["tag"] = record["tag"]
         if self._has_keys:
             key = record["calls"][number]["key"]
             options["idempotency_key"] = key or f"{self._key}/{number}/call"

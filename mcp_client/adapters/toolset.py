@@ -246,7 +246,7 @@ class Toolset:
             calls.append(call)
             if call.answer is not None or call.problem is not None:  # which took milliseconds
                 await checkpoint()
-        await self._record_not_made(target, calls, options.get("context"))
+        await self._record_not_made(target, calls, options)
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
@@ -358,7 +358,7 @@ class Toolset:
         return type(self).__module__.rpartition(".")[2]
 
     async def _record_not_made(
-        self, target: Any, calls: Sequence[ModelCall], context: Hashable
+        self, target: Any, calls: Sequence[ModelCall], options: CallOptions
     ) -> None:
         """Have the calls in the audit that the model asked for and that cannot be made."""
         record = getattr(target, "_record_not_made", None)
@@ -368,7 +368,8 @@ class Toolset:
                 broken = call.name in known
                 given = NotAnObject() if broken else call.asked
                 error = (InvalidArguments if broken else UnknownTool)(call.problem)
-                await record(call.name, given, error, context)  # type: ignore[misc]
+                whose = options.get("context"), options.get("tag")
+                await record(call.name, given, error, *whose)  # type: ignore[misc]
 
     def results(
         self,

@@ -96,6 +96,9 @@ class ToolCall(ApprovalRequest):
     """Whether these are not the caller's arguments but the approver's."""
     context: Hashable = None
     """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
+    tag: Any = field(default=None, compare=False)
+    """The host's own word on which call it is, from ``call_tool(tag=...)``: JSON, immutable. It is
+    no part of what is decided: not among the facts, and no approval is bound to it. Never sent."""
     origin: CallOrigin = "host"
     """Where the call comes from: "host" for ``call_tool`` of sessions and hosts, be it for a model,
     a person or a program; "app" for the view of a tool (``session.app``), which is code of the
@@ -234,6 +237,7 @@ class ToolCall(ApprovalRequest):
             "arguments": json.loads(self.arguments_json),
             "meta": None if self.meta_json is None else json.loads(self.meta_json),
             "edited": self.edited,
+            "tag": self.tag,
             "generation": self.generation,
             "one_call": self._one_call,
             "script": None if self.script is None else self.script.to_json(),
@@ -262,6 +266,7 @@ class ToolCall(ApprovalRequest):
             hints=tool.hints,
             generation=value["generation"],
             edited=value["edited"] is True,
+            tag=frozen(value["tag"]),
             origin=value["origin"] if value["origin"] in ORIGINS else "host",
             script=None if value["script"] is None else Script.from_json(value["script"]),
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
@@ -307,6 +312,7 @@ class ToolCall(ApprovalRequest):
         meta: Mapping[str, Any] | None = None,
         findings: Sequence[Finding | str] = (),
         context: Hashable = None,
+        tag: Any = None,
         origin: CallOrigin = "host",
         script: Script | None = None,
     ) -> ToolCall:
@@ -318,6 +324,8 @@ class ToolCall(ApprovalRequest):
         are added to those of the definition. ``script`` is the one that makes the call. Raises
         ``ConfigError`` for what is not JSON.
         """
+        from ..connection.call_options import frozen_tag
+
         said = {
             "readOnlyHint": read_only,
             "destructiveHint": destructive,
@@ -344,6 +352,7 @@ class ToolCall(ApprovalRequest):
                 findings=(*map(_example_finding, findings), *tool.findings),
                 generation=1,
                 context=context,
+                tag=frozen_tag(tag),
                 origin=origin if script is None else "code",
                 script=script,
             )

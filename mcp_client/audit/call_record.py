@@ -91,6 +91,7 @@ class CallRecord:
         self._context = context
         self._origin = origin
         self._script = script
+        self.tag: Any = None
         self._repeats = repeats
         self._tool: Tool | None = None
         self._revision: str | None = None
@@ -118,7 +119,7 @@ class CallRecord:
 
     def again(self, id: str) -> CallRecord:
         """The entry of another attempt at the same call."""
-        return CallRecord(
+        entry = CallRecord(
             self._audit,
             id,
             self._asked,
@@ -128,6 +129,8 @@ class CallRecord:
             script=self._script,
             repeats=self.id,
         )
+        entry.tag = self.tag
+        return entry
 
     # ------------------------------------------------------ on the way of the call
 
@@ -261,12 +264,7 @@ class CallRecord:
     # ------------------------------------------------------------------ records
 
     def _allowed(
-        self,
-        source: str,
-        reason: str | None,
-        by: str | None,
-        expires_at: float | None,
-        scope: str,
+        self, source: str, reason: str | None, by: str | None, expires_at: float | None, scope: str
     ) -> None:
         decision = self._decide("allow", source, reason, by)
         decision["scope"] = scope
@@ -308,7 +306,7 @@ class CallRecord:
         text = _text_of(self._given) if call is None else call.arguments_json
         record |= {
             "identity": self._audit.identity,
-            "context": self._audit.shown_context(self._context),
+            **self._audit.whose(self._context, self.tag),
             "revision": self._revision,
             "trusted": None if tool is None else tool.trusted,
             "fingerprint": None if tool is None else tool.fingerprint,
@@ -402,7 +400,7 @@ class CallRecord:
         asking, running = marks.get("asking"), marks.get("running")
         record = self._about("closed")
         if self._opened_by is None:
-            record["context"] = self._audit.shown_context(self._context)
+            record |= self._audit.whose(self._context, self.tag)
             record["decision"] = self._decision
         else:
             record["opened_by"] = self._opened_by

@@ -27,7 +27,8 @@ A call has two records with the same ``call``. In a file each is a line, with th
 ``identity`` is what the server is: a command or a URL, and an HMAC of what may be secret in it,
 under the key of the log, so that servers can be told apart in all of it; without one under a key of
 this process, so that they can be told apart only among the records of one process. ``context`` is
-what the caller gave as ``call_tool(context=...)``, ``findings`` have ``kind`` and ``text``, and
+what the caller gave as ``call_tool(context=...)``, and both records have its ``tag`` if
+``call_tool(tag=...)`` was given one. ``findings`` have ``kind`` and ``text``, and
 ``about`` where a value tells two of a kind apart (``Finding``); beyond 32, ``more_findings`` counts
 the rest. ``facts`` are
 the other things that the approver is shown, by kind: a text, or a list of several
@@ -158,10 +159,13 @@ class SessionAudit:
         context: Hashable = None,
         origin: CallOrigin = "host",
         script: Script | None = None,
+        tag: Any = None,
     ) -> CallRecord:
         """The entry of one call. Nothing is written before ``CallRecord.open`` or its end."""
         about: Any = {"context": context, "origin": origin, "script": script}
-        return CallRecord(self, id, name, arguments, **about)
+        entry = CallRecord(self, id, name, arguments, **about)
+        entry.tag = tag
+        return entry
 
     def run(self, script: Script, context: Hashable) -> RunRecord:
         """The records of a script's run. Nothing is written before ``RunRecord.open_run``."""
@@ -190,6 +194,11 @@ class SessionAudit:
     def shown_context(self, context: Hashable) -> Any:
         """A call's context as a record may show it; an object of the host's own is its type."""
         return None if context is None else Redaction.show(self.redaction, context).value
+
+    def whose(self, context: Hashable, tag: Any) -> dict[str, Any]:
+        """What records have of the host's own words on a call."""
+        whose = {"context": self.shown_context(context)}
+        return whose if tag is None else {**whose, "tag": self.shown_context(tag)}
 
     def revoked(self, decisions: Iterable[Decision], by: str | None = None) -> None:
         """Decisions were forgotten, at the word of ``by``. From any thread.

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import ConfigError
-from ..protocol.canonical_json import object_of
+from ..protocol.canonical_json import NotJson, canonical_of, frozen, object_of, plain
 from ..protocol.metadata import check_meta
 from ..runtime.limits import Timeouts
 from ..runtime.option_names import check_names
@@ -34,10 +34,12 @@ __all__ = [
     "check_context",
     "check_key",
     "check_read_options",
+    "frozen_tag",
 ]
 
 MAX_KEY_CHARS = 500
 """Of an ``idempotency_key``."""
+_MAX_TAG_CHARS = 4_000
 _TIMEOUTS = Timeouts()
 
 
@@ -62,6 +64,10 @@ class CallOptions(TypedDict, total=False):
     - ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task or thread.
     - ``context`` is the host's own word on whose call it is: any hashable value, which the approval
       hook finds as ``call.context`` and which is never sent.
+    - ``tag`` is the host's own word on which call it is, such as the chat and the turn: any JSON
+      value, or a tuple of them, of at most 4,000 characters. The approval hook finds it as
+      ``call.tag``, and the audit records it. It is not among the facts that a person is shown, no
+      approval is bound to it, and it is never sent.
     - ``retry`` says for this call what ``connect(retry=...)`` says for all.
     - ``idempotency_key`` is the caller's own name for this one call, at most 500 characters. With a
       ``state`` it is written down under it, so that the same call with the same key, also in
@@ -75,6 +81,7 @@ class CallOptions(TypedDict, total=False):
     validation: Strictness | None
     cancel: CancelToken | None
     context: Hashable
+    tag: Any
     retry: Retry | None
     idempotency_key: str | None
 
@@ -131,6 +138,20 @@ def check_context(context: object) -> None:
         ) from None
 
 
+def frozen_tag(tag: Any) -> Any:
+    """Return an immutable copy of a ``tag``. Raises ``ConfigError`` unless it is JSON and small."""
+    try:
+        text = canonical_of(copy := plain(tag))
+    except NotJson as error:
+        raise ConfigError(
+            f"tag is a {type(tag).__name__} that JSON cannot represent ({error}): give a text, a "
+            "number, a boolean, or a tuple or dict of them"
+        ) from None
+    if len(text) > _MAX_TAG_CHARS:
+        raise ConfigError(f"tag has {len(text):,} characters as JSON: give at most 4,000")
+    return frozen(copy)
+
+
 def _check_retry(retry: object) -> None:
     from .retry import Retry  # few hosts retry
 
@@ -152,6 +173,7 @@ _CHECKS: dict[str, Any] = {
     "validation": lambda validation: check_strictness("validation", validation),
     "cancel": _check_cancel,
     "context": check_context,
+    "tag": frozen_tag,
     "retry": _check_retry,
     "idempotency_key": lambda key: check_key("idempotency_key", key),
 }

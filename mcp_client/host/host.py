@@ -460,13 +460,13 @@ class Host(LibraryOfHost, ScriptsOfHost):
         return self._options.paused_in(server.config for server in self._servers.values())
 
     async def _record_not_made(
-        self, name: str, arguments: Any, error: McpError, context: Hashable
+        self, name: str, arguments: Any, error: McpError, context: Hashable, tag: Any
     ) -> None:
         """Record a call that a model asked for and that cannot be made."""
         entry = self._entry(name)
         if entry is not None:
             error.server, name = entry.server.name, entry.tool_name
-        await self._options.record(name, arguments, context, error)
+        await self._options.record(name, arguments, context, tag, error)
 
     async def _find_or_record(
         self, name: str, arguments: Any, options: CallOptions
@@ -491,5 +491,6 @@ class Host(LibraryOfHost, ScriptsOfHost):
             server = "" if known is None else known.server.name
             raise cancel._error(server, safe_text(name, 128), False)
         except McpError as error:
-            await self._options.record(name, arguments, options.get("context"), error)
+            whose = options.get("context"), options.get("tag")
+            await self._options.record(name, arguments, *whose, error)
             raise

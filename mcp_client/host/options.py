@@ -286,12 +286,14 @@ class SharedOptions:
         hooks = (config.approval for config in configs)
         return paused_in(self._options["state"], self._options.get("approval"), *hooks)
 
-    async def record(self, name: str, arguments: Any, context: Hashable, error: McpError) -> None:
+    async def record(
+        self, name: str, arguments: Any, context: Hashable, tag: Any, error: McpError
+    ) -> None:
         """Record a call that was not made because its tool or its session is missing."""
         audit = self.audit_of(error.server or "")
         if audit is not None:
             number = f"{self._call_prefix}-{next(self._numbers)}"
-            await audit.entry(number, name, arguments, context).failed(error)
+            await audit.entry(number, name, arguments, context, tag=tag).failed(error)
 
     def audit_of(self, server: str) -> SessionAudit | None:
         audit: Audit | None = self._options["audit"]

@@ -14,6 +14,7 @@
     watch.py            notifies tasks and threads of changes
     cross_loop_lock.py  a lock for tasks of any event loop
     daemon_thread.py    a plain function in a thread that the program does not wait for
+    ctrl_c.py           Ctrl-C for the threads of a program without an event loop
     portal.py           an event loop in a thread, for programs that have none
     pausable_clock.py   the time of one connection, paused while a person is asked
     backoff.py          when a failed attempt is repeated

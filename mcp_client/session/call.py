@@ -32,7 +32,7 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, check_call_options
+from ..connection.call_options import CallOptions, check_call_options, frozen_tag
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
@@ -121,7 +121,7 @@ class Caller:
             call.timeouts = check_call_options(options, self._timeouts)
             for option, value in options.items():
                 if value is not None and option != "timeout":
-                    setattr(call, option, value)
+                    setattr(call, option, value if option != "tag" else frozen_tag(value))
             if call.idempotency_key is not None:
                 from .journal import KeyedCall
 
@@ -129,7 +129,8 @@ class Caller:
                 call.traffic = Traffic()
         if self._audit is not None:
             call.id = self._new_id()
-            call.entry = self._audit.entry(call.id, name, arguments, call.context, origin, script)
+            about = call.context, origin, script, call.tag
+            call.entry = self._audit.entry(call.id, name, arguments, *about)
             call.traffic = call.entry.traffic
         return call
 
@@ -271,6 +272,7 @@ class Caller:
             findings=(*call.findings, *findings) if call.findings else findings,
             generation=now.rpc.generation,
             context=call.context,
+            tag=call.tag,
             origin=call.origin,
             script=call.script,
             _address=self._address,

@@ -76,6 +76,7 @@ class CallState:
     meta: Mapping[str, Any] | None = None
     cancel: CancelToken | None = None
     context: Hashable = None
+    tag: Any = None
     idempotency_key: str | None = None
     keyed: Keyed | None = None
     """Its row in the journal, where it has a key."""

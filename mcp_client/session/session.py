@@ -234,9 +234,9 @@ class Session(LibraryOfSession):
         event loop and must not block. ``meta`` goes into the request's ``_meta`` beside the
         protocol's own members. ``validation`` says for this call what ``connect(validation=...)``
         says for all. ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task
-        or thread. ``context`` is the host's own word on whose call it is: any hashable value, which
-        the approval hook finds as ``call.context`` and which is never sent. ``retry`` says for this
-        call what ``connect(retry=...)`` says for all.
+        or thread. ``context`` is the host's own word on whose call it is, a hashable value, and
+        ``tag`` on which call it is, JSON. The approval hook finds both in the call, and neither is
+        sent. ``retry`` says for this call what ``connect(retry=...)`` says for all.
 
         ``idempotency_key`` is the caller's own name for this one call, which needs a ``state``: the
         same call with the same key, also in another process and after a crash, gives its result
@@ -381,12 +381,13 @@ class Session(LibraryOfSession):
         return self._setup.paused
 
     async def _record_not_made(
-        self, name: str, arguments: Any, error: McpError, context: Hashable
+        self, name: str, arguments: Any, error: McpError, context: Hashable, tag: Any
     ) -> None:
         """Record a call that a model asked for and that cannot be made."""
         audit = self._setup.audit
         if audit is not None:
-            await audit.entry(self._caller._new_id(), name, arguments, context).failed(error)
+            entry = audit.entry(self._caller._new_id(), name, arguments, context, tag=tag)
+            await entry.failed(error)
 
     @cached_property
     def _skills(self) -> Skills:

@@ -30,6 +30,7 @@ from mcp_client import (
     Rules,
     ServerConfig,
     Session,
+    ToolCall,
     allow_all,
     sync,
 )
@@ -249,6 +250,19 @@ async def test_meta_is_kept_because_a_yes_is_bound_to_it(here: World) -> None:
         error = await paused(kit, session, CHAT.response(WANTED[:1]), meta=meta)
         here.decide(error.tickets)
         assert len(await kit.resume(session, error.paused)) == 1
+
+
+async def test_the_tag_is_kept_for_the_audit(here: World) -> None:
+    records: list[dict[str, Any]] = []
+    async with here.opened(audit=records.append) as session:
+        kit = CHAT.toolset(await session.list_tools())
+        error = await paused(kit, session, CHAT.response(WANTED[:1]), tag=("chat", 7))
+        (waiting,) = here.queue.pending
+        assert isinstance(waiting.request, ToolCall)
+        assert waiting.request.tag == ("chat", 7)
+        here.decide(error.tickets)
+        assert len(await kit.resume(session, error.paused)) == 1
+    assert [one["tag"] for one in records] == [["chat", 7]] * 4
 
 
 async def test_a_tool_that_changed_is_asked_about_anew(here: World) -> None:
