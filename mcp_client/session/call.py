@@ -238,6 +238,7 @@ class Caller:
         tools = self._tools
         return (
             tools.version != then.version
+            or tools.outdated  # told right behind the list that ``then`` is from
             or not self._connection.is_current(then.rpc)
             or (then.fresh and not tools.fresh)
         )

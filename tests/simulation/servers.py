@@ -1,0 +1,283 @@
+"""The MCP server of a simulated life, of either era, over any wire.
+
+``handle`` is given each message and a ``Peer`` to talk to. What it does with a call is drawn by the
+call's argument ``n``, so that a life without that call differs in nothing else. It tells the
+observer which calls reached it, which of them ran, and what it said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import anyio
+
+from .observer import Observer
+from .world import SHORT, World, faults
+
+__all__ = ["REVISIONS", "Peer", "SimServer"]
+
+STATELESS = "2026-07-28"
+REVISIONS = (
+    STATELESS,
+    STATELESS,
+    STATELESS,
+    "2025-11-25",
+    "2025-06-18",
+    "2025-03-26",
+    "2024-11-05",
+)
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+_TTL_SECONDS = 30.0
+
+ACTS = faults(
+    "error result",
+    "error answer",
+    "no answer",
+    "progress",
+    "two answers",
+    "foreign answer",
+    "bad result",
+    "broken schema",
+    "junk",
+    "question",
+    "change under the call",
+    "ends before it ran",
+    "ends after it ran",
+    "half an answer",
+)
+faults(
+    "change", "list fails", "list in pages", "bad tool", "no answer to a request", "cancels stream"
+)
+
+
+class Peer(Protocol):
+    """One connection of a client, as the server has it."""
+
+    client: str
+    """The session whose it is, for the observer."""
+
+    def send(self, message: Any, delivered: Callable[[], None] | None = None) -> None:
+        """Send a message, or bytes; ``delivered`` is called when the client has all of it."""
+
+    def end(self, rest: bytes = b"") -> None:
+        """End the connection, after ``rest``."""
+
+
+class SimServer:
+    def __init__(self, world: World, observer: Observer, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.revision = world.draw(f"{name} revision", REVISIONS)
+        self.stateless = self.revision == STATELESS
+        self.notifies = world.draw(f"{name} notifies", (True, True, False))
+        self.ttl = world.draw(f"{name} ttl", (None, _TTL_SECONDS)) if self.stateless else None
+        self.version = 0
+        self._observer = observer
+        self._listeners: dict[tuple[Peer, Any], None] = {}
+        """Who is told of changes, and with which id of a subscription."""
+        self._answers: dict[tuple[Peer, Any], tuple[anyio.Event, list[Any]]] = {}
+        self._given_up: set[tuple[Peer, Any]] = set()
+        self._questions = 0
+
+    # --------------------------------------------------------------------- tools
+
+    def definitions(self, version: int | None = None) -> list[dict[str, Any]]:
+        """The tools at a version: one that never changes, one that does, one that comes and goes.
+
+        The description of a tool contains the version at which it last changed.
+        """
+        version = self.version if version is None else version
+        n = {"n": {"type": "string"}, "to": {"type": "integer"}}
+        schema = {"type": "object", "properties": n, "required": ["n"]}
+        answer = {"type": "object", "properties": {"said": {"type": "string"}}}
+        tools: list[dict[str, Any]] = [
+            {"name": "work", "description": "v0", "inputSchema": schema},
+            {"name": "turn", "description": f"v{version}", "inputSchema": schema},
+            {"name": "typed", "description": "v0", "inputSchema": schema, "outputSchema": answer},
+        ]
+        if version % 2 == 0:
+            tools.append({"name": "odd", "description": f"v{version}", "inputSchema": schema})
+        return tools
+
+    def change(self) -> None:
+        """Change the tools, and tell whoever listens."""
+        self.version += 1
+        self.world.note(self.name, f"has tools of version {self.version}")
+        if not self.notifies:
+            return
+        version = self.version
+        for peer, id in list(self._listeners):
+            params = {} if id is None else {"_meta": {_SUBSCRIPTION: id}}
+            notice = {"method": "notifications/tools/list_changed", "params": params}
+            self.tell(peer, notice, version)
+
+    def tell(self, peer: Peer, notice: dict[str, Any], version: int) -> None:
+        def delivered() -> None:
+            self._observer.announced(peer.client, self.name, version)
+
+        peer.send({"jsonrpc": "2.0", **notice}, delivered)
+
+    async def live(self) -> None:
+        """Change now and then."""
+        for turn in range(3):
+            await anyio.sleep(self.world.latency(f"{self.name} change {turn}"))
+            if self.world.fault("change", self.name):
+                self.change()
+
+    def gone(self, peer: Peer) -> None:
+        """The connection has ended."""
+        for key in [key for key in self._listeners if key[0] is peer]:
+            del self._listeners[key]
+
+    # ------------------------------------------------------------------ messages
+
+    async def handle(self, message: dict[str, Any], peer: Peer, at: float) -> None:
+        """``at`` is when the client sent the message."""
+        method, id = message.get("method"), message.get("id")
+        if self.world.messages:
+            self.world.note(self.name, f"< {message}")
+        if method is None:
+            event, answers = self._answers.setdefault((peer, id), (anyio.Event(), []))
+            answers.append(message.get("result", message.get("error")))
+            event.set()
+            return
+        params = message.get("params") or {}
+        if id is None:
+            if method == "notifications/cancelled":
+                self._given_up.add((peer, params.get("requestId")))
+                self._listeners.pop((peer, params.get("requestId")), None)
+            return
+        if method == "tools/call":
+            await self._call(id, params, peer, at)
+            return
+        where = f"{self.name} {method}"
+        slow = self.world.fault("slow answer", where)
+        await anyio.sleep(60.0 if slow else self.world.draw(f"latency {where}", SHORT))
+        if method != "initialize" and self.world.fault("no answer to a request", where):
+            return
+        answer = self._answer(id, method, params, peer)
+        if answer is None:
+            return
+        delivered = None
+        if method == "tools/list" and "result" in answer:
+            delivered = self._observer.listing(peer.client, self.name, self.version)
+        peer.send({"jsonrpc": "2.0", "id": id, **answer}, delivered)
+
+    def _answer(self, id: Any, method: str, params: Any, peer: Peer) -> dict[str, Any] | None:
+        capabilities = {"tools": {"listChanged": True} if self.notifies else {}}
+        match method:
+            case "initialize" if not self.stateless:
+                self._listeners[peer, None] = None
+                info = {"name": self.name, "version": "1"}
+                agreed = {"protocolVersion": self.revision, "capabilities": capabilities}
+                return {"result": {**agreed, "serverInfo": info}}
+            case "server/discover" if self.stateless:
+                agreed = {"supportedVersions": [STATELESS], "capabilities": capabilities}
+                return {"result": agreed}
+            case "tools/list":
+                return self._list(params)
+            case "ping" if not self.stateless:
+                return {"result": {}}
+            case "subscriptions/listen" if self.stateless and self.notifies:
+                meta = {"_meta": {_SUBSCRIPTION: id}}
+                wanted = {"notifications": params.get("notifications", {}), **meta}
+                method = "notifications/subscriptions/acknowledged"
+                peer.send({"jsonrpc": "2.0", "method": method, "params": wanted})
+                self._listeners[peer, id] = None
+                if self.world.fault("cancels stream", self.name):
+                    del self._listeners[peer, id]
+                    return {"result": {}}
+                return None
+        return {"error": {"code": -32601, "message": f"method not found: {method}"}}
+
+    def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        if self.world.fault("list fails", self.name):
+            return {"error": {"code": -32603, "message": "the list is not there now"}}
+        tools = self.definitions()
+        if self.world.fault("bad tool", self.name):
+            tools.append({"name": "bad", "inputSchema": "none"})
+        result: dict[str, Any] = {"tools": tools}
+        cursor = params.get("cursor")
+        if cursor is not None or self.world.fault("list in pages", self.name):
+            result["tools"] = tools[:1] if cursor is None else tools[1:]
+            if cursor is None:
+                result["nextCursor"] = "1"
+        if self.ttl is not None:
+            result |= {"ttlMs": int(self.ttl * 1000), "cacheScope": "private"}
+        return {"result": result}
+
+    # --------------------------------------------------------------------- calls
+
+    async def _call(self, id: Any, params: dict[str, Any], peer: Peer, at: float) -> None:
+        world, tool, arguments = self.world, params["name"], params.get("arguments") or {}
+        n = str(arguments.get("n"))
+        is_round = "inputResponses" in params or "requestState" in params
+        if not is_round:
+            self._observer.received(peer.client, self.name, tool, arguments, at)
+        act = next((act for act in ACTS if world.fault(act, n)), "ok")
+        await anyio.sleep(world.latency(f"{n} begins"))
+        if act == "ends before it ran":
+            peer.end()
+            return
+        if act == "question" and not is_round and not await self._ask(id, n, peer):
+            return
+        if act == "error answer":
+            error = {"code": -32000, "message": f"no {n}"}
+            peer.send({"jsonrpc": "2.0", "id": id, "error": error})
+            return
+        said = self._observer.ran(n)
+        if act == "progress":
+            token = (params.get("_meta") or {}).get("progressToken")
+            fields = {"progressToken": token, "progress": 1, "message": "on it"}
+            if token is not None:
+                notice = {"method": "notifications/progress", "params": fields}
+                peer.send({"jsonrpc": "2.0", **notice})
+        if act == "change under the call":
+            self.change()
+        await anyio.sleep(world.latency(f"{n} runs"))
+        self._say(id, act, said, tool, peer)
+
+    def _say(self, id: Any, act: str, said: str, tool: str, peer: Peer) -> None:
+        result: dict[str, Any] = {"content": [{"type": "text", "text": said}]}
+        if tool == "typed":
+            broken = act == "broken schema"
+            result["structuredContent"] = {"said": 7 if broken else said}
+        if act == "error result":
+            result["isError"] = True
+        if act == "bad result":
+            result["content"] = said
+        answer = {"jsonrpc": "2.0", "id": id, "result": result}
+        match act:
+            case "no answer":
+                return
+            case "ends after it ran":
+                peer.end()
+                return
+            case "half an answer":
+                peer.end(json.dumps(answer).encode()[:40])
+                return
+            case "foreign answer":
+                peer.send({**answer, "id": 99_999})
+            case "two answers":
+                peer.send(answer)
+            case "junk":
+                peer.send(b"[1, this is no JSON")
+        peer.send(answer)
+
+    async def _ask(self, id: Any, n: str, peer: Peer) -> bool:
+        """Ask the client something in a call; whether the call goes on."""
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        question = {"message": f"who, for {n}?", "requestedSchema": schema}
+        asked = {"method": "elicitation/create", "params": question}
+        if self.stateless:
+            result = {"resultType": "input_required", "inputRequests": {"q": asked}}
+            peer.send({"jsonrpc": "2.0", "id": id, "result": {**result, "requestState": n}})
+            return False
+        self._questions += 1
+        own = f"q{self._questions}"
+        event, _ = self._answers.setdefault((peer, own), (anyio.Event(), []))
+        peer.send({"jsonrpc": "2.0", "id": own, **asked})
+        await event.wait()
+        return True

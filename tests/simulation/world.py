@@ -1,0 +1,102 @@
+"""The world of one simulated life: what the seed decides, and the record of what happened.
+
+Everything that chance decides is drawn here by a name, such as "c3 hook". A draw depends on the
+seed, the name and how often the name was drawn, and on nothing else: a call that is left out of a
+life changes no draw of another, so that a failing life can be shrunk.
+
+Each seed chooses which kinds of faults there are in its life, and how often each happens: some
+lives have one kind, some nearly all. ``calm`` ends the faults of a life for good.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import TypeVar
+
+__all__ = ["FAULTS", "MOMENT", "SHORT", "World", "faults"]
+
+T = TypeVar("T")
+MOMENT = 1 / 1024
+LATENCIES = (0.0, 0.0, 0.0, 0.0, MOMENT, MOMENT, 1.0, 60.0)
+"""Few values, and sums of them that are exact, so that two things often happen at the same time."""
+SHORT = (0.0, 0.0, MOMENT)
+_RATES = (0.05, 0.2, 0.5)
+
+FAULTS: tuple[str, ...] = ()
+"""The kinds of faults; each module of the simulation adds its own with ``faults``."""
+
+
+def faults(*kinds: str) -> tuple[str, ...]:
+    """Declare kinds of faults."""
+    global FAULTS
+    FAULTS = (*FAULTS, *kinds)
+    return kinds
+
+
+class World:
+    """One life's chance, clock, record and verdict."""
+
+    def __init__(self, seed: int, dropped: Iterable[str] = (), *, messages: bool = False) -> None:
+        """``dropped`` are the kinds of faults and the parts that are left out of the life;
+        ``messages`` are noted, too."""
+        self.seed = seed
+        self.dropped = frozenset(dropped)
+        self.now: Callable[[], float] = lambda: 0.0
+        self.messages = messages
+        self.parts: set[str] = set()
+        """The parts of the life that may be left out, such as calls."""
+        self.trace: list[str] = []
+        self.happened: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.calm = False
+        self.ends: list[Callable[[], object]] = []
+        """Called at the end of the life: they end what the world itself has running."""
+        self.checks: list[Callable[[], object]] = []
+        """Called when nothing may be left of it."""
+        self._drawn: Counter[str] = Counter()
+        self._key = f"{seed}/".encode()
+        self.rates = {
+            kind: self.draw(f"rate of {kind}", _RATES)
+            for kind in FAULTS
+            if self.draw(f"has {kind}", (True, False, False)) and kind not in self.dropped
+        }
+
+    def number(self, name: str) -> int:
+        """Return the next number drawn under this name, of 64 bits."""
+        count = self._drawn[name]
+        self._drawn[name] = count + 1
+        text = self._key + f"{name}/{count}".encode()
+        return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+    def draw(self, name: str, choices: Sequence[T]) -> T:
+        """Return one of ``choices``."""
+        return choices[self.number(name) % len(choices)]
+
+    def has(self, part: str) -> bool:
+        """Whether this part of the life is not left out."""
+        self.parts.add(part)
+        return part not in self.dropped
+
+    def fault(self, kind: str, where: str) -> bool:
+        """Whether a fault of this kind happens now, at ``where``."""
+        rate = 0.0 if self.calm else self.rates.get(kind, 0.0)
+        if not rate or self.number(f"{kind} {where}") >= rate * 2**64:
+            return False
+        self.note(where, f"fault: {kind}")
+        self.happened[f"fault: {kind}"] += 1
+        return True
+
+    def latency(self, where: str) -> float:
+        return self.draw(f"latency {where}", SHORT if self.calm else LATENCIES)
+
+    def note(self, who: str, what: str) -> None:
+        """Add a line to the timeline."""
+        self.trace.append(f"{self.now():12.6f}  {who:<12} {what}")
+
+    def fail(self, what: str) -> None:
+        """Record that a promise was broken."""
+        if what not in self.wrong:
+            self.wrong.append(what)
+            self.note("OBSERVER", what)
