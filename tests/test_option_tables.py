@@ -46,6 +46,7 @@ from mcp_client.connection.call_options import CallOptions, ReadOptions
 from mcp_client.extensions.apps import App
 from mcp_client.host.options import HostOptions
 from mcp_client.session.session_options import OF_SESSION, Setup
+from mcp_client.validation import Validation
 
 VIEW = {"_meta": {"ui": {"resourceUri": "ui://one", "visibility": ["model", "app"]}}}
 
@@ -381,7 +382,6 @@ FOR_PROGRAMS = {
     "bind",
     "limits",
     "validation",
-    "argument_validation",
     "client_info",
     "extensions",
     "retry",
@@ -448,12 +448,19 @@ class TestTheOptionsOfASession:
     async def test_what_one_server_says_beats_the_host(self, tmp_path: Path) -> None:
         server = MemoryServer(Server().answer)
         config = ServerConfig(
-            server, argument_validation="off", retry=Retry(5), record=tmp_path / "own.jsonl"
+            server,
+            validation=Validation(arguments="off"),
+            retry=Retry(5),
+            record=tmp_path / "own.jsonl",
         )
-        options: Any = {"approval": allow_all, "argument_validation": "strict", "retry": Retry(2)}
+        options: Any = {
+            "approval": allow_all,
+            "validation": Validation(arguments="strict"),
+            "retry": Retry(2),
+        }
         async with Host({"a/..": config, "b": server}, record=tmp_path / "all", **options) as host:
             setups = [host.sessions[name]._setup for name in ("a/..", "b")]
-            assert [one.argument_validation for one in setups] == ["off", "strict"]
+            assert [one.validation.arguments for one in setups] == ["off", "strict"]
             assert [one.retry for one in setups] == [Retry(5), Retry(2)]
             await host.call_tool("b__t")
         assert [path.name for path in (tmp_path / "all").iterdir()] == ["b.jsonl"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import Host, connect
+from mcp_client import Host
 from mcp_client.adapters import options as toolset_options
 from mcp_client.adapters import paused, toolset
 from mcp_client.adapters.kept_results import KEPT_BYTES
@@ -24,7 +24,7 @@ from mcp_client.runtime import limits
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.state.state import MemoryState, State
 from mcp_client.transports import http_pool, stdio
-from mcp_client.validation import engine
+from mcp_client.validation import Validation, engine
 
 ROOT = Path(__file__).parent.parent
 README = re.sub(
@@ -142,9 +142,7 @@ WORDS: dict[tuple[str, str], Any] = {
     ("adapters/options.py", '"auto", the default'): toolset_options.STRUCTURED,
     ("adapters/options.py", '"cut", the default'): toolset_options.LARGE_RESULTS,
     ("catalog/tool.py", '"forbidden" (the default)'): task_support_of({}),
-    ("session/connect.py", "None, the default"): (connect.__kwdefaults__ or {}).get(
-        "argument_validation"
-    ),
+    ("validation/strictness.py", "None, the default"): Validation().arguments,
 }
 """Where a docstring states that a word is the default, and the default in force."""
 

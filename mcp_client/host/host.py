@@ -68,8 +68,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``pins``, ``validation``,
-        ``argument_validation``, ``handlers``, ``extensions``, ``timeouts``, ``limits``, ``retry``,
-        ``bind``, ``revision``, ``policy`` and ``client_info``. ``sandbox`` is for servers that are
+        ``handlers``, ``extensions``, ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``,
+        ``policy`` and ``client_info``. ``sandbox`` is for servers that are
         started. ``record`` is a directory, where the session of each server is written to
         ``NAME.jsonl``.
 

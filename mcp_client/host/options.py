@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..transports.base import Transport
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
-    from ..validation.strictness import Strictness
+    from ..validation.strictness import Strictness, Validation
     from .naming import Naming
 
 ELSEWHERE = {
@@ -110,12 +110,8 @@ class ServerConfig:
     """How long to wait for this server."""
     limits: Limits | None = None
     """How much is taken from this server."""
-    validation: Strictness | None = None
-    """Whether a result that is known not to match its tool's output schema is refused: "strict",
-    "warn" or "off"."""
-    argument_validation: Strictness | None = None
-    """Whether arguments that do not match the tool's input schema are refused, likewise. "strict"
-    also refuses arguments that could not be judged within ``Timeouts.validation``."""
+    validation: Validation | Strictness | None = None
+    """What happens to a result that breaks its tool's output schema, and to such arguments."""
     extensions: Sequence[Extension] | None = None
     """The extensions that are declared to this server."""
     bind: Bind | None = field(default=None, repr=False)
@@ -211,8 +207,7 @@ class HostOptions(TypedDict, total=False):
     decisions: Decisions | str | os.PathLike[str] | None
     timeouts: Timeouts | None
     limits: Limits | None
-    validation: Strictness
-    argument_validation: Strictness | None
+    validation: Validation | Strictness
     pins: Pins | str | os.PathLike[str] | None
     handlers: Handlers | None
     client_info: Implementation | None

@@ -99,9 +99,7 @@ class Caller:
         self._retry = setup.retry
         self._timeouts = setup.timeouts
         self._address = lambda: connection.transport.address
-        self.validation: ToolValidation = ToolValidation(
-            setup.argument_validation, setup.validation, setup.limits, workers
-        )
+        self.validation: ToolValidation = ToolValidation(setup.validation, setup.limits, workers)
         self._origin, self._numbers = origin, itertools.count(1)
         self._tasks = tasks
         self._backend = current()

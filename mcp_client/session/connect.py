@@ -26,7 +26,7 @@ from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
-from ..validation.strictness import Strictness
+from ..validation.strictness import Strictness, Validation
 from .session_options import Setup, check_instance, checked, kept_in, paused_in
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def connect(
     decisions: Decisions | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
-    validation: Strictness = "strict",
-    argument_validation: Strictness | None = None,
+    validation: Validation | Strictness = "strict",
     pins: Pins | str | os.PathLike[str] | None = None,
     handlers: Handlers | None = None,
     client_info: Implementation | None = None,
@@ -114,13 +113,9 @@ def connect(
     ``mcp_client.audit``.
 
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
-    raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
-    look. ``argument_validation`` likewise before the call; with "warn" the approval hook sees the
-    finding and the call goes on. None, the default, is "warn", and "strict" for what a model wrote:
-    ``Toolset.run`` tells the model what is wrong, and no one is asked. The part of a schema that
-    cannot be judged is skipped, also with "strict": a finding of the tool says so
-    (``unchecked_arguments``, ``unchecked_result``). Arguments that cannot be judged within
-    ``Timeouts.validation`` are refused by "strict" alone; such results have a finding.
+    raises ``InvalidResult``, which has the result; "warn" returns it with a finding; "off" does not
+    check. ``Validation(results=..., arguments=...)`` says the same of arguments, too: see
+    ``mcp_client.validation.Validation``.
 
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
     see ``mcp_client.catalog.pins``. Its servers go by ``name``, so give one.

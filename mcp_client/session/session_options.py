@@ -20,7 +20,7 @@ from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Storage
 from ..state import State
 from ..state.given import state_of
-from ..validation.strictness import Strictness, check_strictness
+from ..validation.strictness import Validation, validation_of
 
 if TYPE_CHECKING:
     from ..approval.managed_policy import ManagedPolicy
@@ -45,8 +45,7 @@ class Setup:
     memory: ApprovalMemory
     timeouts: Timeouts
     limits: Limits
-    validation: Strictness
-    argument_validation: Strictness | None
+    validation: Validation
     client: ClientDeclaration
     revision: str | None
     """The one revision to speak; None agrees on one with the server."""
@@ -127,11 +126,6 @@ def check_instance(option: str, value: Any, kind: type, example: str) -> Any:
     return value
 
 
-def _strictness(option: str, value: Any) -> Any:
-    check_strictness(option, value)
-    return value
-
-
 def _revision(option: str, value: Any) -> Any:
     if value != "auto" and not (isinstance(value, str) and is_known(value)):
         known = ", ".join((*STATELESS, *HANDSHAKE))
@@ -163,10 +157,7 @@ OF_SESSION: Mapping[str, Callable[[str, Any], Any]] = {
     "limits": lambda option, value: (
         check_instance(option, value, Limits, "Limits(tools=100, ...)") or Limits()
     ),
-    "validation": _strictness,
-    "argument_validation": lambda option, value: (
-        None if value is None else _strictness(option, value)
-    ),
+    "validation": validation_of,
     "revision": _revision,
     "retry": _retry,
     "bind": _bind,

@@ -21,7 +21,7 @@ from ..runtime.safe_text import safe_text
 from ..validation.checker import Checker, Problem, checker_of
 from ..validation.engine import short
 from ..validation.schema_shape import survey_schema
-from ..validation.strictness import Strictness
+from ..validation.strictness import Strictness, Validation
 from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
 
@@ -101,11 +101,9 @@ class ToolPlan:
 class ToolValidation:
     """What one session checks. ``seconds`` bound one check that takes a worker process."""
 
-    def __init__(
-        self, arguments: Strictness | None, results: Strictness, limits: Limits, workers: WorkerPool
-    ) -> None:
-        self._arguments = arguments
-        self.results = results
+    def __init__(self, validation: Validation, limits: Limits, workers: WorkerPool) -> None:
+        self._arguments = validation.arguments
+        self.results: Strictness = validation.results
         """For calls that do not say otherwise."""
         self._limits = limits
         self._workers = workers

@@ -24,6 +24,6 @@ from ..runtime.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "strictness": ["Strictness"],
+        "strictness": ["Strictness", "Validation"],
     },
 )

@@ -42,6 +42,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters.model_calls import ModelCall
+from mcp_client.validation import Validation
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import CHAT, GEMINI, Provider, Wanted, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened
@@ -173,7 +174,9 @@ async def test_the_approver_sees_the_arguments_that_are_sent() -> None:
         seen.append(call.arguments_json)
         return Allow()
 
-    async with opened(server, approval=approve, argument_validation="strict") as session:
+    async with opened(
+        server, approval=approve, validation=Validation(arguments="strict")
+    ) as session:
         kit = CHAT.toolset(await session.list_tools(), strict=True)
         wanted = [("1", "t", {"a": "x", "b": None})]
         ((_, text),) = CHAT.answers(await kit.run(session, CHAT.response(wanted)))
@@ -191,7 +194,7 @@ async def test_the_tools_own_schema_judges_what_the_shown_one_lets_pass() -> Non
             return {"tools": [{"name": "t", "inputSchema": schema}]}
         return NotImplemented
 
-    async with opened(server, argument_validation="strict") as session:
+    async with opened(server, validation=Validation(arguments="strict")) as session:
         kit = GEMINI.toolset(await session.list_tools())
         wanted = [("1", "t", {"n": 3})]
         ((_, text),) = GEMINI.answers(await kit.run(session, GEMINI.response(wanted)))
@@ -208,7 +211,7 @@ async def test_a_model_is_told_all_that_is_wrong_with_its_arguments() -> None:
             return {"tools": [{"name": "t", "inputSchema": schema}]}
         return NotImplemented
 
-    async with opened(server, argument_validation="strict") as session:
+    async with opened(server, validation=Validation(arguments="strict")) as session:
         kit = CHAT.toolset(await session.list_tools())
         ((_, text),) = CHAT.answers(
             await kit.run(session, CHAT.response([("1", "t", {"n": "two"})]))

@@ -29,6 +29,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
+from mcp_client.validation import Validation
 
 pytestmark = pytest.mark.one_backend
 
@@ -446,6 +447,6 @@ async def test_the_approvers_arguments_are_checked_as_the_callers_are() -> None:
     server = Server()
     edit = functools.partial(with_option, Allow(arguments={"n": "x"}))
     with pytest.raises(InvalidArguments) as caught:
-        await server.call(edit, {"n": 1}, argument_validation="strict")
+        await server.call(edit, {"n": 1}, validation=Validation(arguments="strict"))
     assert caught.value.path == "/n"
     assert server.sent == []

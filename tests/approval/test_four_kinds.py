@@ -30,6 +30,7 @@ from mcp_client import (
     deny_all,
 )
 from mcp_client.adapters import anthropic
+from mcp_client.validation import Validation
 from tests.approval.test_gate import Recorder
 from tests.server.asking import LATEST, Asking
 from tests.server.skills import PDF, SkillServer
@@ -288,7 +289,9 @@ async def test_an_edit_that_breaks_the_schema_is_shown_before_it_is_sent() -> No
     assert len(sent) == 1
 
 
-@pytest.mark.parametrize(("options", "asked"), [({}, 0), ({"argument_validation": "warn"}, 1)])
+@pytest.mark.parametrize(
+    ("options", "asked"), [({}, 0), ({"validation": Validation(arguments="warn")}, 1)]
+)
 async def test_a_model_is_told_what_is_wrong_with_its_arguments_and_nobody_is_asked(
     options: dict[str, Any], asked: int
 ) -> None:

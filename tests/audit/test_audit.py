@@ -53,6 +53,7 @@ from mcp_client.audit import Audit
 from mcp_client.audit.record import SessionAudit
 from mcp_client.audit.shown_arguments import MAX_ARGUMENTS_CHARS
 from mcp_client.transports.memory import MemoryTransport
+from mcp_client.validation import Validation
 from tests.clock import Clock
 from tests.properties import examples
 from tests.server.http_apps import Stateless
@@ -171,7 +172,7 @@ def edits(call: ToolCall) -> Allow:
 
 
 ALLOWED, DENIED = "allow", "deny"
-STRICT: dict[str, Any] = {"argument_validation": "strict"}
+STRICT: dict[str, Any] = {"validation": Validation(arguments="strict")}
 HASTE: dict[str, Any] = {"timeout": 0.05}
 WAYS: dict[str, tuple[str, Any, Any, dict[str, Any], str, str, str | None]] = {
     # what happens: tool, arguments, hook, options, outcome, delivery, decision
@@ -650,7 +651,7 @@ async def test_what_an_approver_was_shown_about_an_edit_is_recorded_whatever_fol
         asked.append(call)
         return [Allow({"n": "1"}), last, Allow()][len(asked) - 1]
 
-    async with Server().connect(book, approve, argument_validation="warn") as session:
+    async with Server().connect(book, approve, validation=Validation(arguments="warn")) as session:
         with nullcontext() if isinstance(last, Allow) else pytest.raises(CallDenied):
             await session.call_tool("echo", {"n": 1})
     opened, closed = book.pair
@@ -957,7 +958,7 @@ async def test_no_secret_given_as_an_argument_comes_into_any_record() -> None:
     async with Server().connect(book, lambda call: Deny(f"not with {SECRET}")) as session:
         with pytest.raises(CallDenied):
             await session.call_tool("echo", given)
-    async with Server().connect(book, argument_validation="strict") as session:
+    async with Server().connect(book, validation=Validation(arguments="strict")) as session:
         with pytest.raises(InvalidArguments):
             await session.call_tool("echo", {"n": SECRET, "password": [SECRET]})
         book[-2]["arguments"].pop("n")

@@ -32,6 +32,7 @@ from mcp_client import (
 )
 from mcp_client.protocol.canonical_json import canonical, sha256
 from mcp_client.protocol.jsonrpc import parse
+from mcp_client.validation import Validation
 from tests.bench.server import Server
 
 _CALLS = 500
@@ -39,8 +40,7 @@ _ON_DISK = 320
 _ROUNDS = 7
 _PLAIN: dict[str, Any] = {
     "approval": allow_all,
-    "validation": "off",
-    "argument_validation": "off",
+    "validation": Validation(results="off", arguments="off"),
 }
 
 
@@ -133,7 +133,9 @@ async def _measure(folder: Path) -> dict[str, float]:
             )
             for number in (1, 32)
         },
-        "validation: arguments": await _difference("echo", {}, {"argument_validation": "warn"}),
+        "validation: arguments": await _difference(
+            "echo", {}, {"validation": Validation(arguments="warn")}
+        ),
         "validation: a result of twenty fields": await _difference("record", {}, check),
         "limits: a frame read with depth and shape, less json.loads": _alone(
             lambda: parse(frame, 64)

@@ -46,6 +46,7 @@ from mcp_client import (
 )
 from mcp_client.adapters import anthropic
 from mcp_client.transports.memory import MemoryTransport
+from mcp_client.validation import Validation
 from tests.adapters.shapes import PROVIDERS, Provider
 from tests.server.asking import FORM, REVISIONS, Asking
 from tests.server.http_apps import Stateless
@@ -187,7 +188,7 @@ async def test_several_globs_set_all_they_say_and_the_last_one_wins() -> None:
 async def test_it_is_sent_where_the_schema_says_it_behind_a_reference() -> None:
     schema = {"$ref": "#/$defs/Args", "$defs": {"Args": SCHEMA}}
     server = Server(create_note=schema)
-    async with opened(server, ACME, argument_validation="strict") as session:
+    async with opened(server, ACME, validation=Validation(arguments="strict")) as session:
         tool = await session.get_tool("create_note")
         await session.call_tool("create_note", {"title": "a"})
     assert "tenant" not in json.dumps(tool.input_schema)

@@ -55,7 +55,7 @@ COMMAND = ["no-such-program"]
         ("pins", 5),
         ("trusted", 5),
         ("validation", "loose"),
-        ("argument_validation", 3),
+        ("validation", 3),
     ],
 )
 def test_an_option_of_the_wrong_type_is_refused_with_its_name(option: str, value: Any) -> None:

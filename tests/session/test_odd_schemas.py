@@ -23,6 +23,7 @@ from mcp_client import (
 )
 from mcp_client.adapters import openai_chat
 from mcp_client.protocol.versions import HANDSHAKE, STATELESS
+from mcp_client.validation import Validation
 
 pytestmark = pytest.mark.one_backend
 
@@ -155,10 +156,10 @@ def model_calls(arguments: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("argument_validation", [None, *STRICTNESS])
+@pytest.mark.parametrize("strictness", [None, *STRICTNESS])
 @pytest.mark.parametrize(("takes", "verdict"), [row[1:] for row in SLIPS], ids=IDS)
 async def test_an_input_schema_with_a_slip_costs_no_call(
-    takes: Any, verdict: Verdict, argument_validation: Strictness | None
+    takes: Any, verdict: Verdict, strictness: Strictness | None
 ) -> None:
     wanted = {"slip": [], "skipped": ["unchecked_arguments"], "mixed": ["unknown_dialect"]}[verdict]
     seen: list[ToolCall] = []
@@ -169,7 +170,7 @@ async def test_an_input_schema_with_a_slip_costs_no_call(
 
     server = Server(takes)
     async with connect(
-        MemoryServer(server), approval=approve, argument_validation=argument_validation
+        MemoryServer(server), approval=approve, validation=Validation(arguments=strictness)
     ) as session:
         tools = await session.list_tools()
         assert ([tool.name for tool in tools], tools.rejected) == (["t"], ())
@@ -187,7 +188,7 @@ async def test_an_input_schema_with_a_slip_costs_no_call(
 async def test_the_rest_of_such_a_schema_is_judged(takes: Any, verdict: Verdict) -> None:
     server = Server(takes)
     async with connect(
-        MemoryServer(server), approval=allow_all, argument_validation="strict"
+        MemoryServer(server), approval=allow_all, validation=Validation(arguments="strict")
     ) as session:
         with pytest.raises(InvalidArguments) as caught:
             await session.call_tool("t", {"n": "x"})
@@ -263,7 +264,10 @@ async def test_of_an_output_schema_with_a_pattern_that_is_skipped_the_rest_is_ju
 async def test_a_tuple_of_an_older_draft_is_judged_in_every_revision(revision: Any) -> None:
     server = Server(of_member(TUPLE), of_member(TUPLE), {"a": ["x", "y"]})
     async with connect(
-        MemoryServer(server), approval=allow_all, revision=revision, argument_validation="strict"
+        MemoryServer(server),
+        approval=allow_all,
+        revision=revision,
+        validation=Validation(arguments="strict"),
     ) as session:
         assert (await session.list_tools()).findings == ()
         with pytest.raises(InvalidResult, match="/a/1: expected integer"):
@@ -292,7 +296,7 @@ async def test_a_pattern_of_ecma_262_is_judged_and_shown_as_it_was_written(
 ) -> None:
     server = Server(of_member({"type": "string", "pattern": pattern}))
     async with connect(
-        MemoryServer(server), approval=allow_all, argument_validation="strict"
+        MemoryServer(server), approval=allow_all, validation=Validation(arguments="strict")
     ) as session:
         assert (await session.list_tools()).findings == ()
         await session.call_tool("t", {"a": good})

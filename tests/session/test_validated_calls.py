@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ from mcp_client import (
 )
 from mcp_client.adapters import gemini
 from mcp_client.session.tool_validation import arguments_finding, log_problem
+from mcp_client.validation import Validation
 from mcp_client.validation.checker import Problem
 from tests.loop_lag import loop_lag
 
@@ -82,6 +83,24 @@ async def test_warn_hands_the_result_over_with_a_finding_and_off_without() -> No
             result = await session.call_tool("t")
         assert result.text == "kept"
         assert len(result.findings) == findings
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Validation(results=cast(Any, "hard")), r"^Validation\(results\)='hard'"),
+        (lambda: Validation(arguments=cast(Any, 3)), r"^Validation\(arguments\)=3"),
+        (lambda: connect("https://a.example", validation=cast(Any, None)), r"^validation=None"),
+        (
+            lambda: connect("https://a.example", argument_validation="off"),  # type: ignore
+            "has no option 'argument_validation'",
+        ),
+    ],
+)
+def test_a_wrong_strictness_is_refused_where_it_is_written(make: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make()
 
 
 async def test_one_call_may_be_judged_otherwise_than_its_connection() -> None:
@@ -147,7 +166,7 @@ async def test_strict_arguments_stop_the_call_before_anybody_is_asked() -> None:
         return Allow()
 
     async with connect(
-        MemoryServer(server), approval=approve, argument_validation="strict"
+        MemoryServer(server), approval=approve, validation=Validation(arguments="strict")
     ) as session:
         with pytest.raises(InvalidArguments, match="/n: expected integer") as caught:
             await session.call_tool("t", {"n": None})
@@ -216,7 +235,7 @@ async def test_an_edited_argument_is_judged_too() -> None:
 
     server = Server(takes=NUMBER)
     async with connect(
-        MemoryServer(server), approval=approve, argument_validation="strict"
+        MemoryServer(server), approval=approve, validation=Validation(arguments="strict")
     ) as session:
         with pytest.raises(InvalidArguments):
             await session.call_tool("t", {"n": 1})
@@ -259,7 +278,7 @@ async def test_a_runaway_input_pattern_is_a_finding_and_strict_stops_the_call() 
         async with connect(
             MemoryServer(server),
             approval=allow_all,
-            argument_validation=strictness,
+            validation=Validation(arguments=strictness),
             timeouts=Timeouts(validation=0.2),
         ) as session:
             if strictness == "strict":

@@ -25,6 +25,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.protocol.versions import LATEST_STATELESS
+from mcp_client.validation import Validation
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.worker_pool import WorkerPool
 from tests.properties import examples
@@ -245,7 +246,7 @@ async def test_strict_refuses_such_arguments_with_the_place_and_sends_nothing(
 ) -> None:
     server = Server(input=PERSON)
     with pytest.raises(InvalidArguments) as caught:
-        await server.call(value, argument_validation="strict")
+        await server.call(value, validation=Validation(arguments="strict"))
     assert caught.value.path == path
     assert (path or "the whole value") in str(caught.value)
     assert server.called == []
@@ -267,7 +268,7 @@ async def test_warn_hands_the_result_over_with_a_finding() -> None:
 
 async def test_off_does_not_look() -> None:
     server = Server(input=PERSON, output=PERSON, value=7)
-    result = await server.call({}, validation="off", argument_validation="off")
+    result = await server.call({}, validation=Validation(results="off", arguments="off"))
     assert (result.findings, server.findings) == ((), [])
 
 
