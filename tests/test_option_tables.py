@@ -17,14 +17,18 @@ import pytest
 
 from mcp_client import (
     Allow,
+    ApprovalQueue,
+    CallPending,
     CallWithdrawn,
     CancelToken,
     ConfigError,
+    Deny,
     Handlers,
     Host,
     HttpServer,
     InvalidArguments,
     MemoryServer,
+    MemoryState,
     Retry,
     ServerConfig,
     Session,
@@ -42,7 +46,7 @@ from mcp_client.adapters.toolset import Toolset
 from mcp_client.approval.remember import CHOICES
 from mcp_client.cli.parser import parsed
 from mcp_client.cli.session import options_of
-from mcp_client.connection.call_options import CallOptions, ReadOptions
+from mcp_client.connection.call_options import CallOptions, CallProgress, ReadOptions
 from mcp_client.extensions.apps import App
 from mcp_client.host.options import HostOptions
 from mcp_client.session.session_options import OF_SESSION, Setup
@@ -275,6 +279,58 @@ async def opened(
         Host({"s": made}, approval=approval, **options) as host,
     ):
         yield session, host
+
+
+class TestTheProgressOfAModelsCalls:
+    @pytest.mark.parametrize("is_async", [False, True])
+    async def test_says_which_call_is_asked_about_sent_and_done(self, is_async: bool) -> None:
+        told = list[CallProgress]()
+
+        async def tell(progress: CallProgress) -> None:
+            told.append(progress)
+
+        def approve(call: ToolCall) -> Allow | Deny:
+            return Deny("no") if call.context == "denied" else Allow()
+
+        server = Server()
+        async with opened(server, approve) as (session, host):
+            for target, name in ((session, "t"), (host, "s__t")):
+                told.clear()
+                kit = anthropic.toolset(await target.list_tools())
+                use = {"type": "tool_use", "name": name, "input": {}}
+                both = {"content": [{**use, "id": "1"}, {**use, "id": "2"}]}
+                await kit.run(target, both, on_progress=tell if is_async else told.append)
+                for id in ("1", "2"):
+                    theirs = [one for one in told if one.id == id]
+                    steps = [one.step for one in theirs]
+                    assert steps == ["asked", "sent", "running", "done"]
+                    assert {one.name for one in theirs} == {"s__t"} if target is host else {"t"}
+                    assert [one.progress for one in theirs] == [None, None, 1, None]
+                    assert not any(one.is_error for one in theirs)
+            told.clear()
+            await kit.run(host, response("s__t"), on_progress=told.append, context="denied")
+            assert [(one.step, one.is_error) for one in told] == [("asked", False), ("done", True)]
+
+    async def test_says_that_a_call_waits_and_goes_on_when_it_is_resumed(self) -> None:
+        told, state = list[CallProgress](), MemoryState()
+        queue = ApprovalQueue(decisions=state.decisions, wait=0)
+        async with opened(Server(), queue, state=state) as (session, _):
+            kit = anthropic.toolset(await session.list_tools())
+            with pytest.raises(CallPending) as raised:
+                await kit.run(session, response("t"), on_progress=told.append)
+            assert [one.step for one in told] == ["asked", "pending"]
+            queue.decide(raised.value.tickets, Allow())
+            await kit.resume(session, raised.value.paused, on_progress=told.append)
+            assert [one.step for one in told[2:]] == ["asked", "sent", "running", "done"]
+
+    @pytest.mark.parametrize("wrong", [lambda: None, lambda one, two: None, 5])
+    async def test_another_function_is_refused_before_anything_is_sent(self, wrong: Any) -> None:
+        server = Server()
+        async with opened(server) as (session, host):
+            for call in CALLS.values():
+                with pytest.raises(ConfigError, match="give a function of progress"):
+                    await call(session, host, on_progress=wrong)
+        assert server.calls == []
 
 
 class TestATag:

@@ -8,12 +8,23 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from ..catalog.result import ToolResult
-from ..connection.call_options import MAX_KEY_CHARS, CallOptions, check_call_options, check_key
-from ..errors import CallDenied, ConfigError, McpError
+from ..connection.call_options import (
+    MAX_KEY_CHARS,
+    CallOptions,
+    CallProgress,
+    CallSteps,
+    check_call_options,
+    check_key,
+    takes,
+)
+from ..errors import CallDenied, CallPending, ConfigError, McpError
 from ..protocol.canonical_json import sha256
 from ..runtime.background import plain_task_group
+from ..runtime.callbacks import ProgressNotifier
 from ..runtime.event_loop import in_event_loop
+from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
+from ..runtime.session_context import Stats
 from ..state import State
 from .answers import FAILED_HERE, ScriptOutput
 from .model_calls import ModelCall
@@ -28,6 +39,7 @@ __all__ = [
     "keys_of",
     "outcome_of",
     "side_by_side",
+    "told_of",
 ]
 
 _log = logging.getLogger("mcp_client")
@@ -35,6 +47,8 @@ _log = logging.getLogger("mcp_client")
 Outcome: TypeAlias = ToolResult | ScriptOutput | McpError | None
 """What a call led to; None where it was not made, as for one with a ``problem``."""
 N = TypeVar("N")
+_PROGRESS_SECONDS = 1.0
+"""Seconds that an async ``on_progress`` has for what it was not told yet, once its call is done."""
 
 
 class CallTarget(Protocol):
@@ -84,6 +98,42 @@ async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outc
         return McpError(FAILED_HERE)
 
 
+class _Steps(CallSteps):
+    """Tells a function of one ``CallProgress`` which call does what."""
+
+    def __init__(self, call: ModelCall, notifier: ProgressNotifier) -> None:
+        self._call, self._notifier = call, notifier
+
+    def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        call = self._call
+        running = CallProgress(call.id, call.name, "running", progress, total, message)
+        self._notifier.tell(running)
+
+    def step(self, step: Any, *, is_error: bool = False) -> None:
+        call = self._call
+        self._notifier.tell(CallProgress(call.id, call.name, step, is_error=is_error))
+
+
+async def told_of(
+    call: ModelCall, options: CallOptions, make: Callable[[CallOptions], Awaitable[Outcome]]
+) -> Outcome:
+    """Return what ``make`` does with these options, whose ``on_progress`` may take one argument."""
+    on_progress = options.get("on_progress")
+    if on_progress is None or takes(on_progress, 3):
+        return await make(options)
+    notifier = ProgressNotifier(on_progress, "a model's call", Limits().notices, Stats())
+    steps = _Steps(call, notifier)
+    try:
+        made = await make({**options, "on_progress": steps})
+        if isinstance(made, CallPending):
+            steps.step("pending")
+        else:
+            steps.step("done", is_error=isinstance(made, McpError) or bool(made and made.is_error))
+        return made
+    finally:
+        await notifier.aclose(_PROGRESS_SECONDS)
+
+
 async def side_by_side(
     make: Callable[[N], Coroutine[Any, Any, None]], numbers: Sequence[N]
 ) -> None:
@@ -96,7 +146,10 @@ async def side_by_side(
 def check_run_options(options: CallOptions, target: object = None, prefix: object = None) -> None:
     """Raises what ``check_call_options`` does, and ``ConfigError`` for a wrong prefix of keys, and
     for one where ``target`` has no state."""
-    check_call_options(options)
+    one_call: CallOptions = {**options}
+    if takes(options.get("on_progress"), 1):
+        del one_call["on_progress"]
+    check_call_options(one_call)
     if options.get("idempotency_key") is not None:
         raise ConfigError(
             "idempotency_key= is for one call, and a response may have several: give "

@@ -43,6 +43,7 @@ from .running import (
     keys_of,
     outcome_of,
     side_by_side,
+    told_of,
 )
 from .shown_tools import ShownTools
 
@@ -196,9 +197,8 @@ class Toolset:
         """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
 
         Returns the messages to append, in the order of the calls; none where the model made no
-        call. Every call passes the approval hook, and every call has exactly one answer: a
-        refusal, an error and a timeout are answers that say what the model may do now. A call that
-        cannot be made (no tool has that name, its arguments are not JSON) is in the audit as well.
+        call. Every call passes the approval hook, and every call has exactly one answer, also if it
+        is refused or fails. A call that cannot be made is in the audit as well.
         ``max_chars`` limits the text of one answer: one number for all tools, a mapping from globs
         of qualified names, or a function of them (``MaxChars``). What is too much is left out of
         its middle; see ``large_results`` of ``ToolsetOptions``.
@@ -206,7 +206,8 @@ class Toolset:
         ``idempotency_key`` ``"<prefix>/<the model's id of the call>"``, or its number if it has no
         id. So after a crash the same response with the same prefix makes no call twice. Another
         call or script under a key that was used is refused: give each response its own prefix.
-        The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``.
+        The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``. An
+        ``on_progress`` of one parameter is given a ``CallProgress``: which call is at what step.
 
         It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
         ``messages += kit.run(host, response)``.
@@ -348,10 +349,10 @@ class Toolset:
         if code is None and call.past is not None:
             raise ConfigError("a script was paused: resume it with a toolset of code=True")
         if code is None or not call.is_own:
-            return await outcome_of(target, call, options)
+            return await told_of(call, options, lambda its: outcome_of(target, call, its))
         from .code_mode import run_code
 
-        return await run_code(target, call, options, code.bindings)
+        return await told_of(call, options, lambda its: run_code(target, call, its, code.bindings))
 
     @property
     def _provider(self) -> str:
@@ -368,8 +369,7 @@ class Toolset:
                 broken = call.name in known
                 given = NotAnObject() if broken else call.asked
                 error = (InvalidArguments if broken else UnknownTool)(call.problem)
-                whose = options.get("context"), options.get("tag")
-                await record(call.name, given, error, *whose)  # type: ignore[misc]
+                await record(call.name, given, error, options)  # type: ignore[misc]
 
     def results(
         self,

@@ -11,12 +11,14 @@ known whether the tool ran but a trusted server says that it only reads or is id
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+import inspect
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, object_of, plain
 from ..protocol.metadata import check_meta
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Timeouts
 from ..runtime.option_names import check_names
 from ..validation.strictness import Strictness, check_strictness
@@ -29,18 +31,55 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_KEY_CHARS",
     "CallOptions",
+    "CallProgress",
+    "CallSteps",
     "ReadOptions",
     "check_call_options",
     "check_context",
     "check_key",
     "check_read_options",
     "frozen_tag",
+    "takes",
 ]
 
 MAX_KEY_CHARS = 500
 """Of an ``idempotency_key``."""
 _MAX_TAG_CHARS = 4_000
 _TIMEOUTS = Timeouts()
+
+
+@frozen_dataclass
+class CallProgress:
+    """One step of a call that ``Toolset.run`` makes, for its ``on_progress``."""
+
+    id: str
+    """The model's id of the call; empty if the provider gives none."""
+    name: str
+    """The qualified name of the tool; "run_code" for a script, whose calls take these steps."""
+    step: Literal["asked", "sent", "running", "done", "pending"]
+    """What happens: its approval is decided, it is sent, the server reports progress, it has ended,
+    or it ends without an outcome because it waits for approval (``CallPending``)."""
+    progress: float | None = None
+    """How far it is, as the server reports it; None for the other steps."""
+    total: float | None = None
+    """What ``progress`` reaches at the end, if the server reports that."""
+    message: str | None = None
+    """What the server says about it: untrusted text."""
+    is_error: bool = False
+    """Whether it was refused or failed, once it is done."""
+
+
+class CallSteps:
+    """An ``on_progress`` that is told the steps of its call, too."""
+
+    def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """The server reports progress."""
+
+    def step(self, step: Literal["asked", "sent"]) -> None:
+        """The call has come so far."""
+
+
+OnCallProgress: TypeAlias = Callable[[CallProgress], Awaitable[None] | None]
 
 
 class ReadOptions(TypedDict, total=False):
@@ -58,7 +97,8 @@ class CallOptions(TypedDict, total=False):
     - ``timeout`` in seconds bounds the call from when it is sent, and lifts no clock that was set
       for the session; a ``Timeouts`` sets the clocks one by one, ``approval`` if it is shorter.
     - ``on_progress(progress, total, message)`` may be async; a plain function is called in the
-      event loop and must not block.
+      event loop and must not block. In ``Toolset.run`` it may take one ``CallProgress`` instead,
+      which names the call and its step.
     - ``meta`` goes into the request's ``_meta`` beside the protocol's own members.
     - ``validation`` says for this call what ``connect(validation=...)`` says for all.
     - ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task or thread.
@@ -76,7 +116,7 @@ class CallOptions(TypedDict, total=False):
     """
 
     timeout: float | Timeouts | None
-    on_progress: OnProgress | None
+    on_progress: OnProgress | OnCallProgress | None
     meta: Mapping[str, Any] | None
     validation: Strictness | None
     cancel: CancelToken | None
@@ -111,10 +151,23 @@ def _check_timeout(timeout: Any) -> None:
 
 
 def _check_progress(on_progress: object) -> None:
-    if not callable(on_progress):
+    if not takes(on_progress, 3):
         raise ConfigError(
             f"on_progress={on_progress!r}: give a function of progress, total and message"
         )
+
+
+def takes(function: Any, count: int) -> bool:
+    """Whether it can be called with so many positional arguments, as far as that can be told."""
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that does not say
+        pass
+    return True
 
 
 def _check_meta(meta: Any) -> None:

@@ -8,7 +8,7 @@ server, and so through its gate. Nothing here takes a task for a call, and nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType, TracebackType
@@ -460,13 +460,13 @@ class Host(LibraryOfHost, ScriptsOfHost):
         return self._options.paused_in(server.config for server in self._servers.values())
 
     async def _record_not_made(
-        self, name: str, arguments: Any, error: McpError, context: Hashable, tag: Any
+        self, name: str, arguments: Any, error: McpError, options: CallOptions
     ) -> None:
         """Record a call that a model asked for and that cannot be made."""
         entry = self._entry(name)
         if entry is not None:
             error.server, name = entry.server.name, entry.tool_name
-        await self._options.record(name, arguments, context, tag, error)
+        await self._options.record(name, arguments, options, error)
 
     async def _find_or_record(
         self, name: str, arguments: Any, options: CallOptions
@@ -491,6 +491,5 @@ class Host(LibraryOfHost, ScriptsOfHost):
             server = "" if known is None else known.server.name
             raise cancel._error(server, safe_text(name, 128), False)
         except McpError as error:
-            whose = options.get("context"), options.get("tag")
-            await self._options.record(name, arguments, *whose, error)
+            await self._options.record(name, arguments, options, error)
             raise

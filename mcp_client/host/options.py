@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from urllib.parse import quote
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
     from ..catalog.trust import Trust
+    from ..connection.call_options import CallOptions
     from ..connection.retry import Retry
     from ..extensions.extension import Extension
     from ..handlers.handlers import Handlers
@@ -282,12 +283,13 @@ class SharedOptions:
         return paused_in(self._options["state"], self._options.get("approval"), *hooks)
 
     async def record(
-        self, name: str, arguments: Any, context: Hashable, tag: Any, error: McpError
+        self, name: str, arguments: Any, options: CallOptions, error: McpError
     ) -> None:
         """Record a call that was not made because its tool or its session is missing."""
         audit = self.audit_of(error.server or "")
         if audit is not None:
             number = f"{self._call_prefix}-{next(self._numbers)}"
+            context, tag = options.get("context"), options.get("tag")
             await audit.entry(number, name, arguments, context, tag=tag).failed(error)
 
     def audit_of(self, server: str) -> SessionAudit | None:

@@ -323,6 +323,7 @@ class Caller:
             self._pins._check_policy(frozen.tool, frozen.drift)
         if call.entry is not None:
             call.entry.asking()
+        call.step("asked")
         check, seconds = partial(self._check_edit, call), call.timeouts.approval
         deciding = self._gate.decide(frozen, call.once, check, seconds)
         verdict = await (deciding if call.span is None else call.span.approval(frozen, deciding))
@@ -392,8 +393,8 @@ class Caller:
             await stop_if_cancelled(token, before)
         if call.entry is not None:
             call.entry.sending()
-        started = rpc.clock.time()
-        calls = self._rounds.calls
+        call.step("sent")
+        calls, started = self._rounds.calls, rpc.clock.time()
         calls[approved.id] = approved
         try:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ..approval.remembered import OneCallApproval
 from ..catalog.call_context import CallOrigin
@@ -13,6 +13,7 @@ from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
+from ..connection.call_options import CallSteps
 from ..connection.cancellation import CancelToken
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import OnProgress, RpcConnection, Traffic
@@ -117,6 +118,11 @@ class CallState:
     """The task that the server made of the call."""
     ending: StartedCall | None = None
     """What follows its end, where it is handed over."""
+
+    def step(self, step: Literal["asked", "sent"]) -> None:
+        """Tell an ``on_progress`` that wants to know."""
+        if isinstance(self.on_progress, CallSteps):
+            self.on_progress.step(step)
 
     @staticmethod
     def failed(error: McpError, tool: Tool) -> None:

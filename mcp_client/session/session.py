@@ -381,13 +381,13 @@ class Session(LibraryOfSession):
         return self._setup.paused
 
     async def _record_not_made(
-        self, name: str, arguments: Any, error: McpError, context: Hashable, tag: Any
+        self, name: str, arguments: Any, error: McpError, options: CallOptions
     ) -> None:
         """Record a call that a model asked for and that cannot be made."""
         audit = self._setup.audit
         if audit is not None:
-            entry = audit.entry(self._caller._new_id(), name, arguments, context, tag=tag)
-            await entry.failed(error)
+            id, context = self._caller._new_id(), options.get("context")
+            await audit.entry(id, name, arguments, context, tag=options.get("tag")).failed(error)
 
     @cached_property
     def _skills(self) -> Skills:
