@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Allow, Decisions, Deny, Host, StartRequest, allow_all
+from mcp_client import Allow, Deny, Host, StartRequest, allow_all
 
 CONFIG = Path(__file__).with_name("mcp.json")
 
@@ -19,10 +19,8 @@ def confirm(request: StartRequest) -> Allow | Deny:  # at a terminal: confirm=as
 
 
 async def main() -> None:
-    kept = Decisions(Path(tempfile.mkdtemp(), "decisions.json"))  # with your own settings
-    async with Host.from_config(
-        CONFIG, confirm=confirm, decisions=kept, approval=allow_all
-    ) as host:
+    state = tempfile.mkdtemp()  # in practice a directory beside your own settings
+    async with Host.from_config(CONFIG, confirm=confirm, state=state, approval=allow_all) as host:
         for problem in host.problems:
             print(f"{problem.path.name}:{problem.line}: {problem.key}: {problem.message}")
         await host.session("weather")  # waits for a person who has not answered yet
@@ -31,7 +29,7 @@ async def main() -> None:
         print(result.text)
 
     # The yes is remembered for exactly this command: it is not asked for again.
-    async with Host.from_config(CONFIG, decisions=kept, approval=allow_all) as host:
+    async with Host.from_config(CONFIG, state=state, approval=allow_all) as host:
         assert host.status()["weather"].state == "connected"
 
 

@@ -425,7 +425,6 @@ OF_A_HOST = {"naming", "required"}
 OF_THE_HOST_ALONE = {
     "audit",
     "state",
-    "decisions",
     "pins",
     "client_info",
     "name",

@@ -1,7 +1,7 @@
 """Decisions that are kept: remembered answers, confirmed starts, and tickets.
 
 ```python
-connect(server, name="files", decisions="decisions.json")      # or Decisions("decisions.json")
+connect(server, name="files", state="state/")       # or state=Decisions("decisions.json")
 ```
 
 A yes with ``remember="session"`` is kept by the session (``session.decisions``), one with
@@ -144,9 +144,9 @@ class Decisions:
         """Their ``revoked`` is called with each decision that is forgotten."""
 
     @classmethod
-    def of(cls, decisions: Any) -> Decisions | None:
-        """From what ``decisions=`` takes."""
-        if decisions is None or isinstance(decisions, Decisions):
+    def of(cls, decisions: Any) -> Decisions:
+        """Return what ``decisions=`` takes: a path, or ``Decisions(...)``, as ``Decisions``."""
+        if isinstance(decisions, Decisions):
             return decisions
         if isinstance(decisions, str | os.PathLike):
             return cls(decisions)

@@ -31,7 +31,7 @@ class Remember:
       a call that no script makes is remembered so.
     - "session": calls of this tool until the session ends. Given to a script's call, it is for
       those of scripts only.
-    - "always": the same, and kept in ``connect(decisions=...)`` or ``state=``.
+    - "always": the same, and kept in ``connect(state=...)``.
 
     The last three cover any arguments, unless ``where`` narrows them: see ``constraints``
     (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the

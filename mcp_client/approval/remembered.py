@@ -109,7 +109,7 @@ class ApprovalMemory:
 
     def _missing_for_always(self, request: ApprovalRequest, identity: str | None) -> str | None:
         if self.store is None:
-            return "there is no decisions= or state= to keep it in"
+            return "there is no state= to keep it in"
         if identity is None:
             return "this server cannot be told apart from others later"
         if not is_storable(request.context):

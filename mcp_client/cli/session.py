@@ -74,7 +74,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "trusted": options.trust,
         "audit": _audit_file(options.audit),
         "pins": options.pins,
-        "decisions": decisions_of(options),
+        "state": decisions_of(options),
         "handlers": _handlers(options),
         "timeouts": _timeouts(options),
         "policy": ManagedPolicy.system(),

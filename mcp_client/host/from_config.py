@@ -46,7 +46,7 @@ __all__ = ["by_its_place", "host_from_config", "start_of"]
 _MAX_TOLD = 3
 _ADVICE = (
     "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
-    "Deny, and decisions=FILE to keep the answer of Allow(remember='always')"
+    "Deny, and state=DIRECTORY to store the answer of Allow(remember='always')"
 )
 H = TypeVar("H", bound=HostOfFile)
 

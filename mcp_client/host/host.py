@@ -67,7 +67,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         ``required`` names those without which entering raises.
 
         The other options are those of ``connect``, for all servers, and described there:
-        ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``pins``, ``validation``,
+        ``approval``, ``state``, ``trusted``, ``audit``, ``pins``, ``validation``,
         ``handlers``, ``extensions``, ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``,
         ``policy`` and ``client_info``. ``sandbox`` is for servers that are
         started. ``record`` is a directory, where the session of each server is written to
@@ -120,7 +120,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
         ``confirm`` takes what ``approval`` takes, and is asked with a ``StartRequest`` before a
         server is started or connected to for the first time; ``approval`` never stands in for it.
-        ``Allow(remember="always")`` is kept in ``decisions`` or ``state``, and holds until anything
+        ``Allow(remember="always")`` is kept in ``state``, and holds until anything
         changes in what the file says of the server. Without ``confirm`` and without such a yes, the
         servers of a person's own settings are started and those of any other file are not: their
         status says why. Entering does not wait for a person; until there is an answer the server

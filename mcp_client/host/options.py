@@ -204,8 +204,7 @@ class HostOptions(TypedDict, total=False):
     trusted: Trust
     approval: ApprovalHook | Policy | None
     audit: Audit | AuditTo | None
-    state: State | str | os.PathLike[str] | None
-    decisions: Decisions | str | os.PathLike[str] | None
+    state: State | Decisions | str | os.PathLike[str] | None
     timeouts: Timeouts | None
     limits: Limits | None
     validation: Validation | Strictness
@@ -232,7 +231,8 @@ class SharedOptions:
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
-        kept = kept_in(*map(options.get, ("state", "decisions", "pins", "audit")))
+        kept = kept_in(*map(options.get, ("state", "pins", "audit")))
+        self.state: State | None = kept.state
         self.decisions: Decisions | None = kept.decisions
         self.policy: ManagedPolicy | None = options.get("policy")
         self.sandbox: Sandbox | None = None
@@ -241,7 +241,8 @@ class SharedOptions:
 
             self.sandbox = self._options["sandbox"] = sandbox_of(options["sandbox"])
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
-        self._options |= {"state": kept.state, "decisions": kept.decisions, "audit": kept.audit}
+        state = kept.decisions if kept.state is None else kept.state
+        self._options |= {"state": state, "audit": kept.audit}
         self.pins: Pins | None = None
         if kept.pins is not None:
             from ..catalog.pins import Pins
@@ -273,14 +274,14 @@ class SharedOptions:
 
     @property
     def has_state(self) -> bool:
-        return self._options["state"] is not None
+        return self.state is not None
 
     def paused_in(self, configs: Iterable[ServerConfig]) -> Storage | None:
         """Where a model's response is kept of which calls wait for approval."""
         from ..session.session_options import paused_in
 
         hooks = (config.approval for config in configs)
-        return paused_in(self._options["state"], self._options.get("approval"), *hooks)
+        return paused_in(self.state, self._options.get("approval"), *hooks)
 
     async def record(
         self, name: str, arguments: Any, options: CallOptions, error: McpError

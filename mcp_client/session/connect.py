@@ -67,8 +67,7 @@ def connect(
     trusted: Trust = False,
     approval: ApprovalHook | Policy | None = None,
     audit: Audit | AuditTo | None = None,
-    state: State | str | os.PathLike[str] | None = None,
-    decisions: Decisions | str | os.PathLike[str] | None = None,
+    state: State | Decisions | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
     validation: Validation | Strictness = "strict",
@@ -94,13 +93,12 @@ def connect(
     ``approval`` decides every call: a hook, async or not, that is given an ``ApprovalRequest`` and
     answers ``Allow(...)`` or ``Deny(...)``, or ``Rules(...)``, or an ``ApprovalQueue``; anything
     else than ``Allow`` means no. Without one, the person at the terminal is asked, and without a
-    terminal every call is refused. ``decisions`` is where a yes for always is kept, the path of a
-    file or ``Decisions(...)``: see ``mcp_client.approval.decisions``. Its servers go by ``name``,
-    so give one.
+    terminal every call is refused.
 
-    ``state`` is where everything is kept that is not given by an option of its own: decisions,
-    pins, the audit, the tokens of ``OAuth()`` without ``store=``, and the key of saved tasks. The
-    path of a folder, or any ``State``.
+    ``state`` is where everything is stored that is not given by an option of its own: decisions,
+    pins, the audit, the tokens of ``OAuth()`` without ``store=``, and the key of saved tasks. Give
+    the path of a directory, or any ``State``; ``Decisions(path)`` stores decisions alone. Servers
+    in it go by ``name``, so give one: see ``mcp_client.approval.decisions``.
 
     ``trusted=True`` is the host's word that the server's annotations may be believed. A function
     decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
@@ -158,7 +156,7 @@ def connect(
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
     client = declare(_client(client_info, handlers), extensions)
-    kept = kept_in(state, decisions, pins, audit, server)
+    kept = kept_in(state, pins, audit, server)
     transport = _recorded(transport_of(server, sandbox), record, kept.audit)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
     by_default, name, secrets = not name, name or _default_name(transport), KnownSecrets()

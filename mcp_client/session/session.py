@@ -174,7 +174,7 @@ class Session(LibraryOfSession):
     def decisions(self) -> Decisions:
         """What is remembered until the session ends, to be listed and revoked.
 
-        What is remembered always is in the store that ``connect(decisions=...)`` was given.
+        What is remembered always is in the store that ``connect(state=...)`` was given.
         """
         return self._setup.memory.session
 

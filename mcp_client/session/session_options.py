@@ -74,18 +74,19 @@ class Kept:
     audit: Audit | None
 
 
-def kept_in(state: Any, decisions: Any, pins: Any, audit: Any, server: object = None) -> Kept:
+def kept_in(state: Any, pins: Any, audit: Any, server: object = None) -> Kept:
     """From the options of ``connect`` and ``Host``; the tokens of an ``OAuth()`` without ``store=``
     are kept in the state. Raises ``ConfigError``."""
-    state = state_of(state)
+    decisions = state if isinstance(state, Decisions) else None
+    state = None if decisions is not None else state_of(state)
     if state is None:
-        return Kept(None, Decisions.of(decisions), pins, _audit(audit, None))
+        return Kept(None, decisions, pins, _audit(audit, None))
     keep = getattr(getattr(server, "auth", None), "keep_tokens_in", None)
     if callable(keep):
         keep(state.tokens)
     return Kept(
         state,
-        state.decisions if decisions is None else Decisions.of(decisions),
+        state.decisions,
         state.pins if pins is None else pins,
         _audit(audit, state),
     )

@@ -3,7 +3,8 @@
 ```python
 state = FileState("state/")                      # or PostgresState("postgresql:///agents")
 connect(server, state=state)                     # decisions, pins, tokens and the audit
-ApprovalQueue(decisions=state.decisions)         # one of them alone
+connect(server, state=Decisions("decisions.json"))  # decisions alone
+ApprovalQueue(decisions=state.decisions)         # shared with an approval page
 ```
 
 To keep it elsewhere, derive a class from ``State`` with the four methods of ``FileState`` that read

@@ -26,5 +26,6 @@ def state_of(state: Any, option: str = "state") -> State | None:
         return FileState(state)
     what = f"<{type(state).__name__}>"  # not itself, which may be a URL with a password
     raise ConfigError(
-        f"{option}={what}: give the path of a folder, a State, or the URL of a database"
+        f"{option}={what}: give the path of a directory, a State, the URL of a database, or "
+        "Decisions(...)"
     )

@@ -42,7 +42,7 @@ class State(Storage):
 
     @cached_property
     def decisions(self) -> Decisions:
-        """Remembered answers, confirmed starts and tickets, for ``connect(decisions=...)``."""
+        """The remembered answers, confirmed starts and tickets: for ``ApprovalQueue``, too."""
         from ..approval.decisions import Decisions
 
         return Decisions(self)
@@ -90,20 +90,36 @@ class FileState(State):
     """Keeps objects in files of a folder, which is made for its owner alone where it is missing.
 
     ``path`` is the folder. Processes of one machine may share it. It is refused where others may
-    write it, or may read or write a file in it; no link to it or in it is followed. ``keep`` is
-    that of ``MemoryState``.
+    write it, or may read or write a file in it; no link to it or in it is followed. ``decisions``
+    is a file elsewhere for the decisions, or ``Decisions(...)``. ``keep`` is that of
+    ``MemoryState``.
     """
 
     # What files need is imported here, for the row "import of the package" in the benchmarks.
 
-    def __init__(self, folder: str | os.PathLike[str], *, keep: float = State.keep) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        decisions: Decisions | str | os.PathLike[str] | None = None,
+        keep: float = State.keep,
+    ) -> None:
         from pathlib import Path
 
         from ..runtime.folder import given_path
 
         self.path: Path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
+        if self.path.is_file():
+            raise ConfigError(
+                f"FileState({folder!r}): it is a file, and a state is a directory; for decisions "
+                "in a file give Decisions(file), or FileState(directory, decisions=file)"
+            )
         self.keep: float = checked_keep(keep)
         self._files: dict[str, Storage] = {}
+        if decisions is not None:
+            from ..approval.decisions import Decisions
+
+            self.decisions: Decisions = Decisions.of(decisions)
 
     def __repr__(self) -> str:
         return f"FileState({str(self.path)!r})"

@@ -283,7 +283,9 @@ async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_
     transport = Known(server.handle)
     timeouts = Timeouts(approval=0.2)
     try:
-        async with connect(transport, approval=never, decisions=file, timeouts=timeouts) as session:
+        async with connect(
+            transport, approval=never, state=Decisions(file), timeouts=timeouts
+        ) as session:
             async with anyio.create_task_group() as group:
                 for n in range(45):
                     group.start_soon(call, session, n)
@@ -335,7 +337,10 @@ async def test_a_file_of_answers_that_never_comes_is_under_the_approval_clock(
         lasting_identity = "the server"
 
     monkeypatch.setattr(Decisions, "find", hang)
-    options: dict[str, Any] = {"decisions": tmp_path / "a.json", "timeouts": Timeouts(approval=0.1)}
+    options: dict[str, Any] = {
+        "state": Decisions(tmp_path / "a.json"),
+        "timeouts": Timeouts(approval=0.1),
+    }
     try:
         async with connect(Known(server.handle), approval=Judge(), **options) as session:
             with anyio.fail_after(20), pytest.raises(CallDenied, match="none within"):
@@ -448,7 +453,7 @@ async def test_a_yes_that_swallowed_its_callers_cancellation_is_not_remembered()
             pass
         return Allow(remember="session")
 
-    async with server.connect(hook, decisions=store) as session:
+    async with server.connect(hook, state=store) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.call_tool, "t")
             await asked.wait()

@@ -343,7 +343,7 @@ async def test_a_row_that_is_no_decision_starts_nothing(
     file.chmod(0o600)
     asked: list[Any] = []
     with pytest.raises(ConfigError, match="decision") as caught:
-        await connect(MemoryServer(asked.append), decisions=file)
+        await connect(MemoryServer(asked.append), state=Decisions(file))
     assert str(file) in str(caught.value)
     assert "delete it to be asked again" in str(caught.value)
     assert asked == []
@@ -352,8 +352,8 @@ async def test_a_row_that_is_no_decision_starts_nothing(
 
 @pytest.mark.parametrize("odd", [1, True, ["a"], object()])
 def test_anything_but_a_store_or_a_path_is_refused_at_once(odd: Any) -> None:
-    with pytest.raises(ConfigError, match="decisions="):
-        connect(MemoryServer(lambda message: None), decisions=odd)
+    with pytest.raises(ConfigError, match="state="):
+        connect(MemoryServer(lambda message: None), state=odd)
 
 
 def test_a_call_with_arguments_that_are_not_shown_is_never_matched_by_where() -> None:

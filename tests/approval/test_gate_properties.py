@@ -278,7 +278,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
 
         server = Known(world.serve)
         async with connect(
-            server, approval=world.approve, decisions=Decisions(), limits=Limits(restarts=1_000)
+            server, approval=world.approve, state=Decisions(), limits=Limits(restarts=1_000)
         ) as session:
             world.session = session
             for event, calls in todo:
@@ -331,15 +331,15 @@ PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] =
         [patch.object(Rule, "matches", raises(error))],
     ),
     "what the session remembers": lambda error: (
-        {"approval": remembering("session"), "decisions": Decisions()},
+        {"approval": remembering("session"), "state": Decisions()},
         [patch.object(ApprovalMemory, "recall", raises(error))],
     ),
     "the store, looked into": lambda error: (
-        {"approval": remembering("always"), "decisions": Decisions()},
+        {"approval": remembering("always"), "state": Decisions()},
         [patch.object(Decisions, "find", raises(error))],
     ),
     "the store, written to": lambda error: (
-        {"approval": remembering("always"), "decisions": Decisions()},
+        {"approval": remembering("always"), "state": Decisions()},
         [patch.object(Decisions, "add", raises(error))],
     ),
 }

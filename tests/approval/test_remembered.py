@@ -192,10 +192,10 @@ async def test_a_no_is_never_remembered_and_a_yes_does_not_outlast_a_rule(scope:
     assert denied == ["a", "a"]
 
     server.remember, store = "always", Decisions()
-    async with server.connect(decisions=store) as session:
+    async with server.connect(state=store) as session:
         await session.call_tool("a")
     rules = Rules([Rule("deny", arguments={"/n": {"equals": 13}})], ask=no)
-    async with server.connect(approval=rules, decisions=store) as session:
+    async with server.connect(approval=rules, state=store) as session:
         await session.call_tool("a", {"n": 1})
         with pytest.raises(CallDenied) as caught:
             await session.call_tool("a", {"n": 13})
@@ -333,9 +333,9 @@ async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: P
     async with server.connect(pins=lock) as session:
         await session.list_tools()
     server.tools = [{**tool, "description": "Another."} for tool in server.tools]
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a")
-    async with server.connect(decisions=file, pins=lock) as session:
+    async with server.connect(state=Decisions(file), pins=lock) as session:
         await session.call_tool("a")
         assert len(server.asked) == 2, "no approver was told of the difference"
         await session.call_tool("a")
@@ -347,7 +347,7 @@ async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
     for trusted in (False, True, True, lambda tool: False, lambda tool: True):
-        async with server.connect(decisions=file, trusted=trusted) as session:
+        async with server.connect(state=Decisions(file), trusted=trusted) as session:
             await session.call_tool("a")
     assert len(server.asked) == 4, "each change of trust is asked about"
 
@@ -358,9 +358,9 @@ async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
 async def test_a_yes_is_for_one_server(other: dict[str, Any], tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a")
-    async with server.connect(decisions=file, **other) as session:
+    async with server.connect(state=Decisions(file), **other) as session:
         await session.call_tool("a")
     assert len(server.asked) == 2
     assert len(Decisions(file).list()) == 2
@@ -441,7 +441,7 @@ async def test_a_yes_for_always_is_for_the_database_it_was_given_for(tmp_path: P
         server = replace(
             server, env={**(server.env or {}), "DATABASE": database, "PASSWORD": file.name}
         )
-        async with connect(server, name="db", approval=approve, decisions=file) as session:
+        async with connect(server, name="db", approval=approve, state=Decisions(file)) as session:
             await session.call_tool("echo", {})
     assert len(asked) == 2
     assert "staging" not in file.read_text()
@@ -509,7 +509,9 @@ async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) 
     async with serving(Handshake()) as server:
         for project in ("staging", "production", "staging"):
             address = f"{server.url}?project={project}"
-            async with connect(address, name="db", approval=approve, decisions=file) as session:
+            async with connect(
+                address, name="db", approval=approve, state=Decisions(file)
+            ) as session:
                 await session.call_tool("echo", {"text": "x"})
     assert len(asked) == 2
     assert "production" not in file.read_text()
@@ -522,7 +524,7 @@ async def test_a_yes_for_always_is_kept_in_the_file_for_its_owner_alone(tmp_path
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = Remember("always", where={"/n": {"min": 0}})
     for n in range(3):
-        async with server.connect(decisions=file, name="ours") as session:
+        async with server.connect(state=Decisions(file), name="ours") as session:
             await session.call_tool("a", {"n": n})
             assert session.decisions.list() == ()
     assert server.asked == [{"n": 0}]
@@ -543,7 +545,7 @@ async def test_what_is_revoked_elsewhere_is_asked_about_from_the_next_call_on(
 ) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a")
         await session.call_tool("a")
         assert len(server.asked) == 1
@@ -558,13 +560,13 @@ async def test_a_file_that_others_may_use_is_refused(mode: int, tmp_path: Path) 
     Decisions(file).add(call_of(), Remember("always"), "here")
     file.chmod(mode)
     with pytest.raises(ConfigError, match="chmod it to 600"):
-        await Server().connect(decisions=file)
+        await Server().connect(state=Decisions(file))
 
 
 async def test_a_file_that_breaks_while_it_is_used_means_no(tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a")
         file.write_text("{}")
         with pytest.raises(CallDenied, match="memory gave no answer") as caught:
@@ -578,7 +580,7 @@ async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
 ) -> None:
     server, file = Server(), tmp_path / "gone" / "decisions.json"
     server.remember = "always"
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         for _ in range(2):
             await session.call_tool("a")
     assert len(server.asked) == len(server.sent) == 2
@@ -589,8 +591,8 @@ async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({}, "there is no decisions= or state= to keep it in"),
-        ({"identity": None, "decisions": Decisions()}, "cannot be told apart"),
+        ({}, "there is no state= to keep it in"),
+        ({"identity": None, "state": Decisions()}, "cannot be told apart"),
     ],
     ids=["no store", "no identity"],
 )
@@ -613,7 +615,7 @@ async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_sa
 async def test_a_store_in_memory_is_shared_by_the_sessions_that_are_given_it() -> None:
     server, store = Server(), Decisions()
     server.remember = "always"
-    async with server.connect(decisions=store) as one, server.connect(decisions=store) as other:
+    async with server.connect(state=store) as one, server.connect(state=store) as other:
         await one.call_tool("a")
         await other.call_tool("a")
         assert len(server.asked) == 1
@@ -627,7 +629,7 @@ async def test_no_value_of_the_arguments_is_written_down_and_of_what_is_wrong_on
 ) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a", {"n": "s3cret"})
     assert "s3cret" not in file.read_text()
     ((entry,),) = (row["decisions"].values() for row in text_of(file)["decisions"].values())
@@ -646,7 +648,7 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
         if given == "exact"
         else Remember(scope, where={"": {"equals": password}})
     )
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a", password, meta={"pin": "pin 1234"})
         assert len(server.asked) == 1
         await session.call_tool("a", {"n": 1, "password": "hunter2"}, meta={"pin": "pin 1234"})
@@ -678,7 +680,7 @@ async def test_digests_in_one_file_of_answers_say_nothing_about_another(tmp_path
     kept: list[Decision] = []
     for name in ("a.json", "b.json"):
         async with server.connect(
-            identity=f"https://example.com:443 sha256:{'0' * 64}", decisions=tmp_path / name
+            identity=f"https://example.com:443 sha256:{'0' * 64}", state=Decisions(tmp_path / name)
         ) as session:
             for _ in range(2):
                 await session.call_tool("a", {"n": 4321})
@@ -709,7 +711,7 @@ async def test_a_remembered_answer_holds_only_for_calls_of_an_equal_context(
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = scope
     contexts: list[Any] = [None, "ana", "bob", 1, True, "1", 2.5, ("acme", 1), ("acme", True), ()]
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         for context in contexts:
             await session.call_tool("a", context=context)
         assert len(server.asked) == len(contexts)
@@ -718,7 +720,7 @@ async def test_a_remembered_answer_holds_only_for_calls_of_an_equal_context(
         assert len(server.asked) == len(contexts)
         kept = (*session.decisions.list(), *Decisions(file).list())
         assert [repr(answer.context) for answer in kept] == [repr(one) for one in contexts]
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         for context in contexts:
             await session.call_tool("a", context=context)
     assert len(server.asked) == len(contexts) * (1 if scope == "always" else 2)
@@ -753,7 +755,7 @@ async def test_a_context_that_cannot_be_written_down_is_remembered_for_the_sessi
 ) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(decisions=file) as session:
+    async with server.connect(state=Decisions(file)) as session:
         for one in (context, equal, context):
             await session.call_tool("a", context=one)
         assert len(server.asked) == 1
@@ -800,7 +802,7 @@ async def test_a_remembered_answer_says_whose_it_is(scope: Any, tmp_path: Path) 
     def approve(call: ToolCall) -> Allow:
         return Allow(remember=scope, by="ana\u202e")
 
-    async with server.connect(approval=approve, decisions=file) as session:
+    async with server.connect(approval=approve, state=Decisions(file)) as session:
         await session.call_tool("a")
         kept = session.decisions.list() if scope == "session" else Decisions(file).list()
         assert [answer.by for answer in kept] == ["ana\\u{202e}"]

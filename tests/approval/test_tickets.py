@@ -357,7 +357,7 @@ async def test_a_hook_of_ones_own_may_say_that_a_call_is_pending() -> None:
 async def test_what_was_remembered_lets_a_call_through_without_a_ticket(tmp_path: Path) -> None:
     server, answers = Server(), Decisions()
     queue = ApprovalQueue(decisions=tmp_path / "t.json", wait=0)
-    async with server.connect(queue, decisions=answers) as session:
+    async with server.connect(queue, state=answers) as session:
         queue.decide(await ticket_of(session), Allow(remember="session"))
         await session.call_tool("t", {"n": 1})
         await session.call_tool("t", {"n": 2})

@@ -517,8 +517,8 @@ async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path
         return Allow(remember="session", by="ana")
 
     async with (
-        Server().connect(path, always, name="one", decisions=answers) as session,
-        Server().connect(other, name="two", decisions=answers),
+        Server().connect(path, always, name="one", state=answers) as session,
+        Server().connect(other, name="two", state=answers),
     ):
         await session.call_tool("echo")
         (kept,) = session.decisions.list()
@@ -566,7 +566,7 @@ async def test_a_decision_says_how_far_it_goes_also_once_it_is_remembered(
     connecting = Server().connect(
         book,
         lambda call: Allow(remember=remember, source=source),
-        decisions=Decisions(),
+        state=Decisions(),
     )
     async with connecting as session:
         for _ in range(2):

@@ -28,6 +28,7 @@ from mcp_client import (
     connect,
     verify_audit,
 )
+from mcp_client.approval import Decisions
 from mcp_client.approval.sampling_request import SAMPLING_FINDING
 from mcp_client.approval.start_request import STARTS
 from mcp_client.audit import Audit
@@ -157,8 +158,8 @@ async def test_a_start_that_is_remembered_is_recorded_with_whose_yes_it_was(
 ) -> None:
     records, kept = Records(), tmp_path / "decisions.json"
     yes = Allow(remember="always", by="ana")
-    await started(project(lambda request: yes, decisions=kept, audit=records))
-    await started(project(raises, decisions=kept, audit=records))
+    await started(project(lambda request: yes, state=Decisions(kept), audit=records))
+    await started(project(raises, state=Decisions(kept), audit=records))
     decision = records[3]["decision"]
     assert (decision["answer"], decision["source"], decision["by"]) == ("allow", "memory", "ana")
 

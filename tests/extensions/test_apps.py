@@ -155,7 +155,7 @@ async def test_an_answer_remembered_for_one_origin_holds_for_none_of_the_other(
 
     answers = tmp_path / "answers.json"
     async with connect(
-        views_program(), name="clock", approval=approve, decisions=answers
+        views_program(), name="clock", approval=approve, state=Decisions(answers)
     ) as session:
         app = session.app(await session.get_tool("show"))
         for _ in range(2):

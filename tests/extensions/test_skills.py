@@ -490,7 +490,7 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
     server, hook = SkillServer(), Asked(Allow(remember=scope))
     answers = Decisions(tmp_path / "decisions.json")
     monkeypatch.setattr(MemoryTransport, "lasting_identity", "memory")
-    async with connect(server.transport, approval=hook, decisions=answers) as session:
+    async with connect(server.transport, approval=hook, state=answers) as session:
         await session.load_skill(PDF)
         await session.load_skill(PDF)
         assert len(hook.requests) == 1
@@ -504,7 +504,7 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
         (session.decisions if scope == "session" else answers).revoke_all()
         await session.load_skill(PDF)
         assert len(hook.requests) == 4
-    async with connect(server.transport, approval=hook, decisions=answers) as session:
+    async with connect(server.transport, approval=hook, state=answers) as session:
         await session.load_skill(PDF)
     assert len(hook.requests) == (5 if scope == "session" else 4)
 

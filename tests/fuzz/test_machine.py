@@ -159,7 +159,7 @@ class Calls(RuleBasedStateMachine):
             Known(self.server),
             name="modelled",
             approval=self.approve,
-            decisions=self.answers,
+            state=self.answers,
             pins=Pins(self.folder / "mcp.lock") if with_pins else None,
             audit=self._record,
         )

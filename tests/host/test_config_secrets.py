@@ -29,6 +29,7 @@ from mcp_client import (
     load_config,
 )
 from mcp_client import sync as blocking
+from mcp_client.approval import Decisions
 from mcp_client.cli.target import secret_of
 from mcp_client.host import secret_source
 from mcp_client.host.config_programs import PROGRAMS
@@ -491,7 +492,11 @@ async def test_nothing_shows_a_secret(
 
     decisions = tmp_path / "decisions.json"
     async with Host.from_config(
-        config.path, confirm=confirm, approval=allow_all, audit=str(audit), decisions=decisions
+        config.path,
+        confirm=confirm,
+        approval=allow_all,
+        audit=str(audit),
+        state=Decisions(decisions),
     ) as host:
         await host.session("a")
         shown.append(f"{host!r} {host.status()}")

@@ -67,7 +67,7 @@ class Project:
     def host(self, confirm: Any = None, **options: Any) -> Host:
         options.setdefault("approval", allow_all)
         options.setdefault("timeouts", Timeouts(connect=30, close=1))
-        options.setdefault("decisions", self.decisions)
+        options.setdefault("state", Decisions(self.decisions))
         return Host.from_config(self.path, confirm=confirm, **options)
 
     def request(self, **options: Any) -> StartRequest:
@@ -302,7 +302,7 @@ async def test_a_yes_is_remembered_across_hosts(project: Project) -> None:
 async def test_without_a_file_a_yes_is_for_this_host(project: Project) -> None:
     for _ in range(2):
         asked = Asked()
-        async with project.host(asked, decisions=None) as host:
+        async with project.host(asked, state=None) as host:
             await connected(host)
             await host.reconnect("weather")
         assert len(asked.requests) == 1
@@ -438,8 +438,8 @@ async def test_options_of_the_host_hold_for_servers_of_the_file(project: Project
     assert config.timeouts == Timeouts(connect=11, idle=7, total=7, approval=13)
     with pytest.raises(ConfigError, match="confirm="):
         project.host("yes")
-    with pytest.raises(ConfigError, match="decisions="):
-        project.host(decisions=3)
+    with pytest.raises(ConfigError, match="state="):
+        project.host(state=3)
     with pytest.raises(TypeError, match="no option"):
         project.host(colour="red")
     with pytest.raises(ConfigError, match="timeouts="):
@@ -449,7 +449,7 @@ async def test_options_of_the_host_hold_for_servers_of_the_file(project: Project
 async def test_a_state_of_ones_own_is_used(project: Project) -> None:
     state = MemoryState()
     for confirm in (Asked(), no):
-        async with project.host(confirm, decisions=None, state=state) as host:
+        async with project.host(confirm, state=state) as host:
             await connected(host)
     (kept,) = state.decisions.list(kind="start")
     assert (kept.server, kept.scope) == ("weather", "always")
@@ -474,10 +474,10 @@ async def test_a_store_that_fails_denies_a_start_and_does_not_void_a_yes(project
                 raise ConfigError("no store")
             return super().change(kind, key, function)
 
-    async with project.host(no, decisions=Decisions(Broken("list"))) as host:
+    async with project.host(no, state=Decisions(Broken("list"))) as host:
         assert host.status()["weather"].error is not None
     assert project.starts == 0
-    async with project.host(Asked(), decisions=Decisions(Broken("change"))) as host:
+    async with project.host(Asked(), state=Decisions(Broken("change"))) as host:
         await host.session("weather")
     assert project.starts == 1
 

@@ -28,7 +28,7 @@ from mcp_client import (
     connect,
     sync,
 )
-from mcp_client.approval import managed_policy
+from mcp_client.approval import Decisions, managed_policy
 from mcp_client.cli.main import main
 from tests.server.http_server import Reply, Request, serving
 
@@ -153,7 +153,11 @@ async def test_nobody_is_asked_about_a_server_of_a_config_file_that_is_denied(
         asked.append(request)
         return Allow(remember="always")
 
-    options: Any = {"audit": records.append, "timeouts": SHORT, "decisions": tmp_path / "kept"}
+    options: Any = {
+        "audit": records.append,
+        "timeouts": SHORT,
+        "state": Decisions(tmp_path / "kept"),
+    }
     async with Host.from_config(config, confirm=confirm, scope="user", **options) as host:
         status = host.status()["weather"]
         assert status.state == "failed"

@@ -50,7 +50,6 @@ COMMAND = ["no-such-program"]
         ("revision", "2020-01-01"),
         ("handlers", 5),
         ("audit", 5),
-        ("decisions", 5),
         ("state", 5),
         ("pins", 5),
         ("trusted", 5),

@@ -107,16 +107,34 @@ async def test_a_state_keeps_decisions_pins_and_the_audit(how: str, tmp_path: Pa
 
 
 async def test_what_has_an_option_of_its_own_is_kept_there(tmp_path: Path) -> None:
-    server, state = Server(), FileState(tmp_path / "state")
-    store, pins, log = Decisions(), Pins(tmp_path / "mcp.lock"), AuditLog(tmp_path / "a.jsonl")
-    options: dict[str, Any] = {"state": state, "decisions": store, "pins": pins, "audit": log}
+    server, store = Server(), tmp_path / "team.json"
+    state = FileState(tmp_path / "state", decisions=store)
+    pins, log = Pins(tmp_path / "mcp.lock"), AuditLog(tmp_path / "a.jsonl")
+    options: dict[str, Any] = {"state": state, "pins": pins, "audit": log}
     async with connect(server.transport(), name="s", approval=always, **options) as session:
         await session.call_tool("t")
-    assert len(store.list()) == 1
+    assert len(state.decisions.list()) == len(Decisions(store).list()) == 1
     assert pins._read() == {"s": ("t",)}
     assert "closed" in log.path.read_text()
-    assert state.decisions.list() == ()
     assert not (tmp_path / "state").exists() or not list((tmp_path / "state").iterdir())
+    with pytest.raises(ConfigError, match="decisions=5"):
+        FileState(tmp_path / "state", decisions=5)  # type: ignore[arg-type]
+
+
+async def test_decisions_alone_are_a_state_without_anything_else(tmp_path: Path) -> None:
+    server, file = Server(), tmp_path / "decisions.json"
+    for hook in (always, never):
+        options: dict[str, Any] = {"name": "s", "approval": hook, "state": Decisions(file)}
+        async with connect(server.transport(), **options) as session:
+            await session.call_tool("t")
+            assert (session._setup.state, session._setup.pins, session._setup.audit) == (None,) * 3
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == [file.name]
+
+
+async def test_a_file_as_the_state_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "decisions.json").write_text("{}")
+    with pytest.raises(ConfigError, match="directory"):
+        await connect(Server().transport(), state=tmp_path / "decisions.json")
 
 
 async def test_the_servers_of_a_host_share_its_state(tmp_path: Path) -> None:

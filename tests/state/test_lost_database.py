@@ -204,7 +204,7 @@ def calls_in_the_audit(state: PostgresState) -> list[tuple[str, str]]:
 
 USES: dict[str, Any] = {
     "audit": lambda state: {"audit": state.audit},
-    "decisions": lambda state: {"decisions": state.decisions},
+    "decisions": lambda state: {"state": state.decisions},
     "pins": lambda state: {"pins": state.pins},
     "pending": lambda state: {"approval": ApprovalQueue(decisions=state.decisions)},
     "all": lambda state: {"state": state},
