@@ -36,7 +36,7 @@ McpError                     .message .server .tool .retryable .follows .attempt
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
 ├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
-└── ConfigError              a wrong argument or configuration; nothing was started
+└── ConfigError              .option: a wrong argument or configuration; nothing was started
 
 Where ``call_tool(..., idempotency_key=...)`` is a step of a durable engine (DBOS, Restate,
 Temporal), each error asks for one of three things:
@@ -102,8 +102,8 @@ class Advice(NamedTuple):
     """In the words of a program that uses this package."""
     kind: str = ""
     """What the shell has words of its own for: "login", "header", "connect_timeout", "revision",
-    "env", "terminal", "issuer", "result"; "program" where only a program can do it, and empty where
-    the text suits all."""
+    "env", "terminal", "issuer", "result", "sandbox", "home", "command"; "program" where only a
+    program can do it, and empty where the text suits all."""
     about: str = ""
     """What those words are about, such as the URL to log in at."""
 
@@ -445,6 +445,16 @@ class AuditError(McpError):
 
 class ConfigError(McpError):
     """A wrong argument or configuration; nothing was started."""
+
+    option: str = ""
+    """The option that is wrong, as code writes it: ``message`` begins with it. Empty if the text
+    names what is wrong."""
+
+    @property
+    def message(self) -> str:
+        """The option, if there is one, and what is wrong."""
+        message = McpError.message.__get__(self)
+        return f"{self.option}: {message}" if self.option else message
 
 
 _FIRST_LINES, _LAST_LINES = 4, 8

@@ -31,8 +31,10 @@ async def desk(options: argparse.Namespace) -> int:
     Those of ``--approve web``, and of programs with ``ApprovalQueue(decisions=...)`` of that state.
     """
     from ..approval.queue import ApprovalQueue
+    from ..desk.http import check_extra
     from ..desk.serve import serve_desk
 
+    check_extra("mcp-client desk", "starlette", "uvicorn")
     state = state_of(options)
     async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
         with _known_to_commands(getattr(state, "path", options.state)):

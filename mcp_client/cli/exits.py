@@ -80,9 +80,19 @@ _ADVICE = {
     "terminal": "log in at a terminal",
     "issuer": "if you know that both belong to this server, log in with --issuer and its address",
     "result": "the whole result is printed with --json",
+    "sandbox": "{about}. If it needs that, give each with --read, or in the config file",
+    "home": "write $HOME in its place",
+    "command": "give the command and its arguments apart: without quotes around all of them, or in "
+    "a config file as command and args",
     "program": "",
 }
 """What can be done about an error, by the kind of its advice."""
+_OPTIONS = {
+    "HttpServer(headers=...)": "--header",
+    "Sandbox(read=...)": "--read",
+    "Sandbox(write=...)": "--write",
+}
+"""The options of the command line, by what code writes for them."""
 
 
 def in_shell(error: McpError) -> McpError:
@@ -93,6 +103,8 @@ def in_shell(error: McpError) -> McpError:
     elif advice is not None and advice.kind in _ADVICE:
         advice = Advice(_ADVICE[advice.kind].format(about=advice.about))
     said = copy.copy(error)
+    if isinstance(said, ConfigError):
+        said.option = _OPTIONS.get(said.option, said.option)
     said.advice = advice
     return said
 

@@ -72,7 +72,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
     found: dict[str, Any] = {
         "approval": _policy(options, queue),
         "trusted": options.trust,
-        "audit": _audit_file(options.audit),
+        "audit": _file_to_write("--audit", options.audit),
         "pins": options.pins,
         "state": decisions_of(options),
         "handlers": _handlers(options),
@@ -99,20 +99,25 @@ def _handlers(options: argparse.Namespace) -> Handlers:
     return Handlers(elicitation=elicit)
 
 
-def _audit_file(path: str | None) -> str | None:
-    """``--audit``, looked at before anything is done. Raises ``UsageError``."""
+def _file_to_write(option: str, path: str | None) -> str | None:
+    """Return the path of an option after a look at it, before anything is done. Raises
+    ``UsageError``."""
     if path is None:
         return None
     folder = os.path.dirname(path) or "."
     why = None
-    if os.path.isdir(path):
+    if not path:
+        why = "give the path of a file"
+    elif os.path.isdir(path):
         why = "it is a folder"
+    elif option == "--record" and os.path.exists(path) and not os.path.isfile(path):
+        why = "it is not a regular file"
     elif not os.path.isdir(folder):
         why = f"there is no folder {folder}"
     elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
         why = "it cannot be written"
     if why is not None:
-        raise UsageError(f"--audit {path}: {why}")
+        raise UsageError(f"{option} {path}: {why}")
     return path
 
 
@@ -184,6 +189,7 @@ async def approval_queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQ
         yield None
         return
     from ..approval.queue import ApprovalQueue
+    from ..desk.http import check_extra
     from ..desk.serve import serve_desk
 
     state = state_of(options) if options.state else _state_of_running_desk()
@@ -191,6 +197,7 @@ async def approval_queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQ
         note(f"calls are decided at the desk of {state!r}")
         yield ApprovalQueue(decisions=state.decisions, keep=Timeouts().approval)
         return
+    check_extra("--approve web", "starlette", "uvicorn")
     queue = ApprovalQueue()
     async with serve_desk(queue) as desk:
         note(f"decide calls at {desk.url} (the address lets in once)")
@@ -209,7 +216,7 @@ async def _session(
             yield session
         return
     server = await logged_in(target, options)
-    revision, record = options.revision, options.record
+    revision, record = options.revision, _file_to_write("--record", options.record)
     async with connect(server, revision=revision, record=record, **chosen) as session:
         yield session
 
@@ -230,7 +237,8 @@ async def _configured(
     config = target.config._starts[target.name].config(secrets=False)
     if config.enabled:
         config = await started_from(target, options, queue)
-    config = replace(config, lazy=True, record=options.record)
+    record = _file_to_write("--record", options.record)
+    config = replace(config, lazy=True, record=record)
     if options.revision != "auto":
         config = replace(config, revision=options.revision)
     async with Host({target.name: config}, **chosen) as host:
@@ -259,7 +267,7 @@ async def started_from(
         target.name,
         _confirm(options, queue),
         decisions_of(options),
-        _audit_file(options.audit),
+        _file_to_write("--audit", options.audit),
         _timeouts(options),
         sandbox_of(options),
     )
@@ -425,7 +433,8 @@ def _state_named(word: str) -> State:
     from ..state.given import state_of
     from .target import secret_of
 
-    if word.partition(":")[0] in _KEPT_ELSEWHERE:
+    kind, colon, _ = word.partition(":")
+    if colon and kind in _KEPT_ELSEWHERE:
         word = secret_of(word, "--state")
     elif _PASSWORD.search(word):
         raise UsageError(

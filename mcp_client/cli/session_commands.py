@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..errors import InvalidArguments, McpError, NotFound, ServerError, UnknownTool
+from ..errors import InvalidArguments, InvalidResult, McpError, NotFound, ServerError, UnknownTool
 from ..protocol.prompts import Prompt
 from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
@@ -148,6 +148,12 @@ async def _call(
     progress = progress_to_stderr()
     try:
         result = await session.call_tool(options.tool, arguments, on_progress=progress)
+    except InvalidResult as error:  # the tool ran, so what it returned is not lost
+        if options.json:
+            save_content(error.result.content, options)
+        else:
+            print_result(error.result, options)
+        raise
     finally:
         if progress is not None:
             progress.clear()

@@ -169,8 +169,8 @@ class HostedServer:
         fields = dict(vars(error)) if isinstance(error, ConnectError) else {}
         fields.pop("__notes__", None)  # a note, as of an audit that failed, is of that error alone
         retry_in = None if final else self.retry_in
-        denied = isinstance(error, StartDenied)  # says itself that the server was not started
-        text = error.message if denied else f"the server is not connected: {error.message}"
+        said = error.args[0] if "advice" in fields else error.message  # advice is the last word
+        text = said if isinstance(error, StartDenied) else f"the server is not connected: {said}"
         if isinstance(error, AuthError):
             text += f"; log in, then reconnect({self.name!r})"
         elif retry_in is not None:

@@ -148,4 +148,4 @@ def given_path(path: object, option: str) -> str:
                 return text
             except UnicodeEncodeError:
                 pass
-    raise ConfigError(f"{option}: give the path of a file")
+    raise ConfigError("give the path of a file", option=option)

@@ -71,9 +71,6 @@ class Sandbox:
             names = ", ".join(map(repr, get_args(Network)))
             raise ConfigError(f"Sandbox(network={self.network!r}): give one of {names}")
         places = tuple((path, os.path.realpath(path)) for path in dict.fromkeys(read + write))
-        for path, real in places:
-            if real in _TOO_WIDE:
-                raise ConfigError(f"Sandbox: {path!r} cannot be granted; give the folders in it")
         object.__setattr__(self, "places", places)
 
 
@@ -95,8 +92,10 @@ def _paths(option: str, given: object) -> tuple[str, ...]:
     for each in given:
         path = os.path.abspath(os.path.expanduser(given_path(each, where)))
         if not os.path.lexists(path) and _GLOB & set(path):
-            raise ConfigError(f"{where}: {path!r} is a glob; give the files or their folder")
+            raise ConfigError(f"{path!r} is a glob; give the files or their folder", option=where)
         if not os.path.exists(path):
-            raise ConfigError(f"{where}: {path!r} does not exist")
+            raise ConfigError(f"{path!r} does not exist", option=where)
+        if os.path.realpath(path) in _TOO_WIDE:
+            raise ConfigError(f"{path!r} cannot be granted; give the folders in it", option=where)
         paths.append(path)
     return tuple(dict.fromkeys(paths))

@@ -83,7 +83,7 @@ class HttpServer:
         if self.headers is not None and not callable(self.headers):
             fault = header_fault(self.headers)
             if fault:
-                raise ConfigError(f"HttpServer(headers=...): {fault}")
+                raise ConfigError(fault, option="HttpServer(headers=...)")
             object.__setattr__(self, "headers", dict(self.headers))
         object.__setattr__(self, "identity", self._checked_identity())
         if (

@@ -264,8 +264,10 @@ class StdioTransport(Transport):
         cwd = None if server.cwd is None else os.fspath(server.cwd)
         found = find_executable(server.command, cwd, self._to_look_up(env, self._context.policy))
         if found is None:
+            why, advice = _why_not_found(server)
             raise ConnectError(
-                f"the command {server.shown_command!r} cannot be run: {_why_not_found(server)}",
+                f"the command {server.shown_command!r} cannot be run: {why}",
+                advice=advice,
                 no_such_command=True,
             )
         return [found, *server.args]
@@ -472,9 +474,9 @@ class StdioTransport(Transport):
         return self._process
 
 
-def _why_not_found(server: StdioServer) -> str:
+def _why_not_found(server: StdioServer) -> tuple[str, Advice]:
     if server.command.startswith("~"):
-        return "'~' is not expanded; give os.path.expanduser('~/...')"
+        return "'~' is not expanded", Advice("give os.path.expanduser('~/...')", "home")
     try:
         words = split_words(server.command)
     except ValueError:
@@ -488,8 +490,10 @@ def _why_not_found(server: StdioServer) -> str:
         )
         missing = os.path.isabs(words[0]) and not os.path.exists(words[0])
         if missing and not any(word.startswith("-") for word in rest):
-            return f"no file has this path; if it is a whole command line, {apart}"
-        return f"it is a whole command line; {apart}"
+            advice = Advice(f"if it is a whole command line, {apart}", "command")
+            return "no file has this path", advice
+        return "it is a whole command line", Advice(apart, "command")
     if os.path.basename(server.command) != server.command:
-        return "it is not an executable file; check the path, and that it may be executed"
-    return "it is not on PATH; install it, or give its full path"
+        advice = Advice("check the path, and that it may be executed")
+        return "it is not an executable file", advice
+    return "it is not on PATH", Advice("install it, or give its full path")

@@ -193,6 +193,61 @@ def test_stubs_are_a_program(tmp_path: Path) -> None:
     assert run("stubs", WEATHER).out == file.read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--record .", "--record .: it is a folder"),
+        ("--record no/x", "--record no/x: there is no folder no"),
+        ("--record /dev/null", "--record /dev/null: it is not a regular file"),
+        ("--record=", "--record : give the path of a file"),
+        ("--audit no/x", "--audit no/x: there is no folder no"),
+        ("--sandbox --read no", "--read: '"),
+        ("--sandbox --write no", "--write: '"),
+        ("--sandbox --read /", "--read: '/' cannot be granted"),
+        ("--sandbox --read=", "--read: give the path of a file"),
+        ("--state file", "file/decisions.json cannot be used"),
+        ("--header a=env:HOME", "--header goes with a URL"),
+        ("--env A-B=env:HOME", "--env is NAME=env:VARIABLE"),
+        ("--approve=web", "--approve web needs the package starlette"),
+    ],
+)
+def test_errors_name_the_option_of_the_command_line(words: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    env = {}
+    if "web" in words:  # as where the extra is not installed
+        (tmp_path / "sitecustomize.py").write_text(
+            "import importlib.util as found, sys\n"
+            "whole = found.find_spec\n"
+            "found.find_spec = lambda name, *more: name != 'starlette' and whole(name, *more)"
+            " or None\n"
+        )
+        env = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    call = ["call", WEATHER, "set_alarm", "location=x", *words.split()]
+    done = run(*call, cwd=tmp_path, home=tmp_path, **env)
+    assert done.code == 2, done.err
+    assert done.err.startswith(f"mcp-client: {said}") or said in done.err
+    for of_python in ("record=", "read=", "write=", "Sandbox", "serve_desk"):
+        assert of_python not in done.err
+
+
+def test_a_header_that_cannot_be_sent_is_named_as_it_was_given() -> None:
+    done = run("tools", "http://127.0.0.1:9/mcp", "--header", "a b=env:HOME")
+    assert done.err == "mcp-client: --header: 'a b' cannot be the name of an HTTP header\n"
+
+
+def test_a_command_without_a_name_says_which_names_there_are() -> None:
+    for command in ("call", "describe"):
+        done = run(command, WEATHER)
+        says = f"{command}: give the name of a tool of weather; it has: get_weather, set_alarm"
+        assert (done.code, done.err) == (2, f"mcp-client: {says}\n")
+    lines = "prompt\nread\n--json tools\n-- tools\nget_wether a=b\n"
+    library = server("library", "stateless")
+    done = run("shell", library, stdin=lines)
+    assert "line 1: prompt: give the name of a prompt of library; it has: " in done.err
+    assert "line 2: read: give the name of a resource of library; it has: book:" in done.err
+    assert "did you mean 'call get_weather ...'" in run("shell", WEATHER, stdin=lines).err
+
+
 def test_a_recorded_session_can_be_replayed(tmp_path: Path) -> None:
     record = tmp_path / "session.jsonl"
     run("tools", WEATHER, "--record", str(record))

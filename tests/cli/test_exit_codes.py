@@ -265,6 +265,11 @@ def test_each_error_has_its_exit_code(name: str, code: int) -> None:
         (Advice("y", "terminal"), "x; log in at a terminal"),
         (Advice("y", "result"), "x; the whole result is printed with --json"),
         (Advice("y", "program"), "x"),
+        (
+            Advice("y", "sandbox", "it lacks /a"),
+            "x; it lacks /a. If it needs that, give each with --read, or in the config file",
+        ),
+        (Advice("y", "home"), "x; write $HOME in its place"),
     ],
 )
 def test_advice_is_in_the_words_of_the_shell(advice: Advice | None, said: str) -> None:

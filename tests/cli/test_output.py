@@ -262,7 +262,18 @@ def test_a_result_that_breaks_its_schema_is_in_the_error_document(tmp_path: Path
     done = run("call", target, "count", "--allow=count", "--json")
     assert (done.code, done.json["error"]["type"]) == (8, "InvalidResult")
     assert done.json["error"]["result"]["structuredContent"] == {"n": "x"}
-    assert "with --json" in run("call", target, "count", "--allow=count").err
+
+
+def test_a_result_that_breaks_its_schema_is_printed_all_the_same(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    broken = {"structuredContent": {"n": "x"}}
+    for content, out in (([text("it ran")], "it ran\n"), ([], '{\n  "n": "x"\n}\n')):
+        target = offering(tmp_path, {"content": content, **broken}, outputSchema=schema)
+        for words, stdin in ((["call", target, "count"], ""), (["shell", target], "call count")):
+            done = run(*words, "--allow=count", stdin=stdin)
+            assert (done.code, done.out) == (8, out)
+            assert "breaks" in done.err or "n" in done.err
+            assert "with --json" in done.err
 
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\x9b31m\x7f"
