@@ -198,7 +198,9 @@ def test_many_servers_are_one_set_of_tools_without_the_broken_one() -> None:
         ),
         (
             "no server has a tool 'weather__get_wether'; close to it: weather__get_weather, "
-            "weather__set_alarm. Servers whose tools are missing: broken: not connected"
+            "weather__set_alarm. Servers whose tools are missing: broken: not connected: the "
+            "command 'no-such-program' cannot be run: it is not on PATH; install it, or give its "
+            "full path"
         ),
         "to be tried again",
         "{'weather': 'connected', 'notes': 'connected', 'broken': 'failed'}",

@@ -207,6 +207,10 @@ class ApprovalRequest:
         shown of a request, and its context is in none of these."""
         raise NotImplementedError
 
+    def _question_facts(self) -> tuple[Fact, ...]:
+        """Return the facts of the question at a terminal: without those that repeat ``asks``."""
+        return self.facts()
+
     def _without_values(self) -> ApprovalRequest:
         """The request for a record, without values that may be secrets whatever they look like."""
         return self

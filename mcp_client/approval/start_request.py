@@ -193,6 +193,11 @@ class StartRequest(ApprovalRequest):
         )
         return tuple(facts)
 
+    def _question_facts(self) -> tuple[Fact, ...]:
+        said = self.findings[:1] and self.findings[0] in (STARTS, CONFINED, CONNECTS)
+        brief = replace(self, findings=self.findings[1:]) if said else self
+        return tuple(one for one in brief.facts() if self.confined or one.kind != "confinement")
+
     def _without_values(self) -> StartRequest:
         """With the names in ``env`` and ``headers`` alone, and no ``whole_url``."""
         return replace(

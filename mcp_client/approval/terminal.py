@@ -25,6 +25,8 @@ _LEFT = "the person at the terminal closed the question"
 _LINES_BESIDE = 22
 _BEGINNING_CHARS = 180
 """That a question takes besides the arguments: what a screen has left is theirs."""
+_MAX_COMMAND_LINES = 3
+"""That stand beside the question again."""
 _MAX_LINES = 200
 """Lines of a question that are shown at once."""
 _MAX_VIEW_LINES = 2_000
@@ -210,23 +212,27 @@ _LAST = ("title", "description")
 
 
 def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
-    """The question as it is asked: what fits on a screen, and what was left out. Of a start nothing
-    is left out, for what may be run is shown whole."""
+    """The question as it is asked: what fits on a screen, and what was left out. Of a start, the
+    command or the URL comes first, whole, and is beside the question again; only what repeats the
+    question is left out."""
     page.say()
     page.say(request.asks)
-    facts = [fact for fact in request.facts() if fact.kind not in _ON_REQUEST]
-    is_last = facts[-1].kind == "subject"  # it stands beside the question, whatever stands above
-    for kind, some in groupby(facts[:-1] if is_last else facts, lambda fact: fact.kind):
+    facts = [fact for fact in request._question_facts() if fact.kind not in _ON_REQUEST]
+    is_first = facts[-1].kind == "subject"
+    above = len(page.lines)
+    if is_first:
+        _group(page, facts[-1:], _ALL, 0)
+    is_long = len(page.lines) - above > max(_MAX_COMMAND_LINES, height // 8)
+    for kind, some in groupby(facts[:-1] if is_first else facts, lambda fact: fact.kind):
         room = _ALL if request.kind == "start" else _ROOM.get(kind, _ELSE)
         _group(page, list(some), room, max(10, height - _LINES_BESIDE))
     if page.folded:
         page.say("Not all of it is shown: v shows the rest.", indent=2)
     _answers(page, request)
-    if is_last:
-        above = len(page.lines)
+    if is_first and is_long:
+        page.quote("It begins", prose(facts[-1].text, _BEGINNING_CHARS), 4)
+    elif is_first:
         _group(page, facts[-1:], _ALL, 0)
-        if len(page.lines) - above > height // 2:  # its first words have left the screen
-            page.quote("It begins", prose(facts[-1].text, _BEGINNING_CHARS), 4)
 
 
 def everything(page: Page, request: ApprovalRequest) -> None:

@@ -72,7 +72,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
     found: dict[str, Any] = {
         "approval": _policy(options, queue),
         "trusted": options.trust,
-        "audit": _file_to_write("--audit", options.audit),
+        "audit": _audit_file(options.audit),
         "pins": options.pins,
         "state": decisions_of(options),
         "handlers": _handlers(options),
@@ -97,6 +97,10 @@ def _handlers(options: argparse.Namespace) -> Handlers:
         return Cancel()
 
     return Handlers(elicitation=elicit)
+
+
+def _audit_file(path: str | None) -> str | None:
+    return _file_to_write("--audit", path)
 
 
 def _file_to_write(option: str, path: str | None) -> str | None:
@@ -267,7 +271,7 @@ async def started_from(
         target.name,
         _confirm(options, queue),
         decisions_of(options),
-        _file_to_write("--audit", options.audit),
+        _audit_file(options.audit),
         _timeouts(options),
         sandbox_of(options),
     )

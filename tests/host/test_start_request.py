@@ -564,11 +564,26 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     assert "Server       | server" in screen
     command = "Command      | sh -c 'echo\\u{a}\\u{1b}[2Jhi \\u{202e}' '--key=${TOKEN}'"
     assert screen[-2] == command, "the command stands beside the question"
+    assert screen[2] == command, "and comes first"
+    assert len([line for line in screen if "all of your rights" in line]) == 1
+    assert "a program would be started" not in text, "what the question says is said once"
+    assert "not confined" not in text
     assert "Variables    | KEY=${TOKEN}" in screen
     assert "Puts in      | TOKEN -> 'args[2]' env.KEY" in screen
     assert "Note         | a shell runs what stands in its arguments (sh -c)" in screen
     assert "s3cret" not in text
     assert screen[-1] == "Start it? [y/N/a/v] n"
+
+
+@needs_a_terminal
+async def test_what_the_question_leaves_out_is_shown_on_demand(project: Path, desk: Desk) -> None:
+    request = request_of(project, {"command": "x"})
+    await asked(desk, request, "v", "n")
+    screen = await desk.screen()
+    again = [at for at, line in enumerate(screen) if line.startswith("May this program")][-1]
+    viewed = "\n".join(screen[:again])
+    assert "a program would be started" in viewed
+    assert "not confined: it can do whatever you can" in viewed
 
 
 @needs_a_terminal
