@@ -142,6 +142,8 @@ class McpError(Exception):
     def message(self) -> str:
         """What happened, without the server's standard error: this may be shown to a model."""
         message = str(self.args[0]) if self.args else type(self).__name__
+        option = getattr(self, "option", "")
+        message = f"{option}: {message}" if option else message
         message += f"; {self.advice.text}" if self.advice and self.advice.text else ""
         return message if self.attempts == 1 else f"{message} ({self.attempts} attempts)"
 
@@ -449,12 +451,6 @@ class ConfigError(McpError):
     option: str = ""
     """The option that is wrong, as code writes it: ``message`` begins with it. Empty if the text
     names what is wrong."""
-
-    @property
-    def message(self) -> str:
-        """The option, if there is one, and what is wrong."""
-        message = McpError.message.__get__(self)
-        return f"{self.option}: {message}" if self.option else message
 
 
 _FIRST_LINES, _LAST_LINES = 4, 8
