@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from mcp_client import Allow, Apps, Deny, StdioServer, ToolCall, connect
+from mcp_client.extensions import ClientInfo
 
 CLOCK = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "clock.py")])
 
@@ -26,7 +27,8 @@ def posted(id: int, method: str, **params: Any) -> dict[str, Any]:
 
 
 async def main() -> None:
-    async with connect(CLOCK, name="clock", approval=approve, extensions=[Apps()]) as session:
+    me = ClientInfo("my-app", "1.0", extensions=[Apps()])
+    async with connect(CLOCK, name="clock", approval=approve, client_info=me) as session:
         tool = await session.get_tool("show_clock")
         view = await session.read_ui(tool)
         print(view.html)

@@ -16,7 +16,7 @@ SAYS = {
     "connect(...) without async with": "async with",
     "timeouts=10": "Timeouts(",
     "limits=5": "Limits(",
-    'client_info="x"': "Implementation(",
+    'client_info="x"': "ClientInfo(",
     "name=5": "name=5",
     "redaction=5": "redaction=5",
     "approval=True": "allow_all",

@@ -426,7 +426,6 @@ OF_THE_HOST_ALONE = {
     "audit",
     "state",
     "pins",
-    "client_info",
     "name",
     "policy",
 }
@@ -438,7 +437,6 @@ FOR_PROGRAMS = {
     "limits",
     "validation",
     "client_info",
-    "extensions",
     "retry",
 }
 """Options of ``connect`` that no word of the command line sets."""

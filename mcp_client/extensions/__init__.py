@@ -2,7 +2,7 @@
 
 ::
 
-    extension.py       declares extensions to a server
+    extension.py       declares the host program and its extensions to a server
     apps.py            MCP Apps: views of tools
     ui_resource.py     the view of a tool as its server sends it
     skills.py          the skills of a server: listed, loaded after approval
@@ -20,7 +20,7 @@ from ..runtime.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "extension": ["Extension"],
+        "extension": ["ClientInfo", "Extension"],
         "apps": ["App", "Apps"],
         "ui_resource": ["UiResource"],
         "skill": ["Skill"],

@@ -2,6 +2,7 @@
 
 from .apps import App as App
 from .apps import Apps as Apps
+from .extension import ClientInfo as ClientInfo
 from .extension import Extension as Extension
 from .skill import Skill as Skill
 from .tasks import Task as Task

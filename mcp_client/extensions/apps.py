@@ -3,8 +3,8 @@
 2026-01-26 ``apps`` (SEP-1865), the extension ``io.modelcontextprotocol/ui``. This package does not
 render. It hands over what a host needs for that, and keeps what the page requires:
 
-- ``connect(..., extensions=[Apps()])`` declares that the host renders; servers may then offer
-  other tools. ``tool.ui`` is the view of a tool, and who may call the tool.
+- ``ClientInfo(name, version, extensions=[Apps()])`` declares that the host renders; servers may
+  then offer other tools. ``tool.ui`` is the view of a tool, and who may call the tool.
 - ``await session.read_ui(tool)`` is the document, with the content security policy and the
   permissions to show it with: a ``UiResource``.
 - ``session.app(tool)`` is what the view may do with its server, and only with that one: an ``App``.
@@ -61,7 +61,7 @@ Reply: TypeAlias = dict[str, Any]
 
 
 class Apps(Extension):
-    """The declaration of a host that shows views: for ``connect(extensions=[Apps()])``."""
+    """The declaration of a host that shows views: for ``ClientInfo(extensions=[Apps()])``."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Declaring extensions to the server: ``connect(..., extensions=[Extension(id, settings)])``.
+"""Declaring the host program and its extensions to the server: ``connect(client_info=...)``.
 
 2026-07-28 ``basic/versioning`` (extension negotiation). An extension is declared with its settings
 in the client's capabilities: with every request in the stateless era, with ``initialize`` in the
@@ -9,16 +9,23 @@ that this package knows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import KW_ONLY, field, replace
 from typing import Any
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
-from ..protocol.capabilities import TOOLS_CALL, Additions, ClientDeclaration, is_extension_id
+from ..protocol.capabilities import (
+    TOOLS_CALL,
+    Additions,
+    ClientDeclaration,
+    Implementation,
+    is_extension_id,
+)
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
 
-__all__ = ["SKILLS", "TASKS", "Extension", "declare"]
+__all__ = ["SKILLS", "TASKS", "ClientInfo", "Extension"]
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The server may answer a call with a task: see ``tasks``."""
@@ -69,28 +76,63 @@ class Extension:
             ) from None
 
 
-def declare(client: ClientDeclaration, extensions: Sequence[Extension] | None) -> ClientDeclaration:
-    """The client, which declares these extensions, and tasks; none at all where that is None.
+@with_option_names()
+@frozen_dataclass
+class ClientInfo:
+    """A description of the host program, which servers are given: ``ClientInfo("my-app", "1.0")``.
 
-    Raises ``ConfigError`` for what is not a list of extensions, or names one twice.
+    Raises ``ConfigError`` for a wrong value, and for an extension that is listed twice.
     """
-    if extensions is None:
-        return client
+
+    name: str
+    version: str
+    _: KW_ONLY
+    title: str | None = None
+    """The name to show to people."""
+    extensions: Sequence[Extension] | None = field(default=(), hash=False)
+    """The extensions to declare, ``[Extension("com.example/x", {...})]``. Tasks are declared as
+    well, because this client waits for them. None declares nothing. The server's own extensions
+    are in ``session.extensions``."""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    """Other members to send, such as ``websiteUrl``."""
+
+    def __post_init__(self) -> None:
+        for member in ("name", "version", "title"):
+            value = getattr(self, member)
+            if not isinstance(value, str) and (member != "title" or value is not None):
+                raise ConfigError(f"ClientInfo({member}={safe_text(value, 80)!r}): give a text")
+        if self.extensions is not None:
+            object.__setattr__(self, "extensions", _checked(self.extensions))
+
+    def declaration(self, capabilities: Mapping[str, Any]) -> ClientDeclaration:
+        """Return what servers are told: this, with the ``capabilities`` of the host's handlers."""
+        info = Implementation(self.name, self.version, self.title, self.raw)
+        client = ClientDeclaration(info, capabilities)
+        if self.extensions is None:
+            return client
+        settings: dict[str, Mapping[str, Any]] = {
+            TASKS: {},
+            **{one.id: one.settings for one in self.extensions},
+        }
+        additions = Additions.together(_ADDITIONS[id] for id in settings if id in _ADDITIONS)
+        return replace(client.with_extensions(settings), additions=additions)
+
+
+def _checked(extensions: Any) -> tuple[Extension, ...]:
+    """Raise ``ConfigError`` for what is not a list of extensions, or lists one twice."""
     if isinstance(extensions, str | bytes | Mapping) or not isinstance(extensions, Sequence):
         raise ConfigError(
-            f"extensions= is a {type(extensions).__name__}: give a list, [Extension(...)], or None "
-            "to declare nothing"
+            f"ClientInfo(extensions=...) is a {type(extensions).__name__}: give a list, "
+            "[Extension(...)], or None to declare nothing"
         )
-    settings: dict[str, Mapping[str, Any]] = {}
+    seen = set[str]()
     for one in extensions:
         if not isinstance(one, Extension):
             raise ConfigError(
-                f"extensions=[...]: {safe_text(one, 80)!r} is a {type(one).__name__}: give "
-                "Extension('com.example/x', {...})"
+                f"ClientInfo(extensions=[...]): {safe_text(one, 80)!r} is a {type(one).__name__}: "
+                "give Extension('com.example/x', {...})"
             )
-        if one.id in settings:
-            raise ConfigError(f"extensions=[...]: {one.id!r} is given twice")
-        settings[one.id] = one.settings
-    settings.setdefault(TASKS, {})
-    additions = Additions.together(_ADDITIONS[id] for id in settings if id in _ADDITIONS)
-    return replace(client.with_extensions(settings), additions=additions)
+        if one.id in seen:
+            raise ConfigError(f"ClientInfo(extensions=[...]): {one.id!r} is given twice")
+        seen.add(one.id)
+    return tuple(extensions)

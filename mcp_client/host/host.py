@@ -68,7 +68,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``trusted``, ``audit``, ``pins``, ``validation``,
-        ``handlers``, ``extensions``, ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``,
+        ``handlers``, ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``,
         ``policy`` and ``client_info``. ``sandbox`` is for servers that are
         started. ``record`` is a directory, where the session of each server is written to
         ``NAME.jsonl``.

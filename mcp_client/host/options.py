@@ -31,9 +31,8 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..catalog.trust import Trust
     from ..connection.call_options import CallOptions
     from ..connection.retry import Retry
-    from ..extensions.extension import Extension
+    from ..extensions.extension import ClientInfo
     from ..handlers.handlers import Handlers
-    from ..protocol.capabilities import Implementation
     from ..sandbox.sandbox import Sandbox
     from ..session.binding import Bind
     from ..session.connect import Connecting
@@ -113,8 +112,8 @@ class ServerConfig:
     """How much is taken from this server."""
     validation: Validation | Strictness | None = None
     """What happens to a result that breaks its tool's output schema, and to such arguments."""
-    extensions: Sequence[Extension] | None = None
-    """The extensions that are declared to this server."""
+    client_info: ClientInfo | None = None
+    """What this server is told of the host program, and the extensions that are declared to it."""
     bind: Bind | None = field(default=None, repr=False)
     """The arguments that the host sets of calls of this server's tools: see ``connect``."""
     retry: Retry | None = None
@@ -210,8 +209,7 @@ class HostOptions(TypedDict, total=False):
     validation: Validation | Strictness
     pins: Pins | str | os.PathLike[str] | None
     handlers: Handlers | None
-    client_info: Implementation | None
-    extensions: Sequence[Extension] | None
+    client_info: ClientInfo | None
     retry: Retry | None
     bind: Bind | None
     revision: str

@@ -216,7 +216,7 @@ def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
     for name, settings in required.items():
         if name == "extensions" and isinstance(settings, dict):
             ways += [
-                f"the extension {shown}: connect(..., extensions=[Extension({shown!r})])"
+                f"the extension {shown}: client_info=ClientInfo(extensions=[Extension({shown!r})])"
                 for shown in (safe_text(id, 120) for id in settings)
             ]
         elif name in ("elicitation", "sampling", "roots"):

@@ -17,9 +17,9 @@ from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
 from ..catalog.trust import Trust
 from ..errors import ConfigError
-from ..extensions.extension import Extension, declare
+from ..extensions.extension import ClientInfo
 from ..protocol.canonical_json import sha256
-from ..protocol.capabilities import ClientDeclaration, Implementation
+from ..protocol.capabilities import ClientDeclaration
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets
@@ -73,8 +73,7 @@ def connect(
     validation: Validation | Strictness = "strict",
     pins: Pins | str | os.PathLike[str] | None = None,
     handlers: Handlers | None = None,
-    client_info: Implementation | None = None,
-    extensions: Sequence[Extension] | None = (),
+    client_info: ClientInfo | None = None,
     revision: str = "auto",
     retry: Retry | None = None,
     bind: Bind | None = None,
@@ -122,10 +121,6 @@ def connect(
     ``Handlers(elicitation=..., sampling=..., roots=..., log=...)``: what is given there is declared
     to the server, and nothing else.
 
-    ``extensions`` are declared to the server, ``[Extension("com.example/x", {...})]``, and tasks
-    beside them, which this client knows how to wait for; None declares nothing. What the server
-    declares is in ``session.extensions``.
-
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
     ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
@@ -137,7 +132,8 @@ def connect(
 
     ``timeouts=Timeouts(connect=30, idle=60, total=600)`` are the clocks, in seconds; ``limits`` are
     bounds on what the server may send, ``Limits(tools=100, ...)``. ``client_info`` is what the
-    server is told of this program, ``Implementation("my-app", "1.0")``.
+    server is told of this program, ``ClientInfo("my-app", "1.0", extensions=[...])``: see
+    ``mcp_client.extensions.ClientInfo``.
 
     ``record`` is a file that everything said on the session is written to, without secrets, so that
     ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
@@ -155,7 +151,6 @@ def connect(
     """
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
-    client = declare(_client(client_info, handlers), extensions)
     kept = kept_in(state, pins, audit, server)
     transport = _recorded(transport_of(server, sandbox), record, kept.audit)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
@@ -164,7 +159,7 @@ def connect(
         name=name,
         gate=Gate(approval, of_session["timeouts"].approval, _ask_on_terminal, memory),
         memory=memory,
-        client=client,
+        client=_client(client_info, handlers),
         pins=None if kept.pins is None else _pins(kept.pins, name, transport, secrets),
         handlers=handlers,
         audit=_audit(name, transport, kept.audit, secrets, memory),
@@ -321,9 +316,9 @@ def _audit(
     return made
 
 
-def _client(info: Implementation | None, handlers: Handlers | None) -> ClientDeclaration:
-    capabilities = {} if handlers is None else handlers.capabilities
-    return ClientDeclaration(info or Implementation("mcp-client", __version__), capabilities)
+def _client(info: ClientInfo | None, handlers: Handlers | None) -> ClientDeclaration:
+    info = ClientInfo("mcp-client", __version__) if info is None else info
+    return info.declaration({} if handlers is None else handlers.capabilities)
 
 
 class NotOpen(ConfigError, AttributeError):

@@ -12,7 +12,8 @@ from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
-from ..protocol.capabilities import ClientDeclaration, Implementation
+from ..extensions.extension import ClientInfo
+from ..protocol.capabilities import ClientDeclaration
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
@@ -116,7 +117,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
     name, info = given["name"], given["client_info"]
     if name is not None and (not isinstance(name, str) or not name):
         raise ConfigError(f"name={name!r}: give a text that is not empty")
-    check_instance("client_info", info, Implementation, "Implementation('my-app', '1.0')")
+    check_instance("client_info", info, ClientInfo, "ClientInfo('my-app', '1.0')")
     return {option: check(option, given[option]) for option, check in OF_SESSION.items()}
 
 

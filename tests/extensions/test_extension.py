@@ -17,10 +17,12 @@ from mcp_client import (
     MissingCapability,
     NegotiationError,
     ProtocolViolation,
+    ServerConfig,
     ServerError,
     allow_all,
     connect,
 )
+from mcp_client.extensions import ClientInfo
 from mcp_client.protocol.capabilities import (
     Additions,
     ClientDeclaration,
@@ -36,6 +38,10 @@ pytestmark = pytest.mark.one_backend
 X = Extension("com.example/x", {"k": 1, "deep": [{"a": None}]})
 
 
+def told(extensions: Any) -> ClientInfo:
+    return ClientInfo("tests", "1", extensions=extensions)
+
+
 async def declared(revision: str, **options: Any) -> Any:
     """What a server of this revision is told of extensions."""
     server = Asking(revision)
@@ -46,19 +52,19 @@ async def declared(revision: str, **options: Any) -> Any:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_an_extension_is_declared_with_its_settings_in_either_era(revision: str) -> None:
-    found = await declared(revision, extensions=[X])
+    found = await declared(revision, client_info=told([X]))
     assert found["com.example/x"] == {"k": 1, "deep": [{"a": None}]}
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_none_declares_no_extension_at_all(revision: str) -> None:
-    assert await declared(revision, extensions=None) is None
+    assert await declared(revision, client_info=told(None)) is None
 
 
 async def test_a_host_declares_its_extensions_to_all_servers() -> None:
     servers = {"a": Asking(LATEST), "b": Asking(LATEST)}
     transports = {name: MemoryServer(server) for name, server in servers.items()}
-    async with Host(transports, approval=allow_all, extensions=[X]) as host:
+    async with Host(transports, approval=allow_all, client_info=told([X])) as host:
         await host.list_tools()
     for server in servers.values():
         assert "com.example/x" in server.declared["extensions"]
@@ -118,7 +124,31 @@ def test_settings_are_a_copy_that_cannot_be_changed() -> None:
 )
 def test_what_is_no_list_of_different_extensions_is_refused_at_once(extensions: Any) -> None:
     with pytest.raises(ConfigError, match="extensions="):
-        connect(["server"], extensions=extensions)
+        told(extensions)
+
+
+@pytest.mark.parametrize("wrong", [{"name": 5}, {"version": None}, {"title": 1}])
+def test_a_wrong_description_of_the_host_is_refused_where_it_is_written(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^ClientInfo\((name|version|title)="):
+        ClientInfo(**{"name": "my-app", "version": "1.0", **wrong})
+
+
+async def test_a_server_of_a_host_may_be_told_of_other_extensions() -> None:
+    servers = {"a": Asking(LATEST), "b": Asking(LATEST)}
+    own = ServerConfig(MemoryServer(servers["a"]), client_info=told([X]))
+    app = ClientInfo("my-app", "1.0", title="My app", raw={"websiteUrl": "https://a.example"})
+    given: dict[str, Any] = {"a": own, "b": MemoryServer(servers["b"])}
+    async with Host(given, approval=allow_all, client_info=app) as host:
+        await host.list_tools()
+        declared = {name: one._setup.client for name, one in host.sessions.items()}
+    assert "com.example/x" in servers["a"].declared["extensions"]
+    assert "com.example/x" not in servers["b"].declared["extensions"]
+    assert declared["b"].info.to_wire() == {
+        "name": "my-app",
+        "version": "1.0",
+        "title": "My app",
+        "websiteUrl": "https://a.example",
+    }
 
 
 # ----------------------------------------------------------------- what the server declares

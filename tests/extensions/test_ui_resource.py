@@ -27,6 +27,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.extensions import ClientInfo
 from mcp_client.protocol.content_policy import RESTRICTIVE
 from tests.server.start import in_memory
 from tests.server.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views
@@ -38,7 +39,11 @@ pytestmark = pytest.mark.one_backend
 async def showing(views: Views, **options: Any) -> AsyncIterator[Session]:
     server = in_memory(views)
     async with connect(
-        server, name="clock", approval=allow_all, extensions=[Apps()], **options
+        server,
+        name="clock",
+        approval=allow_all,
+        client_info=ClientInfo("tests", "1", extensions=[Apps()]),
+        **options,
     ) as session:
         yield session
 
@@ -274,7 +279,12 @@ async def test_a_view_reaches_this_machine_only_if_its_server_is_on_it(
     assert server.client is not None
     async with (
         server.client,
-        connect(server, name="clock", approval=allow_all, extensions=[Apps()]) as session,
+        connect(
+            server,
+            name="clock",
+            approval=allow_all,
+            client_info=ClientInfo("tests", "1", extensions=[Apps()]),
+        ) as session,
     ):
         shown = await session.read_ui(await session.get_tool("show"))
     assert (there in shown.csp) is is_local
@@ -295,7 +305,11 @@ async def test_a_view_of_a_program_or_of_this_process_may_reach_this_machine_and
     views.document["_meta"] = {"ui": {"csp": {"connectDomains": ["http://localhost:3000"]}}}
     for server, options in ways:
         async with connect(
-            server(), name="clock", approval=allow_all, extensions=[Apps()], **options
+            server(),
+            name="clock",
+            approval=allow_all,
+            client_info=ClientInfo("tests", "1", extensions=[Apps()]),
+            **options,
         ) as session:
             csps.append((await session.read_ui(await session.get_tool("show"))).csp)
     assert ["http://localhost:3000" in csp for csp in csps] == [True, False]

@@ -41,6 +41,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.extensions import ClientInfo
 from tests.clock import Clock, quickly
 from tests.server.asking import FORM
 from tests.server.http_server import serving
@@ -623,7 +624,7 @@ async def test_a_malformed_answer_about_a_task_breaks_the_protocol(state: Any) -
 @pytest.mark.one_backend
 async def test_a_task_that_nobody_declared_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolViolation, match="'task'"):
-        await call(Tasking(), extensions=None)
+        await call(Tasking(), client_info=ClientInfo("tests", "1", extensions=None))
 
 
 @pytest.mark.one_backend
@@ -636,7 +637,9 @@ async def test_a_task_for_another_request_breaks_the_protocol() -> None:
 @pytest.mark.one_backend
 async def test_tasks_may_be_declared_by_name_with_settings() -> None:
     server = Tasking()
-    await call(server, extensions=[Extension(TASKS, {"own": 1})])
+    await call(
+        server, client_info=ClientInfo("tests", "1", extensions=[Extension(TASKS, {"own": 1})])
+    )
     (params,) = server.all("tools/call")
     declared = params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
     assert declared["extensions"] == {TASKS: {"own": 1}}

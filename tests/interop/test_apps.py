@@ -18,6 +18,7 @@ import anyio
 import pytest
 
 from mcp_client import App, Apps, NotSent, Session, ToolCall, UiResource, allow_all, connect
+from mcp_client.extensions import ClientInfo
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
 from tests.server.http_server import Reply, Request, serving
@@ -37,7 +38,11 @@ async def test_the_view_of_a_real_server_is_handed_over_and_may_call_it(
     servers = {"python": peers.apps_python, "fastmcp": peers.apps_fastmcp}
     server = peers.apps(domain) if peer == "typescript" else servers[peer]()
     async with connect(
-        server, name="apps", approval=allow_all, extensions=[Apps()], revision=revision
+        server,
+        name="apps",
+        approval=allow_all,
+        client_info=ClientInfo("tests", "1", extensions=[Apps()]),
+        revision=revision,
     ) as session:
         assert [(t.name, t.is_for_models, t.is_for_apps) for t in await session.list_tools()] == [
             ("show", True, True),
@@ -132,7 +137,7 @@ async def a_web_host() -> AsyncIterator[tuple[Site, list[ToolCall]]]:
                 peers.apps(declared, undeclared),
                 name="apps",
                 approval=approve,
-                extensions=[Apps()],
+                client_info=ClientInfo("tests", "1", extensions=[Apps()]),
             )
         )
         tool = await session.get_tool("show")

@@ -28,6 +28,7 @@ from mcp_client import (
     connect,
     verify_audit,
 )
+from mcp_client.extensions import ClientInfo
 from tests.clock import Clock, quickly
 from tests.interop import http_peers, peers
 from tests.server.tasking import TASKS
@@ -79,7 +80,7 @@ async def test_a_task_is_handed_over_cancelled_and_forgotten(peer: str, clock: C
 
 
 async def test_a_tool_that_requires_tasks_says_so_to_a_client_that_declares_none() -> None:
-    async with connected("stdio", extensions=None) as session:
+    async with connected("stdio", client_info=ClientInfo("tests", "1", extensions=None)) as session:
         with pytest.raises(MissingCapability, match=r"extensions=\[Extension\(") as caught:
             await session.call_tool("must")
         assert caught.value.required == {"extensions": {TASKS: {}}}

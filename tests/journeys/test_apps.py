@@ -21,6 +21,7 @@ from mcp_client import (
     ToolCall,
     connect,
 )
+from mcp_client.extensions import ClientInfo
 from tests.journeys.library_story import REVISIONS, TELLINGS
 from tests.server.http_server import serving
 from tests.server.library_http import LibraryApp
@@ -74,7 +75,7 @@ async def test_a_view_is_shown_and_calls_its_server(transport: str, revision: st
             name="clock",
             approval=person,
             audit=records.append,
-            extensions=[Apps()],
+            client_info=ClientInfo("tests", "1", extensions=[Apps()]),
             revision=revision,
         ) as session,
     ):
