@@ -34,7 +34,7 @@ McpError                     .message .server .tool .retryable .follows .attempt
 │   └── ResultNotStored      .bytes: a call with this idempotency_key ran; its result is not stored
 ├── SkillError               .reason .uri: the skill is not, or not all, what its entry says
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
-├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
+├── NotPending               .ids .reason .by: it is not pending; a ``LookupError`` too
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
 └── ConfigError              .option: a wrong argument or configuration; nothing was started
 
@@ -42,8 +42,7 @@ Where ``call_tool(..., idempotency_key=...)`` is a step of a durable engine (DBO
 Temporal), each error asks for one of three things:
 
 ======  ==================================  ======================================================
-ask     ``CallPending``                     wait, in the engine, until the tickets are decided, and
-                                            run the step again
+ask     ``CallPending``                     run the step again once the tickets are decided
 retry   ``Retry().permits(error)``:         run the step again after a pause: nothing was sent, or
         ``StateError``, most                nothing is repeated
         ``ConnectError``, a busy server
@@ -422,11 +421,14 @@ class ToolFailed(McpError):
 
 
 class NotPending(McpError, LookupError):
-    """A call that was to be decided is not pending: it was decided already, or its caller has
-    gone. Nothing was decided."""
+    """What was to be decided is not pending. Nothing was decided."""
 
     ids: tuple[str, ...] = ()
     """The ids that are not pending, of those that were to be decided."""
+    reason: str = ""
+    """Of the first: "decided", "withdrawn", "expired" or "gone" (its caller); empty if unknown."""
+    by: str | None = None
+    """Who decided it, if that is known."""
 
 
 class AuditError(McpError):

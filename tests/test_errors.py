@@ -82,7 +82,7 @@ ALWAYS_SAID: dict[str, set[str]] = {
     "CallTimeout": {"clock"},
     "ConnectionLost": {"why", "server"},
     "InvalidResult": {"result"},
-    "NotPending": {"ids"},
+    "NotPending": {"ids", "reason", "by"},
     "OutcomeUnknown": {"server"},
     "ProtocolViolation": {"result"},
     "ServerError": {"server"},

@@ -9,7 +9,7 @@ import pickle
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -633,10 +633,25 @@ def test_an_answer_with_an_unknown_reach_fails_where_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+    "copied",
+    [
+        copy.copy,
+        copy.deepcopy,
+        replace,
+        lambda one: pickle.loads(pickle.dumps(one)),
+        lambda one: Timeouts(**asdict(one)),
+        lambda one: Timeouts(**json.loads(json.dumps(asdict(one)))),
+    ],
+    ids=["copy", "deepcopy", "replace", "pickle", "asdict", "json"],
 )
 def test_a_copy_of_timeouts_behaves_as_the_original(copied: Any) -> None:
     assert copied(Timeouts()) == Timeouts()
     assert copied(Timeouts()).for_call(300).idle == 300
     assert copied(Timeouts(idle=60)).for_call(300).idle == 60
+    assert copied(Timeouts(idle=60.0)).for_call(300).idle == 60
     assert copied(Timeouts(total=5)).total == 5
+    assert (Timeouts().idle, repr(Timeouts().idle), hash(Timeouts())) == (
+        60,
+        "60.0",
+        hash(Timeouts(idle=60)),
+    )

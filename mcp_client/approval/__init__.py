@@ -22,6 +22,7 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     remembered.py        the decisions that hold for one session
     decisions.py         the store of decisions: remembered approvals, confirmed starts, tickets
     kept_decision.py     one stored decision, as a value
+    ended_requests.py    why a request is not pending any more
     tickets.py           requests that outlast their caller or its process
     queue.py             requests that wait for a decision from anywhere: a page, a chat, a ticket
     given_answer.py      the checks of what ``ApprovalQueue.decide`` is given

@@ -61,11 +61,12 @@ from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny
+from .ended_requests import EndedRequests, not_pending
 from .given_answer import ANY, ids_of, signed
 from .pending_changes import PendingChanges
 from .request import ApprovalRequest
 from .shown_logins import ShownLogins
-from .tickets import Ticket, caller, new_ticket_id, not_pending
+from .tickets import Ticket, caller, new_ticket_id
 
 if TYPE_CHECKING:
     from ..auth.steps import DeviceLogin
@@ -118,7 +119,7 @@ class DecidedApproval:
 class _Waiting:
     """A pending call, and how to tell the task that waits for the answer."""
 
-    __slots__ = ("_answered", "_run_soon", "answer", "pending")
+    __slots__ = ("_answered", "_deadline", "_now", "_run_soon", "answer", "pending")
 
     def __init__(self, call: ApprovalRequest) -> None:
         backend = current()
@@ -127,7 +128,12 @@ class _Waiting:
         self.answer: Answer | None = None
         now, left = time.time(), anyio.current_effective_deadline() - backend.now()
         expires_at = now + left if left < inf else None
+        self._now, self._deadline = backend.now, backend.now() + left
         self.pending = PendingApproval(new_ticket_id(), call, now, expires_at)
+
+    @property
+    def is_expired(self) -> bool:
+        return self._now() >= self._deadline
 
     def wake(self) -> None:
         self._run_soon(self._answered.set)
@@ -188,6 +194,7 @@ class ApprovalQueue:
         self._pending: tuple[PendingApproval, ...] | None = ()
         self._decided: deque[DecidedApproval] = deque()
         self._decided_chars = 0
+        self._ended = EndedRequests()
 
     def __repr__(self) -> str:
         where = f"{len(self._waiting)} pending" if self._store is None else self._shown
@@ -221,6 +228,7 @@ class ApprovalQueue:
                 was_pending = self._waiting.pop(id, None) is not None
                 self._pending = None
             if was_pending:
+                self._ended.note(id, "expired" if asked.is_expired else "gone")
                 self._notifier.notify()
 
     def _full(self) -> Deny:
@@ -245,7 +253,9 @@ class ApprovalQueue:
     def pending(self) -> tuple[PendingApproval, ...]:
         """What waits to be decided, the oldest first."""
         if self._store is not None:
-            return tuple(map(_shown, self._store.pending()))
+            found = tuple(map(_shown, self._store.pending()))
+            self._ended.saw(found)
+            return found
         with self._lock:
             if self._pending is None:
                 self._pending = tuple(one.pending for one in self._waiting.values())
@@ -308,7 +318,7 @@ class ApprovalQueue:
         if self._store is None:
             self._answer(wanted, answer)
         else:
-            tickets = self._store.decide(wanted, answer)
+            tickets = self._store.decide(wanted, answer, self._ended)
             with self._lock:
                 for ticket in tickets:
                     self._remember(_shown(ticket), answer)
@@ -323,7 +333,9 @@ class ApprovalQueue:
         elif not any(one.id == wanted for one in self._store.pending()) or not (
             self._store.withdraw(wanted)
         ):
-            raise not_pending((wanted,), 1)
+            raise self._store.not_pending((wanted,), 1, self._ended)
+        else:
+            self._ended.note(wanted, "withdrawn")
         self._notifier.notify()
 
     def close(self, reason: str = "the approval queue was closed") -> None:
@@ -377,17 +389,20 @@ class ApprovalQueue:
         with self._lock:
             missing = tuple(id for id in wanted if id not in self._waiting)
             if missing:
-                raise not_pending(missing, len(wanted))
+                raise self._ended.error(missing, len(wanted))
             waiting = [self._waiting.pop(id) for id in wanted]
             self._pending = None
             for one in waiting:
                 one.answer = answer
                 if is_decision:
                     self._remember(one.pending, answer)
+                else:
+                    self._ended.note(one.pending.id, "withdrawn")
         for one in waiting:
             one.wake()
 
     def _remember(self, pending: PendingApproval, answer: Answer) -> None:
+        self._ended.note(pending.id, "decided", answer.by)
         kept = self._decided
         kept.append(
             DecidedApproval(pending.id, pending.request, pending.asked_at, time.time(), answer)
@@ -429,6 +444,7 @@ class ApprovalQueue:
                     return _WITHDRAWN
             else:
                 given = self._ticket(request, mark, left)
+                self._ended.saw((given,))
                 found, is_claimed = await in_thread(tickets.claim, given, self._most), True
                 if found is None:
                     return self._full()

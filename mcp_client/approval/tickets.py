@@ -29,9 +29,10 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
+from .ended_requests import EndedRequests
 from .request import ApprovalRequest, as_json, is_known, optional_text, text
 
-__all__ = ["Ticket", "Tickets", "caller", "new_ticket_id", "not_pending"]
+__all__ = ["Ticket", "Tickets", "caller", "new_ticket_id"]
 
 _ROWS = "tickets"
 _SWEEP_SECONDS = 60.0
@@ -205,18 +206,30 @@ class Tickets:
 
         self._change(request.key, leave)
 
-    def decide(self, ids: Sequence[str], answer: Answer) -> tuple[Ticket, ...]:
+    def decide(
+        self, ids: Sequence[str], answer: Answer, ended: EndedRequests | None = None
+    ) -> tuple[Ticket, ...]:
         """Give ``answer`` to these tickets. Raises ``NotPending``, and decides none, where one is
-        not there or was decided."""
+        not there or was decided; ``ended`` has what else is known of why."""
+        ended = EndedRequests() if ended is None else ended
         waiting = {one.id: one for one in self.pending()}
         missing = tuple(id for id in ids if id not in waiting)
         if missing:
-            raise not_pending(missing, len(ids))
+            raise self.not_pending(missing, len(ids), ended)
 
         lost = tuple(id for id in ids if not self._decide(waiting[id], answer))
         if lost:  # others decided these, or their callers went, in this very moment
-            raise not_pending(lost, len(ids), decided=len(ids) - len(lost))
+            raise self.not_pending(lost, len(ids), ended, len(ids) - len(lost))
         return tuple(waiting[id] for id in ids)
+
+    def not_pending(
+        self, missing: tuple[str, ...], wanted: int, ended: EndedRequests, decided: int = 0
+    ) -> NotPending:
+        """The error for ``missing`` of ``wanted`` ids: any process may have decided these."""
+        for one in self.decided():
+            by = None if one.answer is None else one.answer.by
+            ended.note(one.id, "decided", by)
+        return ended.error(missing, wanted, decided)
 
     def _decide(self, ticket: Ticket, answer: Answer) -> bool:
         done = False
@@ -351,16 +364,6 @@ def _answer_from_json(value: Any) -> Answer:
         source=source,
         by=by,
     )
-
-
-def not_pending(missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
-    """The error for ``missing`` of ``wanted`` ids that were to be decided."""
-    what = "is not pending: it was decided, or its caller has gone"
-    if wanted == 1:
-        return NotPending(f"the request {what}", ids=missing)
-    several = f"{len(missing)} of the {wanted} requests are not pending"
-    then = f"the other {decided} are decided" if decided else "so none is decided"
-    return NotPending(f"{several}, {then}", ids=missing)
 
 
 def new_ticket_id() -> str:

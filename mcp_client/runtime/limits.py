@@ -40,8 +40,28 @@ from .option_names import with_option_names
 __all__ = ["Limits", "RateLimit", "Timeouts", "seconds_text"]
 
 _MINUTE_SECONDS = 60.0
-_IDLE = float("60")
-"""An object of its own: it tells the default from 60 seconds that the host has set."""
+
+
+class _NotSet(float):
+    """A default that can be told from the same number of seconds that the host has set, also in
+    JSON: there it is the next greater number."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other == round(self)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(round(self))
+
+    def __repr__(self) -> str:
+        return f"{round(self)}.0"
+
+
+_IDLE = _NotSet(math.nextafter(60.0, math.inf))
 
 
 @with_option_names(timeout="did you mean total?")
@@ -81,15 +101,8 @@ class Timeouts:
             if field.name == "ping" and self.ping is None:
                 continue
             _seconds(f"Timeouts({field.name}=...)", getattr(self, field.name))
-
-    def __getstate__(self) -> tuple[float | None, ...]:
-        """Return the fields, with 0 for an ``idle`` that the host has not set."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return tuple({**values, "idle": 0.0 if self.idle is _IDLE else self.idle}.values())
-
-    def __setstate__(self, state: tuple[float | None, ...]) -> None:
-        for field, value in zip(fields(Timeouts), state, strict=True):
-            object.__setattr__(self, field.name, _IDLE if value == 0.0 else value)
+        if float.__eq__(_IDLE, self.idle):  # from JSON
+            object.__setattr__(self, "idle", _IDLE)
 
     def after(self, seconds: float) -> Timeouts:
         """What is left after ``seconds``, which are less than ``total``."""
@@ -107,7 +120,7 @@ class Timeouts:
         if isinstance(timeout, Timeouts):
             return timeout
         _seconds("timeout", timeout)
-        idle = timeout if self.idle is _IDLE else min(self.idle, timeout)
+        idle = timeout if isinstance(self.idle, _NotSet) else min(self.idle, timeout)
         return replace(self, idle=idle, total=timeout)
 
     def expired(self, clock: str) -> tuple[str, float]:

@@ -122,6 +122,55 @@ async def test_each_is_decided_once() -> None:
     assert said == {1: "hook None: first"}
 
 
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(
+    ("end", "reason", "by", "text"),
+    [
+        ("decided", "decided", "ana", "it was decided by ana$"),
+        ("decided by no one known", "decided", None, "it was decided$"),
+        ("withdrawn", "withdrawn", None, "its question was withdrawn$"),
+        ("expired", "expired", None, "no one decided it in time$"),
+        ("never asked", "", None, "it was decided, or its caller has gone$"),
+    ],
+)
+async def test_one_that_is_not_pending_any_more_has_its_reason(
+    end: str, reason: str, by: str | None, text: str, kept: bool, tmp_path: Path
+) -> None:
+    server, said = Server(), dict[int, str]()
+    queue = ApprovalQueue(decisions=tmp_path / "d.json") if kept else ApprovalQueue()
+    async with server.connect(queue, 1.0 if end == "expired" else 60) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcome, session, 1, said)
+            (pending,) = await until_pending(queue, 1)
+            if end == "withdrawn":
+                queue.withdraw(pending.id)
+            elif end.startswith("decided"):
+                queue.decide(pending.id, Deny("no"), by=by)
+            elif end == "never asked":
+                queue.decide(pending.id, Allow())
+        for act in (lambda one: queue.decide(one, Allow()), queue.withdraw):
+            with pytest.raises(NotPending, match=text) as caught:
+                act("unknown" if end == "never asked" else pending.id)
+            assert (caught.value.reason, caught.value.by) == (reason, by)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_of_several_the_first_that_is_not_pending_has_its_reason(
+    kept: bool, tmp_path: Path
+) -> None:
+    server, said = Server(), dict[int, str]()
+    queue = ApprovalQueue(decisions=tmp_path / "d.json") if kept else ApprovalQueue()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for number in (1, 2):
+            group.start_soon(outcome, session, number, said)
+        first, second = await until_pending(queue, 2)
+        queue.decide(first.id, Deny("no"), by="bo")
+        with pytest.raises(NotPending, match=r"1 of the 2 .* decided by bo\), so none") as caught:
+            queue.decide([second.id, first.id], Allow())
+        assert (caught.value.ids, caught.value.reason) == ((first.id,), "decided")
+        queue.decide(second.id, Deny("no"))
+
+
 async def test_several_are_decided_at_once_or_none() -> None:
     server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
