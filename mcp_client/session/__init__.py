@@ -7,6 +7,7 @@
     session.py          ``Session``: one server, and how to call it
     call.py             the life of one call, top to bottom
     call_state.py       what is known of a call while it is made
+    observers.py        what goes along with a call: audit, pins, bound arguments, traces
     tool_validation.py  arguments and results against the tool's schemas
     binding.py          ``bind=``: arguments that the host sets
     journal.py          calls with an ``idempotency_key``

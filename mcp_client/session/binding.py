@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ..approval.gate import Gate
     from ..approval.tool_call import ToolCall
     from ..catalog.tool import Tool
-    from ..runtime.limits import Timeouts
+    from .call_state import Given
 
 __all__ = ["Bind", "Binding"]
 
@@ -60,10 +60,9 @@ _EXAMPLE = 'bind={"create_*": {"tenant": "acme"}}'
 
 
 class BoundCall(Protocol):
-    """What is asked here of a call."""
+    """A call, as far as it matters here: a ``CallState``."""
 
-    timeouts: Timeouts
-    context: Hashable
+    given: Given
     bound: dict[str, Any] | None
 
 
@@ -121,11 +120,10 @@ class Binding:
 
     # -------------------------------------------------------------------- a call
 
-    async def complete(
-        self, call: BoundCall, tool: Tool, given: dict[str, Any], gate: Gate
-    ) -> tuple[dict[str, Any], str]:
-        """The arguments of ``call`` with what the host sets, and their canonical text. ``gate``
-        ends what waits for a function.
+    async def complete(self, call: BoundCall, tool: Tool, given: dict[str, Any], gate: Gate) -> str:
+        """Return the canonical text of the arguments of ``call`` with what the host sets.
+
+        ``gate`` ends what waits for a function.
 
         Raises ``InvalidArguments`` where the caller has ``given`` some of that, and where a
         function has no value.
@@ -144,8 +142,7 @@ class Binding:
                 value = its[name]
                 is_function = isinstance(value, _Function)
                 bound[name] = await _value_of(name, value, call, gate) if is_function else value
-        arguments = given | {name: bound[name] for name in tool.bound}
-        return arguments, canonical_of(arguments)
+        return canonical_of(given | {name: bound[name] for name in tool.bound})
 
     def kept(self, call: BoundCall, edited: ToolCall) -> ToolCall:
         """An approver's call, with what the edit has left out of what the host sets, and a finding
@@ -184,8 +181,8 @@ class _Function:
 async def _value_of(name: str, function: _Function, call: BoundCall, gate: Gate) -> Any:
     value: Any = None
     try:
-        with gate._question(call.timeouts.approval):
-            value = await invoke_hook(function.call, call.context)
+        with gate._question(call.given.timeouts.approval):
+            value = await invoke_hook(function.call, call.given.context)
         found = plain(value)
         canonical_of(found)
     except NotJson:

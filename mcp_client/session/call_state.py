@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..approval.remembered import OneCallApproval
 from ..catalog.call_context import CallOrigin
@@ -13,11 +13,9 @@ from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallSteps
 from ..connection.cancellation import CancelToken
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import OnProgress, RpcConnection, Traffic
-from ..connection.tracing import CallSpan
 from ..errors import (
     CallTimeout,
     ConnectError,
@@ -26,6 +24,7 @@ from ..errors import (
     OutcomeUnknown,
     ServerError,
 )
+from ..protocol.canonical_json import object_of
 from ..protocol.era import Era
 from ..protocol.headers import HEADER_MISMATCH
 from ..runtime.limits import Timeouts
@@ -37,38 +36,28 @@ if TYPE_CHECKING:
     from ..connection.retry import Retry
     from ..extensions.task_run import TaskRun
     from ..validation.strictness import Strictness
+    from .journal import KeyedCall
+    from .observers import Observer
     from .started_call import StartedCall
 
-__all__ = ["Attempts", "CallState", "InForce", "changes", "is_task"]
-__all__ += ["not_fetched", "not_for"]
+__all__ = ["Attempt", "Attempts", "CallState", "Given", "InForce", "Outcome"]
+__all__ += ["changes", "is_task", "not_fetched", "not_for", "was_out_of_date"]
 
 _UNAVAILABLE = 503
 
 
-Attempts: TypeAlias = "Callable[[CallState], Coroutine[Any, Any, ToolResult | None]]"
+Outcome: TypeAlias = "ToolResult | StartedCall"
+"""The result of a call, or the task that ``start_tool`` hands over."""
+Attempts: TypeAlias = "Callable[[CallState], Coroutine[Any, Any, Outcome]]"
 
 
-class Keyed(Protocol):
-    """What follows a call with an ``idempotency_key``: a ``journal.KeyedCall``."""
-
-    def run(self, attempts: Attempts, /) -> Coroutine[Any, Any, ToolResult | None]:
-        """Make the call with ``attempts``, or give back what it led to."""
-
-    async def sending(self) -> None:
-        """Write down that it is sent. Where that raises, nothing may be sent."""
-
-    async def settle(self, result: ToolResult, /) -> ToolResult:
-        """Write down its result, and close its audit entry."""
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class CallState:
-    """One call while it is made: at first what ``call_tool`` was given, or the session's own."""
+class Given(NamedTuple):
+    """The options of one call: what ``call_tool`` was given, or else the session's own."""
 
     name: str
     arguments: Mapping[str, Any] | None
     origin: CallOrigin
-    """Who makes it; this and ``script`` alone are not given to ``call_tool``."""
+    """Who makes the call; this and ``script`` alone are not given to ``call_tool``."""
     script: Script | None
     timeouts: Timeouts
     validation: Strictness
@@ -79,28 +68,47 @@ class CallState:
     context: Hashable = None
     tag: Any = None
     idempotency_key: str | None = None
-    keyed: Keyed | None = None
-    """Its row in the journal, where it has a key."""
-    entry: CallRecord | None = None
-    """Its record in the audit, where there is one; of this attempt, as are ``id``, ``traffic`` and
-    ``findings``."""
-    id: str = ""
-    traffic: Traffic | None = None
-    """Counts bytes, where there is an audit or a token that has to know whether any left."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Attempt:
+    """One attempt at a call: what is known of it by now."""
+
+    id: str
     findings: tuple[Finding, ...] = ()
     """How the definition changed while approval was asked for."""
     plan: ToolPlan = field(init=False)
     """What is known of the definition in force."""
+    now: InForce | None = None
+    """The definition in force; None until it is resolved."""
+    as_task: bool = False
+    """Whether the server is asked to make the call a task."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class CallState:
+    """One call while it is made, over all its attempts."""
+
+    given: Given
+    attempt: Attempt
+    observers: tuple[Observer, ...] = ()
+    hands_over: bool = False
+    """Whether a task is handed over, instead of waited for."""
+    keyed: KeyedCall | None = None
+    """Its row in the journal, if it has a key."""
+    entry: CallRecord | None = None
+    """The audit entry of this attempt, if there is an audit."""
+    traffic: Traffic | None = None
+    """The bytes of this attempt, if an audit or a token has to know whether any left."""
     once: OneCallApproval = field(default_factory=OneCallApproval)
-    frozen: tuple[dict[str, Any], str] | None = None
+    arguments: tuple[dict[str, Any], str] | None = None
     """The arguments and their canonical text, taken once from what the caller gave."""
     bound: dict[str, Any] | None = None
     """The arguments that the host sets, each found once for all attempts."""
     cancel_requests: int | None = None
     """Requests to cancel the caller's task that were open before any callback could run."""
-    span: CallSpan | None = None
     logins: int = 0
-    """Times that somebody was asked to log in before it could be sent."""
+    """Times that somebody was asked to log in before the call could be sent."""
     attempts: int = 1
     """How many ``retry`` counts, this one included."""
     seconds: float = 0.0
@@ -110,24 +118,30 @@ class CallState:
     server was out of date."""
     may_have_run: bool = False
     """Whether an earlier attempt may have run."""
-    as_task: bool = False
-    """Whether the server is asked to make it a task."""
-    hands_over: bool = False
-    """Whether a task is handed over, instead of waited for."""
     run: TaskRun | None = None
     """The task that the server made of the call."""
-    ending: StartedCall | None = None
-    """What follows its end, where it is handed over."""
 
-    def step(self, step: Literal["asked", "sent"]) -> None:
-        """Tell an ``on_progress`` that wants to know."""
-        if isinstance(self.on_progress, CallSteps):
-            self.on_progress.step(step)
+    @property
+    def id(self) -> str:
+        """The id of this attempt."""
+        return self.attempt.id
 
-    @staticmethod
-    def failed(error: McpError, tool: Tool) -> None:
-        """Complete an error of a call of ``tool``: a server that is trusted says by its hints
-        whether to repeat is harmless, where the call may have run, or the server was busy."""
+    def freeze_arguments(self) -> tuple[dict[str, Any], str]:
+        """Return the arguments and their canonical text. Raises ``InvalidArguments``."""
+        if self.arguments is None:
+            given = self.given.arguments
+            self.arguments = object_of("arguments", {} if given is None else given)
+        return self.arguments
+
+    def complete(self, error: McpError) -> None:
+        """Name the tool in ``error``, and say whether to repeat the call does no harm.
+
+        A trusted server says so by the hints of its tool. They count if the call may have run, or
+        if the server was busy.
+        """
+        if self.attempt.now is None:
+            return
+        tool = self.attempt.now.tool
         error.tool = error.tool or tool.name
         harmless = tool.hints.read_only or tool.hints.idempotent
         if isinstance(error, OutcomeUnknown):
@@ -135,9 +149,23 @@ class CallState:
         elif isinstance(error, ServerError) and error.http_status == _UNAVAILABLE:
             error.retryable = error.retryable or harmless
 
-    def next_attempt(self, error: McpError, retry: Retry) -> float | None:
-        """Seconds until the next attempt that ``retry`` permits; None where it permits none."""
-        pause = retry.next_pause(error, self.attempts, self.timeouts.total - self.seconds)
+    def next_attempt(self, error: McpError, outdated: bool) -> float | None:
+        """Return the seconds until the next attempt, or None if this was the last.
+
+        If the client's knowledge of the server was ``outdated``, all steps are made again at once.
+        The approval was for that connection and definition, unless the approver gave it to this
+        call for as long as it stays the same (``Allow(remember="call")``).
+        """
+        retry = self.given.retry
+        if outdated:
+            self.is_repetition = True
+            if retry is None and self.keyed is None:
+                self.arguments = None
+            return 0.0
+        if retry is None:
+            return None
+        left = self.given.timeouts.total - self.seconds
+        pause = retry.next_pause(error, self.attempts, left)
         if pause is not None:
             self.may_have_run |= not isinstance(error, NotSent)
             self.is_repetition = False

@@ -57,7 +57,8 @@ from ..runtime.backoff import doubled
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import seconds_text
 from ..state.calls import MAX_RESULT_BYTES, Calls, Claim, calls_in
-from .call_state import Attempts, CallState, InForce
+from .call_state import Attempts, CallState, InForce, Outcome
+from .observers import Observer
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashab
             raise NotSent(failure, retryable=True)
 
 
-class KeyedCall(JournalRow):
+class KeyedCall(JournalRow, Observer):
     """One call of one session, and its row in the journal."""
 
     @classmethod
@@ -198,13 +199,14 @@ class KeyedCall(JournalRow):
         self._follows = False
         """Whether an earlier call under the key may have run."""
         self._sent = self._ended = False
-        if self._waits and not is_storable(call.context):
+        context = call.given.context
+        if self._waits and not is_storable(context):
             raise ConfigError(
                 "idempotency_key= needs a context that other processes can compare: text, a "
-                f"number, a boolean or a tuple of them, and this is a {type(call.context).__name__}"
+                f"number, a boolean or a tuple of them, and this is a {type(context).__name__}"
             )
 
-    async def run(self, attempts: Attempts) -> ToolResult | None:
+    async def run(self, attempts: Attempts) -> Outcome:
         """Make the call, or give back what it led to."""
         call = self._call
         try:
@@ -214,7 +216,8 @@ class KeyedCall(JournalRow):
                 return result if call.entry is None else await call.entry.done(result, "not_sent")
         except McpError as error:
             error.follows = not isinstance(error, InvalidArguments)
-            error.server, error.tool = error.server or self._caller._server, error.tool or call.name
+            error.server = error.server or self._caller._server
+            error.tool = error.tool or call.given.name
             if call.entry is not None:
                 await call.entry.failed(error)
             raise
@@ -226,17 +229,17 @@ class KeyedCall(JournalRow):
             await self._failed(error)
             raise
 
-    async def sending(self) -> None:
+    async def sending(self, call: CallState) -> None:
         """Write down that the call is sent: to be awaited when it is approved, before any of it
         is sent. Where it raises, nothing may be sent."""
         await self.within(self._calls.sending, self._key, self._mark)
         self._sent = True
 
-    async def settle(self, result: ToolResult) -> ToolResult:
-        """Write down the result, and close the call's entry: in one transaction where both are in
-        one database. The result is handed over also where that cannot be."""
+    async def done(self, call: CallState, result: ToolResult) -> ToolResult:
+        """Store the result and close the call's audit record, in one transaction if both are in
+        one database. The result is returned even if it cannot be stored."""
         self._ended, outcome = True, _kept({"result": result.raw})
-        entry, storage, is_written = self._call.entry, self._calls.storage, False
+        entry, storage, is_written = call.entry, self._calls.storage, False
 
         def settle(also: Callable[[Any], None] | None) -> None:
             nonlocal is_written
@@ -259,8 +262,8 @@ class KeyedCall(JournalRow):
 
     async def _claim(self) -> Object | None:
         """Claim the call; or the row of one that is settled."""
-        call, about = self._call, await self._about()
-        repeats = call.retry is not None and call.retry.safe
+        retry, about = self._call.given.retry, await self._about()
+        repeats = retry is not None and retry.safe
         claim, row = await self.take(about, repeats=repeats, check=self._check_patience)
         if claim is Claim.LOST and await self._may_be_repeated():
             claim, row = await self.take(about, repeats=True, check=self._check_patience)
@@ -275,21 +278,22 @@ class KeyedCall(JournalRow):
 
     async def _about(self) -> Object:
         """What the row says of the call."""
-        call, server = self._call, self._caller._server
-        call.frozen = object_of("arguments", {} if call.arguments is None else call.arguments)
-        meta = "" if call.meta is None else object_of("meta", call.meta)[1]
-        texts = server, call.name, call.frozen[1], meta, context_text(call.context), call.origin
+        given, server = self._call.given, self._caller._server
+        arguments = self._call.freeze_arguments()[1]
+        meta = "" if given.meta is None else object_of("meta", given.meta)[1]
+        context = context_text(given.context)
+        texts = server, given.name, arguments, meta, context, given.origin
         return {
             "digest": await self.within(self._calls.digest, *texts),
             "server": server,
-            "tool": call.name,
-            "context": call.context if is_storable(call.context) else None,
+            "tool": given.name,
+            "context": given.context if is_storable(given.context) else None,
         }
 
     def _check_patience(self, state: str, waited: float) -> None:
         """Raises where another caller's call has been waited for too long. While nothing of it was
         sent, somebody may be thinking about it."""
-        clocks = self._call.timeouts
+        clocks = self._call.given.timeouts
         most = clocks.total if state == "sent" else clocks.approval
         if waited >= most:
             raise CallTimeout(
@@ -304,7 +308,7 @@ class KeyedCall(JournalRow):
 
     async def _may_be_repeated(self) -> bool:
         try:
-            hints = (await self._caller._resolve(self._call.name)).tool.hints
+            hints = (await self._caller._resolve(self._call.given.name)).tool.hints
         except UnknownTool:
             return False
         return hints.read_only or hints.idempotent
@@ -338,7 +342,7 @@ class KeyedCall(JournalRow):
     async def _read(self, row: Object) -> ToolResult:
         """The result in a settled row, checked as one that has just come. Raises the error that is
         there."""
-        call, caller = self._call, self._caller
+        given, caller = self._call.given, self._caller
         with self._calls.reading():
             outcome = row["outcome"]
             error = None if "result" in outcome else _error_of(outcome, caller._server)
@@ -346,19 +350,19 @@ class KeyedCall(JournalRow):
                 raise ValueError("its result is not an object")
         if error is not None:
             raise error
-        result = caller.read(outcome["result"], call.name)
-        if result.is_error or call.validation == "off":
+        result = caller.read(outcome["result"], given.name)
+        if result.is_error or given.validation == "off":
             return result
-        validation, seconds = caller.validation, call.timeouts.validation
+        validation, seconds = caller.validation, given.timeouts.validation
         try:
-            tool = (await caller._resolve(call.name)).tool
+            tool = (await caller._resolve(given.name)).tool
             plan = tool._plan or validation.plan(tool)
             await validation.prepare_results(plan, seconds)
         except (UnknownTool, InvalidSchema):
             return validation.unchecked(
-                result, call.validation, "the server no longer lists the tool as it was called"
+                result, given.validation, "the server no longer lists the tool as it was called"
             )
-        return await validation.checked(plan, result, call.validation, seconds)
+        return await validation.checked(plan, result, given.validation, seconds)
 
 
 def _outcome_of(error: BaseException) -> Object | None:

@@ -73,9 +73,8 @@ class Handover:
         await self._ledger.prepare()
         transport, salt = self._connection.transport, os.urandom(16)
         authorization = await authorization_of(transport, salt)
-        call.hands_over = True
-        result = await self._caller.run(call)
-        run, tool = call.run, call.plan.tool
+        outcome = await self._caller.run(call, hands_over=True)
+        run, tool, given = call.run, call.attempt.plan.tool, call.given
         saved = SavedTask.of(
             transport,
             authorization,
@@ -92,12 +91,12 @@ class Handover:
         task = Task(
             self.tasks,
             run,
-            call.ending,
+            outcome if isinstance(outcome, StartedCall) else None,
             tool=tool.name,
-            timeouts=call.timeouts,
-            on_progress=call.on_progress,
+            timeouts=given.timeouts,
+            on_progress=given.on_progress,
             saved=lambda: saved.to_json(self._ledger.key()),
-            outcome=result if run is None else None,
+            outcome=outcome if isinstance(outcome, ToolResult) else None,
         )
         self._held[saved.digest] = task
         return task

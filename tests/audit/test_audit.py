@@ -50,6 +50,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.audit import Audit
+from mcp_client.audit.call_record import CallRecord
 from mcp_client.audit.record import SessionAudit
 from mcp_client.audit.shown_arguments import MAX_ARGUMENTS_CHARS
 from mcp_client.transports.memory import MemoryTransport
@@ -1292,18 +1293,23 @@ async def test_an_audit_without_a_place_records_where_the_state_does(tmp_path: P
         assert session._caller._audit is None
 
 
-async def test_without_an_audit_no_record_is_built() -> None:
-    made: list[str] = []
-    place: Callable[..., Any] = Session.call_tool
+async def test_without_an_audit_no_record_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+
+    def note(record: CallRecord, audit: object, id: str, *rest: Any, **options: Any) -> None:
+        built.append(id)
+        raise RuntimeError("no record is needed")
+
+    monkeypatch.setattr(CallRecord, "__init__", note)
     async with Server().connect(None) as session:
-        caller = session._caller
-        new_id = caller._new_id
-        caller._new_id = lambda: made.append(new_id()) or made[-1]  # type: ignore[func-returns-value]
-        await place(session, "echo")
-        assert caller._audit is None
+        await session.call_tool("echo")
         with pytest.raises(UnknownTool):
             await session.call_tool("unknown")
-    assert len(made) == 1
+    assert built == []
+    async with Server().connect(print) as session:
+        with pytest.raises(RuntimeError):
+            await session.call_tool("echo")
+    assert len(built) == 1
 
 
 async def test_the_record_and_the_error_name_the_person_who_decided() -> None:
