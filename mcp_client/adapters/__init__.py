@@ -15,6 +15,7 @@ The modules::
     shown_tools.py        the tools that a model is shown
     naming.py             names that a provider takes
     definitions.py        a tool's input schema as one provider takes it
+    schema_notes.py       notes on how a schema was changed for a model
     schema_inlining.py    references inlined
     schema_merging.py     two schemas as one
     schema_subset.py      the subset of JSON Schema that a provider takes
