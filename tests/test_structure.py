@@ -144,6 +144,7 @@ PURE = {
     "adapters/parts.py",
     "adapters/schema_inlining.py",
     "adapters/schema_merging.py",
+    "adapters/schema_notes.py",
     "adapters/schema_subset.py",
     "adapters/tool_search.py",
     "approval/constraints.py",

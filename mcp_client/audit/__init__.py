@@ -20,10 +20,9 @@
     secret_text.py         where in a text secrets are
     schema_marks.py        which arguments a tool's schema marks as secret
     log_file.py            the file, to which lines are only ever added
-    opened_file.py         that file, open from one line to the next
+    opened_file.py         that file, open from one line to the next, and one thread at a time
     database_log.py        the same in a database: a chain of lines for each process
     database_chains.py     the chains in a database, and their verification
-    group_commit.py        one write for all threads that wait to write
     hash_chain.py          lines that hold the hash of the line before, and how to check them
     verification.py        the verification of a file, a log or a state
 """

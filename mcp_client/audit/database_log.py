@@ -27,7 +27,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +43,6 @@ from .database_chains import (
     export,
     verify,
 )
-from .group_commit import GroupCommit
 from .hash_chain import (
     MAX_LINE_BYTES,
     NOTHING,
@@ -53,6 +51,7 @@ from .hash_chain import (
     now,
     seal,
 )
+from .opened_file import Turn
 from .sinks import Joined, Record, Sink, in_own_thread
 
 __all__ = ["DatabaseLog"]
@@ -61,7 +60,6 @@ _log = logging.getLogger("mcp_client")
 _FORMAT = 1
 _PATIENCE = 20.0
 """Seconds to wait for threads of this process that are writing."""
-_GROUP_CHARS = 1024 * 1024
 _MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
 _MAX_DOUBTS = 1_000
 _MAX_KNOWN = 10_000
@@ -96,7 +94,7 @@ class DatabaseLog:
         self._losses: list[str] = []
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
-        self._waiting = GroupCommit(self._write, self._busy, patience=_PATIENCE, most=_GROUP_CHARS)
+        self._turn = Turn(_PATIENCE, self._busy)
 
     def __repr__(self) -> str:
         return f"{self._database!r}.audit"
@@ -115,12 +113,14 @@ class DatabaseLog:
         Blocks. Raises ``StateError`` where the database cannot be reached, and ``AuditError`` for a
         record that is too long.
         """
-        self._waiting.append(records)
+        with self._turn.taken():
+            self._write(records)
 
     def append_in(self, change: Joined, *records: Mapping[str, Any]) -> None:
         """``append`` in the transaction of ``change``; where that cannot be, after it."""
         try:
-            self._waiting.alone(partial(self._append_in, change, records))
+            with self._turn.taken():
+                self._append_in(change, records)
         except _Elsewhere:
             change(None)
             self.append(*records)
@@ -172,8 +172,8 @@ class DatabaseLog:
 
     # ------------------------------------------------------------------ writing
 
-    def _write(self, given: Sequence[Mapping[str, Any]]) -> bool:
-        """One thread at a time: see ``GroupCommit``."""
+    def _write(self, given: Sequence[Mapping[str, Any]]) -> None:
+        """Called by one thread at a time."""
         with self._database._connection() as connection:
             self._begin_where_needed(connection)
             kept = len(self._kept)
@@ -186,7 +186,6 @@ class DatabaseLog:
         self._doubts.clear()
         for _ in range(kept):
             self._kept.popleft()
-        return True
 
     def _append_in(
         self, change: Callable[[Any], object], records: Sequence[Mapping[str, Any]]

@@ -21,9 +21,8 @@ the line that is gone), and the chain, which continues from the line that is gon
 another process that writes the same log is not a loss.
 
 What was appended survives the end of the process. To survive the end of the machine as well it has
-to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread. Threads
-that wait for each other, for another process or for the disk are written for together: one write
-and one ``fsync`` for all that came while the one before was under way, in the order they came.
+to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread: one call
+after the other.
 
 On Windows, where an open file cannot be renamed, a log is one file however long it grows.
 """
@@ -44,9 +43,8 @@ from typing import Any, NamedTuple
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
 from ..runtime.folder import given_path
-from .group_commit import GroupCommit
 from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
-from .opened_file import OpenedFile
+from .opened_file import OpenedFile, Turn
 
 __all__ = ["AuditLog"]
 
@@ -59,8 +57,6 @@ _MAX_TRIES = 100
 _MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
 _END_BYTES = len(b',"hash":""}\n') + len(NOTHING)
 _CHUNK_BYTES = 1024 * 1024
-_GROUP_CHARS = 1024 * 1024
-"""Characters of records that are written together, or half a file."""
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _OURS = stat.S_IFREG | 0o600
 
@@ -124,12 +120,7 @@ class AuditLog:
         self._kept: list[OpenedFile] = []
         """For the next append: one, or what several threads leave."""
         self._losses: list[str] = []
-        self._waiting = GroupCommit(
-            lambda records: self.append_now(*records, patience=_LOCK_SECONDS),
-            self._busy,
-            patience=_LOCK_SECONDS,
-            most=_GROUP_CHARS if max_bytes is None else min(_GROUP_CHARS, max_bytes // 2),
-        )
+        self._turn = Turn(_LOCK_SECONDS, self._busy)
 
     def __repr__(self) -> str:
         return f"AuditLog({str(self.path)!r})"
@@ -146,7 +137,9 @@ class AuditLog:
         Raises ``AuditError`` where the file cannot be written, does not end with a line of this
         log, or is being written by others for ten seconds.
         """
-        self._waiting.append(records)
+        with self._turn.taken():
+            if not self.append_now(*records, patience=_LOCK_SECONDS):
+                raise self._busy()
 
     def append_now(self, *records: Mapping[str, Any], patience: float = 0.0) -> bool:
         """``append``, but wait for others ``patience`` seconds at most, and then return False."""

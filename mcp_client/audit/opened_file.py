@@ -1,11 +1,14 @@
-"""The file of a log, open for appending, and closed in each process that is forked."""
+"""The open file of a log, and the turn of its threads. A forked process has its own of both."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from weakref import WeakSet
 
-__all__ = ["OpenedFile"]
+__all__ = ["OpenedFile", "Turn"]
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -46,3 +49,29 @@ def _close_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)
+
+
+class Turn:
+    """A lock between the threads that write a log, made again in a forked process."""
+
+    def __init__(self, seconds: float, busy: Callable[[], Exception]) -> None:
+        """A thread waits ``seconds`` at most, then ``busy()`` is raised."""
+        self._seconds = seconds
+        self._busy = busy
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        if self._pid != os.getpid():
+            self._begin()
+        lock = self._lock
+        if not lock.acquire(timeout=self._seconds):
+            raise self._busy()
+        try:
+            yield
+        finally:
+            lock.release()

@@ -252,8 +252,7 @@ class _FunctionSink(Sink):
 async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -> None:
     """Waits for the thread even when cancelled: what is being written must not be written again
     later."""
-    # Threads of our own: people who are asked may have all the usual ones. So many, because those
-    # that wait are written for together.
+    # Threads of our own: people who are asked may have all the usual ones.
     try:
         threads = _threads.get()
     except LookupError:

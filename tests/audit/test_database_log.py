@@ -453,10 +453,12 @@ def test_nothing_to_write_writes_nothing(state: PostgresState) -> None:
 def test_a_database_log_that_others_keep_busy_says_so(
     state: PostgresState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state.audit._waiting, "_patience", 0.0)
+    monkeypatch.setattr("mcp_client.audit.database_log._PATIENCE", 0.01)
+    log = DatabaseLog(state)
 
-    def append() -> None:
+    def change(also: object) -> None:
         with pytest.raises(StateError, match="others have been writing"):
-            state.audit.append_in(lambda also: None, opened())
+            log.append_in(lambda also: None, opened())
 
-    state.audit._waiting.alone(append)
+    log.append(opened())
+    log.append_in(change, closed())

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -17,6 +18,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ pytestmark = pytest.mark.one_backend
 
 KEY = b"sixteen bytes or more"
 SMALL: dict[str, Any] = {"max_bytes": 4_096}
+BOUND = 120.0
 
 
 def entry(number: int, event: str = "opened", **more: Any) -> dict[str, Any]:
@@ -950,3 +953,87 @@ WRONG: list[dict[str, Any]] = [
 def test_an_option_of_a_log_that_is_none_is_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         AuditLog(**options)
+
+
+# -------------------------------------------------------------- threads, copies, forks
+
+
+def test_a_thread_waits_for_another_for_a_bounded_time_and_its_record_is_not_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.audit.log_file._LOCK_SECONDS", 0.05)
+    log, write = AuditLog(tmp_path / "calls.jsonl"), AuditLog._write
+    inside, go_on = threading.Event(), threading.Event()
+
+    def pausing(self: AuditLog, *args: Any) -> None:
+        inside.set()
+        assert go_on.wait(BOUND)
+        write(self, *args)
+
+    monkeypatch.setattr(AuditLog, "_write", pausing)
+    thread = threading.Thread(target=log.append, args=[entry(1)])
+    thread.start()
+    assert inside.wait(BOUND)
+    with pytest.raises(AuditError, match="others have been writing"):
+        log.append(entry(2))
+    go_on.set()
+    thread.join(BOUND)
+    log.append(entry(3))
+    assert [json.loads(line).get("call") for line in lines_of(log.path)] == [None, "c-1", "c-3"]
+
+
+def test_threads_that_append_at_once_write_every_record_once(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "calls.jsonl", fsync=True, max_bytes=4_096)
+    with ThreadPoolExecutor(20) as threads:
+        list(threads.map(log.append, [entry(number) for number in range(200)]))
+    assert verify_audit(log.path).calls == 200
+
+
+def test_a_copy_of_a_log_goes_on_with_the_same_file(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "calls.jsonl", max_bytes=8_192, keep=2, fsync=True, key=b"k" * 16)
+    log.append({"event": "note", "n": 1})
+    copy = pickle.loads(pickle.dumps(log))
+    for n in range(100):
+        (copy, log)[n % 2].append({"event": "note", "n": n, "text": "x" * 200})
+    assert (copy.path, copy.fsync, copy.key) == (log.path, True, b"k" * 16)
+    assert verify_audit(log.path, key=b"k" * 16).lines > 20
+    assert len(list(tmp_path.iterdir())) == 3, "the newest file, and two that are kept"
+    assert log.take_losses() == copy.take_losses() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_while_a_thread_writes_keeps_neither_process_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, write = AuditLog(tmp_path / "calls.jsonl"), AuditLog._write
+    inside, written = threading.Event(), threading.Event()
+
+    def pausing(self: AuditLog, *args: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            assert written.wait(BOUND)
+        write(self, *args)
+
+    monkeypatch.setattr(AuditLog, "_write", pausing)
+    thread = threading.Thread(target=log.append, args=[{"n": 1}])
+    thread.start()
+    assert inside.wait(BOUND)
+    gate, opens = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        child = os.fork()
+    if child == 0:
+        os.close(opens)
+        os.read(gate, 1)  # it lives until the parent has written, and then writes as well
+        try:
+            log.append({"n": 3})
+        finally:
+            os._exit(0 if len(log.path.read_text().splitlines()) == 4 else 1)
+    written.set()
+    thread.join(BOUND)
+    assert log.append_now({"n": 2})  # at once: the child does not hold the lock
+    os.close(opens)
+    os.close(gate)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert verify_audit(log.path).lines == 4
