@@ -70,12 +70,12 @@ class CodeSearch(ToolSearch):
     run = RUN
     advice: str = f"Call tools within {RUN}, and use {SEARCH} to find one."
 
-    def __init__(self, tools: Mapping[str, Tool], earlier: ToolSearch | None) -> None:
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
         """Raises ``ConfigError`` where no script can be run."""
         interpreter_version()
         self.bindings: Bindings = Bindings(tools.values())
         names = {name: tool.qualified_name for name, tool in self.bindings.by_spelling.items()}
-        super().__init__(tools, names, earlier)
+        super().__init__(tools, names)
 
     def definitions(self, dialect: Dialect, strict: bool) -> list[tuple[str, str, Definition]]:
         """What the model is shown: name, description and arguments."""

@@ -79,14 +79,17 @@ class ShownTools:
         """The same as ``search``, where a model writes scripts."""
         self._definitions: dict[str, Definition] = {}
         """Of the tools that are declared, by the names that the model is shown."""
-        before = earlier.search if earlier is not None else None
         if runs_code:
             from .code_mode import CodeSearch
 
-            self.search = self.code = CodeSearch(self.tools, before)
+            self.search = self.code = CodeSearch(self.tools)
             self._notes += self.code.bindings.left_out
-        elif how is True or before is not None or (how == "auto" and self._exceeds(options)):
-            self.search = ToolSearch(self.tools, self.names, before)
+        elif (
+            how is True
+            or (earlier is not None and earlier.search is not None)
+            or (how == "auto" and self._exceeds(options))
+        ):
+            self.search = ToolSearch(self.tools, self.names)
         self._define()
         self.request: list[dict[str, Any]] = shape._request(self._all_declared(native))
         """For the provider's request."""

@@ -113,16 +113,13 @@ class ToolSearch:
     """The tools of one toolset, to be searched. Read by ``prepare``, or when the model searches
     first."""
 
-    def __init__(
-        self, tools: Mapping[str, Tool], names: Mapping[str, str], earlier: ToolSearch | None
-    ) -> None:
+    def __init__(self, tools: Mapping[str, Tool], names: Mapping[str, str]) -> None:
         """``tools`` by qualified names; ``names`` are those that a model writes, each with the
-        qualified one. What ``earlier`` has read of the same tools is not read again."""
+        qualified one."""
         self._tools = tools
         self._names = names
         self._shown = {name: new for new, name in names.items()}
-        known: ToolIndex | None = earlier._index if earlier is not None else None
-        self._index: ToolIndex = ToolIndex(tools.values(), known)
+        self._index: ToolIndex = ToolIndex(tools.values())
 
     def prepare(self) -> bool:
         """Read some of the tools. Returns whether there may be more."""

@@ -283,13 +283,16 @@ class PagedCache(ABC, Generic[L]):
 
     def _came_as(self, fetched: _Fetched) -> tuple[object, ...] | None:
         """Equal for the same pages, to be read in the same way."""
-        if not all(fetched.digests):
+        if self._list is None or self._depends_on_host:
             return None
-        return self._requests.connection.generation, *fetched.findings, *fetched.digests
+        digest = _digest_of(fetched.entries)
+        if digest is None:
+            return None
+        return self._requests.connection.generation, *fetched.findings, digest
 
     async def _every_page(self) -> _Fetched:
         if not self.subscription.is_offered:
-            return _Fetched([], [b""], math.inf, math.inf, has_ttl=True, private=False, findings=())
+            return _Fetched([], math.inf, math.inf, has_ttl=True, private=False, findings=())
         try:
             return await self._walk()
         except _CursorGone:
@@ -300,8 +303,6 @@ class PagedCache(ABC, Generic[L]):
         limits, kind = self._limits, self.kind
         most: int = getattr(limits, kind.cap)
         found: list[Any] = []
-        digests: list[bytes] = []
-        is_compared = self._list is not None and not self._depends_on_host
         ends = Ends(kind.noun)
         fields: dict[str, Any] = {}
         fresh_until = holds_until = math.inf
@@ -317,7 +318,6 @@ class PagedCache(ABC, Generic[L]):
                     raise _CursorGone from None
                 raise
             entries = self._entries(page, ends)
-            digests.append(_digest_of(entries) if is_compared else b"")
             size += bytes
             cursor = self._cursor(page, ends, as_text=last)
             is_over = cursor is None or ends.after(entries, cursor, found)
@@ -339,7 +339,7 @@ class PagedCache(ABC, Generic[L]):
             fields = {"cursor": cursor}
         else:
             raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
-        return _Fetched(found, digests, fresh_until, holds_until, has_ttl, private, ends.findings)
+        return _Fetched(found, fresh_until, holds_until, has_ttl, private, ends.findings)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
         return await self._requests.page(self.kind.method, fields)
@@ -379,21 +379,19 @@ def _ttl(page: dict[str, Any]) -> float | None:
     return None
 
 
-def _digest_of(entries: list[Any]) -> bytes:
-    """Equal only for the same JSON, in which ``1`` is not ``true``; empty where there is none."""
+def _digest_of(entries: list[Any]) -> bytes | None:
+    """Return what is equal only for the same JSON, in which ``1`` is not ``true``."""
     import hashlib  # imported here because it loads OpenSSL
 
     try:
         # A third of the time of json.dumps. Versions above 2 tell which objects are shared, too.
         return hashlib.sha256(marshal.dumps(entries, 2)).digest()
     except ValueError:  # it is nested too deeply
-        return b""
+        return None
 
 
 class _Fetched(NamedTuple):
     entries: list[Any]
-    digests: list[bytes]
-    """Of each page, empty where it is not compared."""
     fresh_until: float
     """By the shortest ``ttlMs`` of its pages."""
     holds_until: float

@@ -8,9 +8,7 @@ The order is a function of what the index holds, whatever order it was added in:
 scores are in the order of their qualified names.
 
 Reading 20,000 tools takes 0.4 seconds. ``ToolSearch``, which searches the list of a session or a
-host, does it in slices of a millisecond or two, between which other tasks run. What is kept of a
-tool is in text, bytes and numbers: were it in containers, of which the garbage collector keeps
-count, it would go through the whole catalogue meanwhile, which takes 0.1 seconds at a time.
+host, does it in slices of a millisecond or two, between which other tasks run.
 
 Texts are from servers. How much of each is read is limited, so that a server cannot make the index
 large. A word that is repeated counts once for a name and at most four times for a description, and
@@ -85,51 +83,20 @@ _WORDS_PER_TOOL = 4
 """What a tool counts besides its words, as one of them."""
 
 
-class _Texts:
-    """What was read of tools, by their places in an index."""
-
-    def __init__(self) -> None:
-        self.places: dict[str, int] = {}
-        """By qualified name."""
-        self.tools: list[Tool] = []
-        self.names: list[str] = []
-        self.words: list[str] = []
-        """The different words of each, with blanks between them."""
-        self.counts: list[bytes] = []
-        """How often each of these counts."""
-        self.lengths = array("I")
-
-    def place_of(self, name: str, tool: Tool) -> int | None:
-        """Where ``tool`` is, if it is here."""
-        place = self.places.get(name)
-        if place is None:
-            return None
-        known = self.tools[place]
-        return place if known is tool or known == tool else None
-
-    def add(self, name: str, tool: Tool, words: str, counts: bytes, length: int) -> int:
-        """Returns the place."""
-        place = self.places[name] = len(self.tools)
-        self.tools.append(tool)
-        self.names.append(name)
-        self.words.append(words)
-        self.counts.append(counts)
-        self.lengths.append(length)
-        return place
-
-
 class ToolIndex:
     """The tools of one list, and which of them fit a query. Safe to use from threads."""
 
-    def __init__(self, tools: Iterable[Tool], earlier: ToolIndex | None = None) -> None:
-        """``tools`` are read by ``read``, without those that ``earlier`` has read."""
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """``tools`` are read by ``read``."""
         self._left = iter(tools)
         self._reading = threading.Lock()  # a toolset may be used from several event loops
-        self._earlier = _Texts() if earlier is None else earlier._texts
-        self._texts: _Texts = _Texts()
+        self._tools: list[Tool] = []
+        self._names: list[str] = []
+        self._lengths = array("I")
         self._having: dict[str, int | array[int]] = {}
         """By word: for each tool that has it the place times ``_COUNTS``, plus how often it counts
-        there. Most words are of one tool alone, so one number is not in an array."""
+        there. Most words are of one tool alone: of 20,000 arrays with one number each, the garbage
+        collector would stop the event loop for 40 ms."""
 
     def read(self) -> bool:
         """Read as many tools as take a millisecond or two. Returns whether there may be more."""
@@ -139,34 +106,26 @@ class ToolIndex:
                 words_read += _WORDS_PER_TOOL + self._add(tool)
                 if words_read >= _SLICE_WORDS:
                     return True
-            self._earlier = _Texts()
         return False
 
     def _add(self, tool: Tool) -> int:
         """Returns the number of words that had to be read."""
-        name, earlier = tool.qualified_name, self._earlier
-        known = earlier.place_of(name, tool)
-        if known is not None:
-            text, counts = earlier.words[known], earlier.counts[known]
-            place = self._texts.add(name, tool, text, counts, earlier.lengths[known])
-            self._find_by(zip(text.split(), counts, strict=True), place)
-            return 0
-        found, length = _counts_of(name, tool)
-        place = self._texts.add(name, tool, " ".join(found), bytes(found.values()), length)
-        self._find_by(found.items(), place)
-        return length
-
-    def _find_by(self, counts: Iterable[tuple[str, int]], place: int) -> None:
-        having, first = self._having, place * _COUNTS
-        for word, count in counts:
-            posting = first + count
+        name = tool.qualified_name
+        counts, length = _counts_of(name, tool)
+        first = len(self._tools) * _COUNTS
+        self._tools.append(tool)
+        self._names.append(name)
+        self._lengths.append(length)
+        having = self._having
+        for word, count in counts.items():
             others = having.get(word)
             if others is None:
-                having[word] = posting
+                having[word] = first + count
             elif isinstance(others, int):
-                having[word] = array("I", (others, posting))
+                having[word] = array("I", (others, first + count))
             else:
-                others.append(posting)
+                others.append(first + count)
+        return length
 
     def search(self, query: str, limit: int) -> list[Tool]:
         """At most ``limit`` tools that have a word of ``query``, the best first. Reads what is not
@@ -178,11 +137,11 @@ class ToolIndex:
         if limit < 1 or not found:
             return []
         scores = self._scores(sorted(found, key=len))
-        return [self._texts.tools[place] for place in self._best(scores, limit)]
+        return [self._tools[place] for place in self._best(scores, limit)]
 
     def _scores(self, found: list[Sequence[int]]) -> list[float]:
         """By place; ``found`` has the rarest word first."""
-        lengths = self._texts.lengths
+        lengths = self._lengths
         count_of_tools, matches = len(lengths), 0
         slope = _K1 * _B * count_of_tools / sum(lengths)
         norms = [_K1 * (1 - _B) + slope * length for length in lengths]
@@ -198,8 +157,8 @@ class ToolIndex:
         return scores
 
     def _best(self, scores: list[float], limit: int) -> list[int]:
-        names = self._texts.names
         lowest = heapq.nlargest(limit, scores)[-1]
+        names = self._names
         above = [(-score, names[at], at) for at, score in enumerate(scores) if score > lowest]
         tied = ((names[at], at) for at, score in enumerate(scores) if score == lowest > 0)
         best = [at for _, _, at in sorted(above)]
@@ -224,7 +183,7 @@ class ToolSearch:
         listed = await self._list_tools()
         if self._listed is not listed:
             self._listed = listed
-            self._index = ToolIndex((tool for tool in listed if tool.is_for_models), self._index)
+            self._index = ToolIndex(tool for tool in listed if tool.is_for_models)
         index = self._index
         while index.read():
             await checkpoint()

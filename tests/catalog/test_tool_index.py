@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
@@ -156,15 +155,6 @@ def test_no_more_than_the_limit_is_found() -> None:
     assert index.search("read", 0) == []
 
 
-def test_a_tool_that_is_replaced_or_removed_is_not_found_any_more() -> None:
-    index = index_of(tool("x", "weather"), tool("y", "weather"))
-    assert names(index, "weather") == ["x", "y"]
-    later = ToolIndex([tool("x", "invoices")], index)
-    assert names(later, "weather") == []
-    assert names(later, "invoice") == ["x"]
-    assert names(index, "weather") == ["x", "y"]
-
-
 def test_a_tool_cannot_come_first_by_repeating_words() -> None:
     index = index_of(
         tool("send_invoice", "Send an invoice."),
@@ -190,60 +180,34 @@ def test_hostile_texts_are_read_up_to_a_limit() -> None:
     assert index.search("b" * 1_000_000 + many, 8) == []
 
 
-def _words_of(index: ToolIndex) -> list[set[str]]:
+def _words_of(index: ToolIndex) -> list[Collection[str]]:
     index.search("", 8)
-    return [set(text.split()) for text in index._texts.words]
+    return [each.keys() for each in _counts_in(index)]
+
+
+def _counts_in(index: ToolIndex) -> list[dict[str, int]]:
+    """How often each word of each tool counts."""
+    found: list[dict[str, int]] = [{} for _ in index._tools]
+    for word, postings in index._having.items():
+        for posting in [postings] if isinstance(postings, int) else postings:
+            place, count = divmod(posting, 16)
+            found[place][word] = count
+    return found
 
 
 def test_a_catalogue_is_read_in_slices_of_a_few_tools_each() -> None:
     short = [tool(f"tool_{n}", "Reads an item and returns its text.") for n in range(3_000)]
     index, sizes = index_of(*short), [0]
     while index.read():
-        sizes.append(len(index._texts.names))
+        sizes.append(len(index._tools))
     assert max(end - begin for begin, end in itertools.pairwise([*sizes, 3_000])) <= 200
     assert len(sizes) <= 40  # and no more of them than that takes
 
     hostile = tool("x" * 256, "aB" * 2_000, title="a b " * 60, parameters=tuple("abcdefgh"))
     index, sizes = index_of(*(replace(hostile, name=f"t{n}") for n in range(20))), [0]
     while index.read():
-        sizes.append(len(index._texts.names))
+        sizes.append(len(index._tools))
     assert max(end - begin for begin, end in itertools.pairwise([*sizes, 20])) == 1
-
-
-def test_a_tool_that_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = [tool(f"t{n}", "weather") for n in range(50)]
-    index = index_of(*kept)
-    index.search("weather", 8)
-    read: list[str] = []
-    counts_of = tool_index._counts_of
-
-    def counted(name: str, tool: Tool) -> Any:
-        read.append(name)
-        return counts_of(name, tool)
-
-    monkeypatch.setattr(tool_index, "_counts_of", counted)
-    later = ToolIndex([tool("new", "weather"), *reversed(kept)], index)
-    assert len(later.search("weather", 100)) == 51
-    assert read == ["new"]
-
-
-def test_an_index_gives_the_garbage_collector_nothing_to_go_through() -> None:
-    tools = [tool(f"tool_{n}", f"Reads item {n} and returns its text.") for n in range(3_000)]
-    index = index_of(*tools)
-    assert len(index.search("text", 8)) == 8
-    assert gone_through(index) < 100
-
-
-def gone_through(index: ToolIndex) -> int:
-    """Count what the garbage collector goes through for ``index`` alone, without its tools."""
-    found: dict[int, Any] = {}
-    left: list[Any] = [index]
-    while left:
-        one = left.pop()
-        if gc.is_tracked(one) and not isinstance(one, Tool | type) and id(one) not in found:
-            found[id(one)] = one
-            left += gc.get_referents(one)
-    return len(found)
 
 
 def test_a_list_that_is_read_by_two_is_read_once() -> None:
@@ -290,17 +254,14 @@ _CATALOGS = st.dictionaries(st.sampled_from([f"n{n}" for n in range(30)]), _TOOL
 _QUERIES = st.lists(_WORDS, max_size=4).map(" ".join)
 
 
-@given(before=_CATALOGS, after=_CATALOGS, query=_QUERIES, order=st.randoms())
+@given(catalog=_CATALOGS, query=_QUERIES, order=st.randoms())
 @examples(200)
 def test_the_order_depends_on_what_is_held_and_not_on_how_it_came(
-    before: dict[str, Tool], after: dict[str, Tool], query: str, order: Any
+    catalog: dict[str, Tool], query: str, order: Any
 ) -> None:
-    first = ToolIndex(before.values())
-    first.search(query, 8)
-    changed = ToolIndex(after.values(), first)
-    shuffled = list(after.values())
+    shuffled = list(catalog.values())
     order.shuffle(shuffled)
-    assert changed.search(query, 50) == ToolIndex(shuffled).search(query, 50)
+    assert ToolIndex(catalog.values()).search(query, 50) == ToolIndex(shuffled).search(query, 50)
 
 
 _SPELLED = ("read", "files", "getUser", "HTTPServer", "sha256", "Café", "天气预报", "the", "_", "x")
@@ -323,11 +284,8 @@ def test_tools_are_ranked_as_the_books_have_it(tools: list[Tool], query: str) ->
     listed = [replace(each, _qualified_name=f"n{n}_{each.name}") for n, each in enumerate(tools)]
     index = index_of(*listed)
     found, scores = index.search(query, 50), _plain(listed, query)
-    texts = index._texts
-    for each, known, counts, length in zip(
-        listed, texts.words, texts.counts, texts.lengths, strict=True
-    ):
-        assert (dict(zip(known.split(), counts, strict=True)), length) == _counted(each)
+    for each, *text in zip(listed, _counts_in(index), index._lengths, strict=True):
+        assert text == [*_counted(each)]
     assert {each.qualified_name for each in found} == set(scores)
     assert all(
         scores[better.qualified_name] >= scores[worse.qualified_name] - 1e-9
