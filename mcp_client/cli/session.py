@@ -445,6 +445,8 @@ def _state_named(word: str) -> State:
             "--state: other users can read a password on the command line; put it into PGPASSWORD "
             "or ~/.pgpass, or the whole address into a variable and write --state env:NAME"
         )
+    if os.path.isfile(word):
+        raise UsageError(f"--state {word}: it is a file; give a folder")
     state = state_of(word)
     assert state is not None
     return state

@@ -35,7 +35,7 @@ from ..session.connect import Connecting
 from ..session.session import Session
 from .listing import ServerListing
 from .options import ServerConfig, SharedOptions, StartGate, ToolFilter
-from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
+from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents, after_login
 
 __all__ = ["HostedServer"]
 
@@ -172,7 +172,7 @@ class HostedServer:
         said = error.args[0] if "advice" in fields else error.message  # advice is the last word
         text = said if isinstance(error, StartDenied) else f"the server is not connected: {said}"
         if isinstance(error, AuthError):
-            text += f"; log in, then reconnect({self.name!r})"
+            fields["advice"] = after_login(self.name, error.advice)
         elif retry_in is not None:
             text += f"; it is tried again in {retry_in:.1f} s"
             fields = {**fields, "retryable": True, "retry_after": retry_in}

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from ..errors import McpError
+from ..errors import Advice, McpError
 from ..runtime.safe_text import one_line, safe_text
 from ..runtime.watch import Notifier, Watch
 
-__all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch"]
+__all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch", "after_login"]
 
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "connected", "failed", "needs_login", "disabled", "closed"
@@ -117,6 +117,12 @@ class StatusWatch(Watch[ServerStatus]):
 
     async def _take(self) -> ServerStatus | None:
         return self._waiting.popleft() if self._waiting else None
+
+
+def after_login(name: str, advice: Advice | None) -> Advice:
+    """Return what can be done about the server of that name, which needs a login."""
+    first = f"log in, then reconnect({name!r})"
+    return advice._replace(text=f"{first}; {advice.text}") if advice else Advice(first)
 
 
 async def wait_for_most(

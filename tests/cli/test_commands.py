@@ -205,7 +205,7 @@ def test_stubs_are_a_program(tmp_path: Path) -> None:
         ("--sandbox --write no", "--write: '"),
         ("--sandbox --read /", "--read: '/' cannot be granted"),
         ("--sandbox --read=", "--read: give the path of a file"),
-        ("--state file", "file/decisions.json cannot be used"),
+        ("--state file", "--state file: it is a file; give a folder"),
         ("--header a=env:HOME", "--header goes with a URL"),
         ("--env A-B=env:HOME", "--env is NAME=env:VARIABLE"),
         ("--approve=web", "--approve web needs the package starlette"),

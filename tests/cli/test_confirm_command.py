@@ -119,7 +119,7 @@ def test_confirm_shows_all_and_remembers_the_fingerprint_that_it_showed(tmp_path
         (["mcp.json", "sly"], 4),
         (["nothing.json"], 2),
         (["mcp.json", "--read", "x"], 2),
-        (["mcp.json", "sky", "--yes", "F", "--state", "mcp.json"], 3),
+        (["mcp.json", "sky", "--yes", "F", "--state", "mcp.json"], 2),
     ],
 )
 def test_confirm_keeps_nothing_where_a_word_is_wrong(
