@@ -19,8 +19,9 @@ from typing import Annotated, Any
 
 import anyio
 
-from mcp_client import Allow, ApprovalPage, ApprovalQueue, Deny, FileState, Host, StdioServer
+from mcp_client import Allow, ApprovalQueue, Deny, FileState, Host, StdioServer
 from mcp_client.adapters import openai_chat
+from mcp_client.desk import ApprovalPage
 
 try:
     from fastapi import Cookie, Depends, FastAPI, HTTPException, Request

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Accept, Decline, ElicitRequest, Handlers, StdioServer, allow_all, connect
+from mcp_client import Handlers, StdioServer, allow_all, connect
+from mcp_client.handlers import Accept, Decline, ElicitRequest
 
 CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "cafe.py")])
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Allow, CallDenied, Remember, Rule, Rules, StdioServer, ToolCall, connect
+from mcp_client import Allow, CallDenied, Rule, Rules, StdioServer, ToolCall, connect
+from mcp_client.approval import Remember
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
 

@@ -5,7 +5,8 @@ import json
 
 import anyio
 
-from mcp_client import Allow, ApprovalQueue, Deny, NotPending, ToolCall, connect
+from mcp_client import Allow, ApprovalQueue, Deny, ToolCall, connect
+from mcp_client.errors import NotPending
 
 SECRET = b"what the chat signs its requests with"
 queue = ApprovalQueue()

@@ -10,7 +10,8 @@ import sys
 import anyio
 import httpx
 
-from mcp_client import ApprovalPage, ApprovalQueue, CancelToken, McpError, connect
+from mcp_client import ApprovalQueue, CancelToken, McpError, connect
+from mcp_client.desk import ApprovalPage
 
 try:
     from starlette.applications import Starlette

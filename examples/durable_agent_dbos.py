@@ -13,16 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mcp_client import (
-    Allow,
-    ApprovalQueue,
-    CallPending,
-    FileState,
-    McpError,
-    PostgresState,
-    Retry,
-    sync,
-)
+from mcp_client import Allow, ApprovalQueue, CallPending, FileState, McpError, Retry, sync
+from mcp_client.state import PostgresState
 
 try:
     from dbos import DBOS, DBOSClient, SetWorkflowID

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import ResourceLink, ServerError, StdioServer, allow_all, connect
+from mcp_client import ServerError, StdioServer, allow_all, connect
+from mcp_client.content import ResourceLink
 
 NOTES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "notes.py")])
 

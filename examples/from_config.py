@@ -5,7 +5,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Allow, Deny, Host, StartRequest, allow_all
+from mcp_client import Allow, Deny, Host, allow_all
+from mcp_client.approval import StartRequest
 
 CONFIG = Path(__file__).with_name("mcp.json")
 

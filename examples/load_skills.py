@@ -5,7 +5,9 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Allow, Deny, SkillError, SkillRequest, StdioServer, ToolCall, connect
+from mcp_client import Allow, Deny, StdioServer, ToolCall, connect
+from mcp_client.approval import SkillRequest
+from mcp_client.errors import SkillError
 
 GUIDES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "guides.py")])
 

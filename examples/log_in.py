@@ -9,7 +9,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import FileTokens, HttpServer, OAuth, allow_all, connect
+from mcp_client import HttpServer, OAuth, allow_all, connect
+from mcp_client.auth import FileTokens
 
 sys.path.insert(0, str(Path(__file__).parent / "servers"))
 from login_http import serving  # type: ignore[import-not-found]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Allow, ConnectError, Host, ServerConfig, StdioServer, ToolCall, UnknownTool
+from mcp_client import Allow, ConnectError, Host, ServerConfig, StdioServer, ToolCall
+from mcp_client.errors import UnknownTool
 
 SERVERS = Path(__file__).parent / "servers"
 

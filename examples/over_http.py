@@ -5,7 +5,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import AuthError, HttpServer, allow_all, connect
+from mcp_client import HttpServer, allow_all, connect
+from mcp_client.errors import AuthError
 
 sys.path.insert(0, str(Path(__file__).parent / "servers"))
 from weather_http import serving  # type: ignore[import-not-found]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import ReplayServer, ServerError, StdioServer, allow_all, connect
+from mcp_client import ServerError, StdioServer, allow_all, connect
+from mcp_client.testing import ReplayServer
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Allow, Apps, Deny, StdioServer, ToolCall, connect
-from mcp_client.extensions import ClientInfo
+from mcp_client import Allow, Deny, StdioServer, ToolCall, connect
+from mcp_client.extensions import Apps, ClientInfo
 
 CLOCK = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "clock.py")])
 

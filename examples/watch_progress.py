@@ -5,7 +5,8 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import CallCancelled, CancelToken, StdioServer, allow_all, connect
+from mcp_client import CancelToken, StdioServer, allow_all, connect
+from mcp_client.errors import CallCancelled
 
 CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "cafe.py")])
 token = CancelToken()

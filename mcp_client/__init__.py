@@ -2,12 +2,38 @@
 
 No call runs until the host's code or a person has approved it.
 
+The names of the first day are here. Every other public name is in one room, which also has those
+of its names that are here::
+
+    mcp_client.errors      every error, as one tree
+    mcp_client.approval    requests, decisions, rules, queues and policies
+    mcp_client.handlers    questions of a server, and responses to them
+    mcp_client.content     content of results and messages, resources, prompts; safe_text
+    mcp_client.catalog     tools, results, findings, pins
+    mcp_client.auth        logins and credentials over HTTP, and where tokens are stored
+    mcp_client.state       where decisions, pins, tokens and the audit are stored
+    mcp_client.audit       records of calls, and their verification
+    mcp_client.session     Session and Watch
+    mcp_client.host        Host, the status of its servers, their options and names
+    mcp_client.config      config files: find and load them
+    mcp_client.connection  timeouts, limits, retries, cancellation
+    mcp_client.transports  servers over stdio and HTTP, and Transport for one's own
+    mcp_client.validation  how strictly arguments and results are validated
+    mcp_client.sandbox     Sandbox
+    mcp_client.extensions  tasks, apps and skills
+    mcp_client.desk        the page on which people decide requests
+    mcp_client.adapters    a module for each LLM provider
+    mcp_client.stubs       typed Python for a server's tools
+    mcp_client.testing     servers for tests: in memory, or made of a record
+    mcp_client.sync        connect, Host and Session without an event loop
+
 One directory per subject; imports go down this list only::
 
     cli/         the command mcp-client: the same from a shell
     desk/        the web page on which people decide the requests of an ApprovalQueue
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
+    testing/     the public names of servers for tests
     sync/        the same for programs without an event loop, and for threads
     code/        scripts of a model that call tools, each call through the gate
     config/      the public names for config files
@@ -30,165 +56,57 @@ One directory per subject; imports go down this list only::
     errors.py    what is raised, as one tree
 """
 
-from importlib import import_module
+from .runtime.lazy import lazy as _lazy
 
-_HOME = {
-    "Accept": "handlers.handlers",
-    "Allow": "approval.decision",
-    "App": "extensions.apps",
-    "ApprovalHook": "approval.decision",
-    "ApprovalPage": "desk.page",
-    "ApprovalQueue": "approval.queue",
-    "ApprovalRequest": "approval.request",
-    "Apps": "extensions.apps",
-    "AudioContent": "protocol.content",
-    "AuditError": "errors",
-    "AuditLog": "audit",
-    "AuditSink": "audit.sinks",
-    "AuthError": "errors",
-    "BearerToken": "auth",
-    "BrokenPromise": "errors",
-    "CallCancelled": "errors",
-    "CallDenied": "errors",
-    "CallPending": "errors",
-    "CallTimeout": "errors",
-    "CallWithdrawn": "errors",
-    "Cancel": "handlers.handlers",
-    "CancelToken": "connection.cancellation",
-    "ClientCredentials": "auth",
-    "Config": "host.config",
-    "ConfigError": "errors",
-    "ConfigFile": "host.config_programs",
-    "ConfigProblem": "host.config_fields",
-    "ConnectError": "errors",
-    "ConnectionLost": "errors",
-    "ContentBlock": "protocol.content",
-    "Decision": "approval.decisions",
-    "Decisions": "approval.decisions",
-    "Decline": "handlers.handlers",
-    "Deny": "approval.decision",
-    "DeviceLogin": "auth.steps",
-    "ElicitRequest": "handlers.handlers",
-    "EmbeddedResource": "protocol.content",
-    "EnterpriseAuthorization": "auth",
-    "Extension": "extensions.extension",
-    "Fact": "approval.request",
-    "FileState": "state",
-    "FileTokens": "auth",
-    "Finding": "catalog.finding",
-    "Handlers": "handlers.handlers",
-    "Host": "host.host",
-    "HttpServer": "transports.http",
-    "IdentityProvider": "auth",
-    "ImageContent": "protocol.content",
-    "Implementation": "protocol.capabilities",
-    "InvalidArguments": "errors",
-    "InvalidResult": "errors",
-    "InvalidSchema": "errors",
-    "JsonRpcError": "transports.memory",
-    "KeyringTokens": "auth",
-    "Limits": "runtime.limits",
-    "LogMessage": "handlers.handlers",
-    "McpError": "errors",
-    "ManagedPolicy": "approval.managed_policy",
-    "MemoryServer": "transports.memory",
-    "MemoryState": "state",
-    "MemoryTokens": "auth",
-    "MissingCapability": "errors",
-    "Naming": "host.naming",
-    "NegotiationError": "errors",
-    "NotFound": "errors",
-    "NotPending": "errors",
-    "NotSent": "errors",
-    "OAuth": "auth",
-    "OnProgress": "connection.rpc",
-    "OpenTelemetryLog": "audit.otel_log",
-    "OutcomeUnknown": "errors",
-    "PendingApproval": "approval.queue",
-    "Pins": "catalog.pins",
-    "Policy": "approval.decision",
-    "PostgresState": "state.postgres",
-    "Prompt": "protocol.prompts",
-    "PromptResult": "catalog.library",
-    "ProtocolViolation": "errors",
-    "Redaction": "audit",
-    "Rejected": "catalog.listed",
-    "Reloaded": "host.reload",
-    "Remember": "approval.decision",
-    "ReplayServer": "transports.replay",
-    "Resource": "protocol.resources",
-    "ResourceLink": "protocol.content",
-    "ResourceResult": "catalog.library",
-    "ResultNotStored": "errors",
-    "Retry": "connection.retry",
-    "Root": "handlers.handlers",
-    "RootsRequest": "handlers.handlers",
-    "Rule": "approval.rules",
-    "Rules": "approval.rules",
-    "SamplingRequest": "approval.sampling_request",
-    "SamplingResult": "handlers.handlers",
-    "Script": "approval.script",
-    "ServerConfig": "host.options",
-    "ServerError": "errors",
-    "ServerLike": "host.options",
-    "ServerStatus": "host.status",
-    "Sandbox": "sandbox.sandbox",
-    "Session": "session.session",
-    "Skill": "extensions.skill",
-    "SkillError": "errors",
-    "SkillRequest": "approval.skill_request",
-    "StartDenied": "errors",
-    "StartRequest": "approval.start_request",
-    "State": "state",
-    "StateError": "errors",
-    "StdioServer": "transports.stdio",
-    "Strictness": "validation.strictness",
-    "Task": "extensions.tasks",
-    "TextContent": "protocol.content",
-    "Timeouts": "runtime.limits",
-    "Token": "auth",
-    "Tool": "catalog.tool",
-    "ToolCall": "approval.tool_call",
-    "ToolChanged": "errors",
-    "ToolFailed": "errors",
-    "ToolList": "catalog.tool",
-    "ToolResult": "catalog.result",
-    "Transport": "transports.base",
-    "Trust": "catalog.trust",
-    "UiResource": "extensions.ui_resource",
-    "Unanswered": "errors",
-    "UnknownContent": "protocol.content",
-    "UnknownTool": "errors",
-    "UrlElicitationRequired": "errors",
-    "Watch": "runtime.watch",
-    "WorkloadIdentity": "auth",
-    "allow_all": "approval.decision",
-    "ask_on_terminal": "approval.terminal",
-    "connect": "session.connect",
-    "deny_all": "approval.decision",
-    "elicit_on_terminal": "handlers.terminal",
-    "find_configs": "host.config_programs",
-    "load_config": "host.config",
-    "one_at_a_time": "approval.turns",
-    "safe_text": "runtime.safe_text",
-    "serve_desk": "desk.serve",
-    "verify_audit": "audit",
-}
-"""Each public name and the module it is loaded from when it is first asked for: importing the
-package alone loads none of them. ``__init__.pyi`` says the same to type checkers and editors."""
-
-__all__ = [*_HOME]
-
-
-def __getattr__(name: str) -> object:
-    if name == "errors":  # which was always there without an import of its own
-        return import_module(".errors", __name__)
-    home = "runtime.version" if name == "__version__" else _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = _lazy(
+    __name__,
+    {
+        "session.connect": ["connect"],
+        "session": ["Session"],
+        "host": ["Host", "ServerConfig"],
+        "transports": ["StdioServer", "HttpServer"],
+        "testing": ["MemoryServer"],
+        "auth": ["OAuth"],
+        "approval": [
+            "Allow",
+            "Deny",
+            "ToolCall",
+            "ApprovalRequest",
+            "Rules",
+            "Rule",
+            "allow_all",
+            "deny_all",
+            "ask_on_terminal",
+            "ApprovalQueue",
+        ],
+        "catalog": ["Tool", "ToolList", "ToolResult", "Finding", "Pins"],
+        "connection": ["Timeouts", "Limits", "Retry", "CancelToken"],
+        "handlers": ["Handlers"],
+        "state": ["FileState"],
+        "audit": ["AuditLog"],
+        "sandbox": ["Sandbox"],
+        "errors": [
+            "McpError",
+            "NotSent",
+            "OutcomeUnknown",
+            "ServerError",
+            "BrokenPromise",
+            "ToolFailed",
+            "ConfigError",
+            "CallDenied",
+            "CallPending",
+            "CallTimeout",
+            "ConnectError",
+        ],
+        "content": [],
+        "config": [],
+        "desk": [],
+        "extensions": [],
+        "validation": [],
+        "adapters": [],
+        "stubs": [],
+        "sync": [],
+        "runtime.version": ["__version__"],
+    },
+    rooms=True,
+)

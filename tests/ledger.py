@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from mcp_client import Transport
 from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.call import Caller
+from mcp_client.transports import Transport
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.sse import SseTransport

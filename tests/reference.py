@@ -1,7 +1,7 @@
 """The API reference, made of the docstrings: ``python -m tests.reference FOLDER`` builds it there.
 
-What ``mcp_client`` exports is on its page and on no other. There is a page for each other module of
-``PAGES``, for each module that a docstring names, with its own docstring, and for the types that
+A public name is on the page of the module that users import it from, and on no other. There is a
+page for each module of ``PAGES``, for each module that a docstring names, and for the types that
 signatures name, in the module of each. It fails, and says where, if something on it has no
 docstring, or if a name or a link leads nowhere. It needs ``pdoc``, which the extra ``dev`` brings.
 """
@@ -29,9 +29,11 @@ import pdoc.render
 
 import mcp_client
 from mcp_client.adapters import PROVIDERS
+from tests.room_stubs import ROOT, package, public_names, tables
 
 PAGES = (
-    *("mcp_client", "mcp_client.sync", "mcp_client.errors", "mcp_client.stubs"),
+    *("mcp_client", "mcp_client.errors", "mcp_client.stubs"),
+    *(package(path) for path in tables() if path.parent != ROOT),
     *("mcp_client.adapters", "mcp_client.adapters.toolset"),
     *(f"mcp_client.adapters.{name}" for name in PROVIDERS),
 )
@@ -48,8 +50,8 @@ FOREIGN = frozenset(
 
 Doc: TypeAlias = pdoc.doc.Doc[Any]
 Pages: TypeAlias = dict[str, pdoc.doc.Module]
-_HOME: dict[str, str] = vars(mcp_client)["_HOME"]
-_EXPORTED = {name: getattr(mcp_client, name) for name in _HOME}  # which loads them
+_PUBLIC = public_names()
+_EXPORTED = {name: getattr(import_module(place), name) for name, (place, _) in _PUBLIC.items()}
 _NAME = r"\b[A-Z]\w*[a-z]\w*\b"
 _IN_CODE = re.compile(
     rf"(?<=<code>)(mcp_client\.[\w.]+|{_NAME}(?:\.\w+)*)(?=(?:\(.*?\))?</code>)", re.S
@@ -105,9 +107,11 @@ def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
         page.docstring += "\n\n" + "\n".join(_by_room())
     else:
         loaded = vars(page.obj)
-        theirs = [n for n in members if n in _EXPORTED and _EXPORTED[n] is loaded[n]]
-        if theirs:
-            page.docstring += "\n\nOf `mcp_client`: " + ", ".join(f"`{n}`" for n in theirs)
+        public = [n for n in members if n in _EXPORTED and _EXPORTED[n] is loaded[n]]
+        theirs = [n for n in public if _PUBLIC[n][0] != module]
+        for place in sorted({_PUBLIC[name][0] for name in theirs}):
+            names = ", ".join(f"`{name}`" for name in theirs if _PUBLIC[name][0] == place)
+            page.docstring += f"\n\nOf `{place}`: {names}"
         for name in list(members):
             if name in theirs or not (module in PAGES or name in wanted):
                 del members[name]
@@ -121,12 +125,11 @@ def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
             members[name] = each = pdoc.doc.Class(module, name, value, each.taken_from)
             _complete(each)
         elif not each.docstring:
-            members[name] = _alias(_HOME.get(name, module), name, module)
+            members[name] = _alias(_PUBLIC.get(name, ("", module))[1], name, module)
     return page
 
 
 def _alias(home: str, name: str, module: str = "") -> Doc:
-    home = home if home.startswith("mcp_client") else f"mcp_client.{home}"
     home, _ = defined_in(home, name)
     source = pdoc.doc.Module(import_module(home))
     value = ast.unparse(_assigned(home)[name]) if name in _assigned(home) else ""
@@ -164,11 +167,10 @@ def _complete(cls: pdoc.doc.Class) -> None:
 
 
 def _by_room() -> Iterator[str]:
-    yield "What it exports, by subject:\n"
-    for room, about in re.findall(r"^    (\w+)(?:/|\.py) +(.+)$", mcp_client.__doc__ or "", re.M):
-        names = [f"`{name}`" for name, where in _HOME.items() if where.split(".")[0] == room]
-        if names:
-            yield f"- {about}: " + ", ".join(names)
+    yield "All public names, by room:\n"
+    for room, about in re.findall(r"^    (mcp_client\.\w+) +(.+)$", mcp_client.__doc__ or "", re.M):
+        names = getattr(import_module(room), "__all__", ())
+        yield f"- `{room}`, {about}: " + ", ".join(f"`{name}`" for name in names)
 
 
 def shown(page: pdoc.doc.Namespace[Any]) -> Iterator[Doc]:
@@ -257,7 +259,7 @@ class Index:
     def url(self, path: str, page: str, module: str) -> str:
         """The link on ``page`` to ``path``, another page or a name that ``module`` uses; or "".
 
-        A class that ``mcp_client`` exports goes by the path of its own module, too.
+        A public class goes by the path of its own module, too.
         """
         link = pdoc.render_helpers.relative_link
         if path in self._made:
@@ -271,7 +273,7 @@ class Index:
         home, name = defined_in(module, words[0])
         target: pdoc.doc.Module | None
         if name in _EXPORTED and getattr(sys.modules.get(home), name, None) is _EXPORTED[name]:
-            target, words[0] = self._made["mcp_client"], name
+            target, words[0] = self._made[_PUBLIC[name][0]], name
         elif home in self._made and name in self._made[home].members:
             target, words[0] = self._made[home], name
         else:
@@ -345,8 +347,9 @@ def missing(made: Pages) -> Iterator[str]:
     for module in PAGES:
         loaded = import_module(module)
         for name in loaded.__all__:
-            here, top = made[module].get(name), made["mcp_client"].get(name)
-            if here is None and (top is None or _EXPORTED[name] is not getattr(loaded, name)):
+            there = made[_PUBLIC[name][0]].get(name) if name in _PUBLIC else None
+            here = made[module].get(name)
+            if here is None and (there is None or _EXPORTED[name] is not getattr(loaded, name)):
                 yield f"{module}.{name} is not on the reference"
 
 

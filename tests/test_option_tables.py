@@ -19,23 +19,19 @@ from mcp_client import (
     Allow,
     ApprovalQueue,
     CallPending,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
     Deny,
     Handlers,
     Host,
     HttpServer,
-    InvalidArguments,
     MemoryServer,
-    MemoryState,
     Retry,
     ServerConfig,
     Session,
     StdioServer,
     Timeouts,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
     sync,
@@ -47,9 +43,11 @@ from mcp_client.approval.remember import CHOICES
 from mcp_client.cli.parser import parsed
 from mcp_client.cli.session import options_of
 from mcp_client.connection.call_options import CallOptions, CallProgress, ReadOptions
+from mcp_client.errors import CallWithdrawn, InvalidArguments, UnknownTool
 from mcp_client.extensions.apps import App
 from mcp_client.host.options import HostOptions
 from mcp_client.session.session_options import OF_SESSION, Setup
+from mcp_client.state import MemoryState
 from mcp_client.validation import Validation
 
 VIEW = {"_meta": {"ui": {"resourceUri": "ui://one", "visibility": ["model", "app"]}}}

@@ -1,79 +1,94 @@
-"""The names of ``mcp_client``: one table, a stub that says the same, and a use of each."""
+"""The public names: few at the top level, each of the others in one room, and a use of each."""
 
 from __future__ import annotations
 
-import ast
-import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import mcp_client
-from mcp_client import (
-    Allow,
-    ApprovalHook,
-    ApprovalRequest,
-    AuditSink,
-    ContentBlock,
-    Fact,
-    Host,
-    MemoryServer,
-    OnProgress,
-    Prompt,
-    PromptResult,
-    ServerConfig,
-    ServerLike,
-    ServerStatus,
-    TextContent,
-    Tool,
-    Trust,
-    connect,
-)
+from mcp_client import Allow, ApprovalRequest, Host, MemoryServer, ServerConfig, Tool, connect
+from mcp_client.adapters import PROVIDERS
+from mcp_client.approval import ApprovalHook, Fact
+from mcp_client.audit import AuditSink
+from mcp_client.catalog import Trust
+from mcp_client.connection import OnProgress
+from mcp_client.content import ContentBlock, Prompt, PromptResult, TextContent
+from mcp_client.host import ServerLike, ServerStatus
+from tests.room_stubs import package, public_names, tables
+from tests.test_readme import programs
 
-ROOT = Path(mcp_client.__file__).parent
 TESTS = Path(__file__).parent
-HOME: dict[str, str] = vars(mcp_client)["_HOME"]
-ALL: list[str] = vars(mcp_client)["__all__"]
-IMPORTED = re.compile(r"^\s*from mcp_client import (?:\(([^)]*)\)|(.+))", re.M)
+PUBLIC = public_names()
+FIRST_DAY = {
+    *("connect", "Session", "Host", "ServerConfig", "StdioServer", "HttpServer", "MemoryServer"),
+    *("OAuth", "Allow", "Deny", "ToolCall", "ApprovalRequest", "Rules", "Rule", "allow_all"),
+    *("deny_all", "ask_on_terminal", "ApprovalQueue", "Tool", "ToolList", "ToolResult", "Finding"),
+    *("Timeouts", "Limits", "Retry", "CancelToken", "Handlers", "Pins", "FileState", "AuditLog"),
+    *("Sandbox", "McpError", "NotSent", "OutcomeUnknown", "ServerError", "BrokenPromise"),
+    *("ToolFailed", "ConfigError", "CallDenied", "CallPending", "CallTimeout", "ConnectError"),
+}
+IMPORTED = re.compile(r"^\s*from (mcp_client(?:\.\w+)*) import (?:\(([^)]*)\)|(.+))", re.M)
 
 
-def imports(path: Path) -> Iterator[tuple[str, ast.alias]]:
-    """Each name that a file imports, with the module it is imported from."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            yield from (("." * node.level + (node.module or ""), name) for name in node.names)
+def imported(text: str) -> set[tuple[str, str]]:
+    """Each name that a program imports from us, after the module that it is imported from."""
+    return {
+        (module, name.split()[0])
+        for module, several, one in IMPORTED.findall(text)
+        for name in (several or one.partition("#")[0]).split(",")
+        if name.strip()
+    }
 
 
-def test_type_checkers_read_the_same_table() -> None:
-    exported = list(imports(ROOT / "__init__.pyi"))
-    assert [each.name for _, each in exported if each.asname != each.name] == []
-    stub = {each.name: module for module, each in exported}
-    assert stub.pop("__version__") == ".runtime.version"
-    assert stub == {name: f".{module}" for name, module in HOME.items()}
+def shown_programs() -> Iterator[tuple[str, str]]:
+    for path in sorted((TESTS.parent / "examples").rglob("*.py")):
+        yield path.name, path.read_text()
+    yield from (("README.md", program) for program, _ in programs())
 
 
-def test_all_dir_and_a_star_import_know_each_name() -> None:
-    names: dict[str, Any] = {}
-    exec("from mcp_client import *", names)
-    assert set(ALL) == set(names) - {"__builtins__"}
-    assert set(ALL) <= set(dir(mcp_client))
-    for name in ALL:
-        assert names[name] is getattr(mcp_client, name)
-        if isinstance(names[name], type):
-            assert pickle.loads(pickle.dumps(names[name])) is names[name]
+def test_the_top_level_has_the_names_of_the_first_day_and_no_other() -> None:
+    assert {*vars(mcp_client)["__all__"]} == FIRST_DAY
+    assert {name for name, (place, _) in PUBLIC.items() if place == "mcp_client"} == FIRST_DAY
+
+
+def test_the_docstring_lists_the_rooms_and_each_is_there_without_an_import_of_its_own() -> None:
+    code = (
+        "import re, mcp_client\n"
+        "for room in re.findall(r'^    mcp_client[.](\\w+) ', mcp_client.__doc__, re.M):\n"
+        "    print(getattr(mcp_client, room).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    listed = {*done.stdout.split()}
+    rooms = {package(path) for path in tables()} - {"mcp_client"}
+    assert listed == rooms | {"mcp_client.errors", "mcp_client.adapters", "mcp_client.stubs"}
+    assert {room.partition(".")[2] for room in listed} <= {*dir(mcp_client)}
 
 
 def test_each_name_is_imported_by_a_test_or_an_example_as_a_user_would() -> None:
-    used = {
-        name.split()[0]
-        for folder in (TESTS, TESTS.parent / "examples")
-        for path in folder.rglob("*.py")
-        for several, one in IMPORTED.findall(path.read_text())
-        for name in (several or one).split(",")
-        if name.strip()
-    }
-    assert set(ALL) - used == set()
+    used = {each for path in TESTS.rglob("*.py") for each in imported(path.read_text())}
+    used |= {each for _, text in shown_programs() for each in imported(text)}
+    wanted = {(place, name) for name, (place, _) in PUBLIC.items()}
+    assert sorted(wanted - used) == []
+
+
+def test_the_readme_and_the_examples_import_each_name_from_its_one_place() -> None:
+    wrong = []
+    for where, text in shown_programs():
+        for module, name in imported(text):
+            place = PUBLIC[name][0] if name in PUBLIC else ""
+            mirrors = module == "mcp_client.sync" and name in import_module(module).__all__
+            submodule = (module, name) in SUBMODULES or module in ("mcp_client.stubs",)
+            if not (module == place or mirrors or submodule):
+                wrong.append(f"{where}: import {name} from {place or 'where it is public'}")
+    assert wrong == []
+
+
+SUBMODULES = {("mcp_client", "sync"), *(("mcp_client.adapters", name) for name in PROVIDERS)}
 
 
 SERVER = {

@@ -30,7 +30,7 @@ LAYERS = [
     {"session"},
     {"host"},
     {"code", "config"},
-    {"adapters", "desk", "sync"},
+    {"adapters", "desk", "sync", "testing"},
     {"stubs"},
     {"cli"},
     {"__init__", "__main__"},
@@ -77,6 +77,9 @@ def _imports(path: Path) -> Iterator[tuple[str, bool]]:
                 yield from ((".".join([*base, alias.name]), True) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module, node.module.startswith("mcp_client")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "_lazy":
+            names = ast.literal_eval(node.args[1])
+            yield from ((f"mcp_client{name[1:]}", True) for name in names if name[0] == ".")
 
 
 def ids(path: Path) -> str:

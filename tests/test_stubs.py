@@ -23,13 +23,13 @@ from mcp_client import (
     StdioServer,
     Tool,
     ToolCall,
-    ToolChanged,
     ToolFailed,
     allow_all,
     connect,
 )
 from mcp_client import sync as blocking
 from mcp_client.catalog.schema_types import SchemaTypes
+from mcp_client.errors import ToolChanged
 from mcp_client.runtime.python_source import Names
 from mcp_client.stubs import generate
 from tests.growth import grows_linearly

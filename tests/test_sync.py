@@ -21,9 +21,7 @@ import pytest
 
 import mcp_client
 from mcp_client import (
-    Accept,
     Allow,
-    CallCancelled,
     CallDenied,
     CancelToken,
     ConfigError,
@@ -33,10 +31,11 @@ from mcp_client import (
     MemoryServer,
     NotSent,
     ToolCall,
-    UnknownTool,
     allow_all,
     sync,
 )
+from mcp_client.errors import CallCancelled, UnknownTool
+from mcp_client.handlers import Accept
 from mcp_client.runtime.portal import portal
 from mcp_client.sync import connect
 from tests.server.start import library, scripted, views
@@ -129,10 +128,10 @@ class TestASession:
                 app.call_tool("refresh")
 
     def test_an_app_has_the_names_signatures_and_documentation_of_the_async_one(self) -> None:
-        assert public(sync.App) == public(mcp_client.App)
-        for name in sorted(public(mcp_client.App)):
+        assert public(sync.App) == public(mcp_client.extensions.App)
+        for name in sorted(public(mcp_client.extensions.App)):
             blocking = described(inspect.getattr_static(sync.App, name))
-            assert blocking == described(getattr(mcp_client.App, name)), name
+            assert blocking == described(getattr(mcp_client.extensions.App, name)), name
 
     def test_is_closed_by_the_end_of_its_block(self) -> None:
         with connect(scripted(), approval=allow_all) as session:
@@ -189,7 +188,7 @@ class TestASession:
             thread.start()
             with (
                 connect(scripted(), approval=approved) as other,
-                pytest.raises((CallCancelled, mcp_client.CallWithdrawn), match="enough"),
+                pytest.raises((CallCancelled, mcp_client.errors.CallWithdrawn), match="enough"),
             ):
                 other.call_tool("never", cancel=token)
             thread.join(BOUND)

@@ -18,24 +18,20 @@ from mcp_client import (
     Allow,
     ApprovalQueue,
     ApprovalRequest,
+    AuditLog,
     CallTimeout,
-    Decisions,
     Deny,
     FileState,
     Finding,
     Host,
+    HttpServer,
     McpError,
-    MemoryState,
-    PendingApproval,
+    OAuth,
     Pins,
-    PromptResult,
-    ResourceResult,
     Rule,
     Rules,
-    ServerStatus,
     Session,
     StdioServer,
-    Task,
     Tool,
     ToolCall,
     ToolFailed,
@@ -46,7 +42,14 @@ from mcp_client import (
 )
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.adapters.model_calls import ModelCall
+from mcp_client.approval import Decisions, PendingApproval
+from mcp_client.audit import Audit, AuditTo, OpenCall, Verified, verify_audit
+from mcp_client.auth import FileTokens, TokenStore
 from mcp_client.catalog.tool_traits import Hints
+from mcp_client.content import PromptResult, ResourceResult
+from mcp_client.extensions import Task
+from mcp_client.host import ServerStatus
+from mcp_client.state import MemoryState
 from tests.interop import peers
 from tests.test_readme import programs
 
@@ -122,6 +125,16 @@ def states() -> None:
     for state in (MemoryState(), FileState("state/")):
         assert_type(state.decisions, Decisions)
         assert_type(state.pins, Pins)
+
+
+def logs_and_tokens() -> None:
+    places: AuditTo = ["calls.jsonl", AuditLog("calls.jsonl", key=b"secret")]
+    connect(SERVER, audit=Audit(places, failure="warn"))
+    verified = verify_audit("calls.jsonl")
+    assert_type(verified, Verified)
+    assert_type(verified.open_calls, tuple[OpenCall, ...])
+    store: TokenStore = FileTokens("tokens.json")
+    HttpServer("https://example.com/mcp", auth=OAuth(store=store))
 
 
 async def models(host: Host, response: object) -> None:

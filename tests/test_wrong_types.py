@@ -11,25 +11,25 @@ import pytest
 from mcp_client import (
     AuditLog,
     ConfigError,
-    Decisions,
-    FileTokens,
     Host,
     HttpServer,
     MemoryServer,
     Pins,
-    ReplayServer,
     Rules,
     StdioServer,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
-    load_config,
     sync,
-    verify_audit,
 )
 from mcp_client.adapters import openai_chat
+from mcp_client.approval import Decisions
+from mcp_client.audit import verify_audit
+from mcp_client.auth import FileTokens
+from mcp_client.config import load_config
+from mcp_client.errors import UnknownTool
 from mcp_client.stubs import generate
+from mcp_client.testing import ReplayServer
 
 WRONG: Any = 5
 

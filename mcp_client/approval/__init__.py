@@ -33,9 +33,9 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     turns.py             one question at a time
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "tool_call": ["ToolCall"],

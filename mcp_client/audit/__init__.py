@@ -27,13 +27,12 @@
     verification.py        the verification of a file, a log or a state
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
-        "options": ["Audit", "AuditTo", "OnAuditFailure"],
-        "record": ["CallRecord"],
+        "options": ["Audit", "AuditTo"],
         "sinks": ["AuditSink"],
         "redaction": ["Redaction"],
         "log_file": ["AuditLog"],

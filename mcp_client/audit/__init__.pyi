@@ -5,9 +5,7 @@ from .hash_chain import Verified as Verified
 from .log_file import AuditLog as AuditLog
 from .options import Audit as Audit
 from .options import AuditTo as AuditTo
-from .options import OnAuditFailure as OnAuditFailure
 from .otel_log import OpenTelemetryLog as OpenTelemetryLog
-from .record import CallRecord as CallRecord
 from .redaction import Redaction as Redaction
 from .sinks import AuditSink as AuditSink
 from .verification import verify_audit as verify_audit

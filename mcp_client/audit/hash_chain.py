@@ -91,13 +91,19 @@ class OpenCall:
     """A call whose entry was opened and not closed: it runs, or its process was killed."""
 
     call: str
+    """The id of the call."""
     server: str
+    """The name of the server that was called."""
     tool: str
+    """The name of the tool."""
     time: str
+    """The time at which the entry was opened, in UTC."""
     process: int
+    """The id of the process that opened the entry."""
     file: str
+    """The path of the file with the entry; of a database, the name of its chain."""
     line: int
-    """In that file, from 1."""
+    """The line of the entry in that file, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,7 @@ class Verified:
     calls: int
     """Calls opened."""
     open_calls: tuple[OpenCall, ...]
+    """The calls that were opened and not closed."""
     earlier: int
     """Lines before the first: dropped by rotation (``keep=``), or in files or chains that were
     removed."""

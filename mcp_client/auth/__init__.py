@@ -24,9 +24,9 @@ The modules, from the request to the network::
     redirect.py        the page that receives the redirect
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "httpx_auth": ["BearerToken"],

@@ -33,9 +33,9 @@ The names of resources, prompts and content are in ``mcp_client.content``.
     schema_types.py     JSON Schemas as Python types
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "tool": ["Tool", "ToolList"],

@@ -3,9 +3,9 @@
 The modules are in ``host/``.
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "..host.config": ["load_config", "Config"],

@@ -13,9 +13,9 @@
     metrics.py       durations as metrics of OpenTelemetry
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "retry": ["Retry"],

@@ -3,9 +3,9 @@
 Each name is defined by the room that uses it: ``protocol/`` and ``catalog/``.
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "..protocol.content": [

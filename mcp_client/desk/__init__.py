@@ -16,9 +16,9 @@
     markup.py    HTML in which foreign text stays text
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "page": ["ApprovalPage"],

@@ -15,9 +15,9 @@
     handshake_task.py  tasks of revision 2025-11-25
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "extension": ["ClientInfo", "Extension"],

@@ -11,9 +11,9 @@
     wire_format.py      parses a server's requests, and encodes responses
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "handlers": [

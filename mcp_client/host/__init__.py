@@ -30,9 +30,9 @@ The names for config files are in ``mcp_client.config``.
     secret_source.py    secrets named by where they are stored
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "host": ["Host"],

@@ -2,7 +2,7 @@
 
 The ``__init__.py`` of a room has one table, from its modules to the public names in them::
 
-    __getattr__, __dir__, __all__ = lazy(__name__, {"tool_call": ["ToolCall"]})
+    __getattr__, __dir__, __all__ = _lazy(__name__, {"tool_call": ["ToolCall"]})
 
 Type checkers and editors cannot follow the table. They read the ``__init__.pyi`` beside it, which
 ``python -m tests.room_stubs`` writes from the table. Importing a room loads none of its modules,

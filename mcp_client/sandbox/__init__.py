@@ -14,9 +14,9 @@
     confined_group.py    the processes: started, asked to end, and gone
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "sandbox": ["Sandbox"],

@@ -18,9 +18,9 @@
     server_messages.py  what a server sends by itself
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "session": ["Session"],

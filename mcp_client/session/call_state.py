@@ -32,7 +32,7 @@ from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
     from ..approval.script import Script
-    from ..audit import CallRecord
+    from ..audit.record import CallRecord
     from ..connection.retry import Retry
     from ..extensions.task_run import TaskRun
     from ..validation.strictness import Strictness

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.result import ToolResult
 
 if TYPE_CHECKING:
-    from ..audit import CallRecord
+    from ..audit.record import CallRecord
     from ..connection.rpc import Traffic
 
 __all__ = ["StartedCall"]

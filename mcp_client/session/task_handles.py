@@ -32,7 +32,7 @@ from .started_call import StartedCall
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
-    from ..audit import CallRecord
+    from ..audit.record import CallRecord
 
 __all__ = ["Handover", "ResumedCall"]
 
@@ -119,7 +119,7 @@ class Handover:
         tasks, audit = self.tasks, self._audit
         entry = None
         if audit is not None:
-            from ..audit import CallRecord
+            from ..audit.record import CallRecord
 
             entry = CallRecord.resumed(audit, saved.call, saved.tool, saved.process)
             entry.is_first = partial(self._ledger.close, saved.digest)

@@ -23,9 +23,9 @@ The modules::
     sealing.py      encryption of what is secret in that database
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "state": ["State", "MemoryState", "FileState"],

@@ -32,9 +32,9 @@ The modules::
     host.py        ``Host``, whose methods block
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "connecting": ["connect", "Connecting"],

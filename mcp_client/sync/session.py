@@ -62,7 +62,7 @@ class Skill(_Blocking[AsyncSkill]):
 
 
 class Task(_Blocking[AsyncTask]):
-    """A call of a ``tool`` of ``server`` that goes on: as ``mcp_client.Task``, waited for."""
+    """A ``tool`` call of ``server`` that still runs: ``mcp_client.extensions.Task``, waited for."""
 
     def __init__(self, portal: Portal | Lease, task: AsyncTask) -> None:
         self._portal = portal
@@ -92,7 +92,7 @@ class Task(_Blocking[AsyncTask]):
     cancel: Final = _waits(AsyncTask.cancel)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``resume_task`` makes this task of again: see ``mcp_client.Task``."""
+        """What ``resume_task`` makes this task of again: see ``mcp_client.extensions.Task``."""
         return self._async.to_json()
 
 
@@ -220,8 +220,8 @@ class Session(_Blocking[AsyncSession]):
 class App(_Blocking[AsyncApp]):
     """What the view of one tool may do with its server. Made by ``session.app(tool)``.
 
-    Everything is as in ``mcp_client.App``, waited for. Give each message of the view a thread of
-    its own: ``handle`` waits as long as what the view asks for takes.
+    Everything is as in ``mcp_client.extensions.App``, waited for. Give each message of the view a
+    thread of its own: ``handle`` waits as long as what the view asks for takes.
     """
 
     def __init__(self, portal: Portal | Lease, app: AsyncApp) -> None:

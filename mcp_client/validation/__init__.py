@@ -19,9 +19,9 @@
     worker_pool.py      processes for values that take longer
 """
 
-from ..runtime.lazy import lazy
+from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "strictness": ["Strictness", "Validation"],

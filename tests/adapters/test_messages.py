@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, PromptResult, ResourceResult
+from mcp_client import ConfigError
 from mcp_client.adapters.messages import _level
+from mcp_client.content import PromptResult, ResourceResult
 from mcp_client.protocol.prompts import PromptMessage
 from tests.adapters.marks import MARKED, unmarked
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, RESPONSES, Provider, every_provider

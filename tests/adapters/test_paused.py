@@ -24,7 +24,6 @@ from mcp_client import (
     FileState,
     Host,
     MemoryServer,
-    MemoryState,
     Retry,
     Rule,
     Rules,
@@ -35,6 +34,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters import paused as module
+from mcp_client.state import MemoryState
 from mcp_client.state.calls import calls_in
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened

@@ -14,34 +14,36 @@ import pytest
 from mcp_client import (
     Allow,
     ApprovalQueue,
-    AuthError,
     CallDenied,
     CallPending,
     CallTimeout,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     Deny,
     Host,
-    InvalidResult,
-    InvalidSchema,
     Limits,
     McpError,
     MemoryServer,
-    ProtocolViolation,
     ServerError,
     StdioServer,
     Timeouts,
     ToolCall,
     ToolResult,
-    Unanswered,
-    UnknownTool,
-    UrlElicitationRequired,
     allow_all,
     connect,
     sync,
 )
 from mcp_client.adapters.model_calls import ModelCall
+from mcp_client.errors import (
+    AuthError,
+    ConnectionLost,
+    InvalidResult,
+    InvalidSchema,
+    ProtocolViolation,
+    Unanswered,
+    UnknownTool,
+    UrlElicitationRequired,
+)
 from mcp_client.validation import Validation
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import CHAT, GEMINI, Provider, Wanted, every_provider

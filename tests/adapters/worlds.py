@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import JsonRpcError, MemoryServer, Session, allow_all, connect
+from mcp_client import MemoryServer, Session, allow_all, connect
+from mcp_client.testing import JsonRpcError
 
 __all__ = ["IMAGE", "Server", "opened"]
 

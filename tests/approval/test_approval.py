@@ -21,7 +21,6 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Deny,
-    InvalidArguments,
     MemoryServer,
     Timeouts,
     ToolCall,
@@ -29,6 +28,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
+from mcp_client.errors import InvalidArguments
 from mcp_client.validation import Validation
 
 pytestmark = pytest.mark.one_backend

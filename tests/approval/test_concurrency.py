@@ -17,18 +17,16 @@ from mcp_client import (
     Allow,
     CallDenied,
     ConfigError,
-    Decisions,
     Deny,
     MemoryServer,
-    Remember,
     Rule,
     Rules,
     Session,
     Timeouts,
     ToolCall,
     connect,
-    one_at_a_time,
 )
+from mcp_client.approval import Decisions, Remember, one_at_a_time
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 from tests.desk import call_of

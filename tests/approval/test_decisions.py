@@ -15,16 +15,14 @@ import pytest
 from mcp_client import (
     ApprovalRequest,
     ConfigError,
-    Decision,
-    Decisions,
     FileState,
     Finding,
     MemoryServer,
-    MemoryState,
-    Remember,
     ToolCall,
     connect,
 )
+from mcp_client.approval import Decision, Decisions, Remember
+from mcp_client.state import MemoryState
 from tests.desk import call_of
 from tests.server.requests import sampling_of, start_of
 from tests.server.skills import request_of

@@ -23,13 +23,13 @@ from mcp_client import (
     MemoryServer,
     Rule,
     Rules,
-    SamplingResult,
     Timeouts,
     allow_all,
     connect,
     deny_all,
 )
 from mcp_client.adapters import anthropic
+from mcp_client.handlers import SamplingResult
 from mcp_client.validation import Validation
 from tests.approval.test_gate import Recorder
 from tests.server.asking import LATEST, Asking

@@ -9,39 +9,38 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-import mcp_client
 from mcp_client import (
     Allow,
-    App,
     ApprovalQueue,
     CallDenied,
     CallPending,
     ConfigError,
-    Decisions,
     Deny,
     Handlers,
     Host,
-    InvalidArguments,
-    JsonRpcError,
     McpError,
     MemoryServer,
-    MemoryState,
-    ProtocolViolation,
     Session,
-    Task,
     ToolCall,
     allow_all,
     connect,
     deny_all,
 )
+from mcp_client.approval import Decisions
 from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import write_down
+from mcp_client.errors import InvalidArguments, ProtocolViolation
+from mcp_client.extensions import App, Task
+from mcp_client.state import MemoryState
+from mcp_client.testing import JsonRpcError
+from tests.room_stubs import public_names
 from tests.server.skills import MAIN, PDF, entry_of
 
 pytestmark = pytest.mark.one_backend
@@ -186,14 +185,15 @@ def test_every_public_method_of_a_task_is_known_to_this_test() -> None:
 def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
     functions = {
         name
-        for name in vars(mcp_client)["__all__"]
-        if inspect.isfunction(getattr(mcp_client, name)) and name not in FACTORIES
+        for name, (place, _) in public_names().items()
+        if inspect.isfunction(getattr(import_module(place), name)) and name not in FACTORIES
     }
     assert functions == {
         "allow_all",
         "ask_on_terminal",
         "deny_all",
         "elicit_on_terminal",
+        "exit_code",
         "find_configs",
         "load_config",
         "one_at_a_time",

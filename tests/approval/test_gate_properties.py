@@ -18,24 +18,22 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     ConnectError,
-    ConnectionLost,
-    Decisions,
     Deny,
     Finding,
     Limits,
     MemoryServer,
-    Remember,
     Rule,
     Rules,
     Session,
     ToolCall,
     connect,
-    one_at_a_time,
 )
+from mcp_client.approval import Decisions, Remember, one_at_a_time
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.approval.remembered import ApprovalMemory
 from mcp_client.catalog.tool import fingerprint_of, fingerprinted
+from mcp_client.errors import ConnectionLost
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.transports.memory import MemoryTransport
 from tests.properties import examples

@@ -14,18 +14,17 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Handlers,
-    ManagedPolicy,
     MemoryServer,
     Rule,
     Rules,
-    SamplingResult,
-    StartDenied,
     ToolCall,
     allow_all,
     connect,
 )
-from mcp_client.approval import managed_policy
+from mcp_client.approval import ManagedPolicy, managed_policy
 from mcp_client.approval.gate import Gate
+from mcp_client.errors import StartDenied
+from mcp_client.handlers import SamplingResult
 from mcp_client.handlers.wire_format import RequestRefused
 from tests.approval.test_terminal_sampling import prompt
 

@@ -7,7 +7,8 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
 
-from mcp_client import Allow, CallDenied, Deny, MemoryServer, ToolCall, connect, one_at_a_time
+from mcp_client import Allow, CallDenied, Deny, MemoryServer, ToolCall, connect
+from mcp_client.approval import one_at_a_time
 
 pytestmark = pytest.mark.one_backend
 

@@ -25,19 +25,15 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Deny,
-    InvalidArguments,
     Limits,
     McpError,
-    NotPending,
-    PendingApproval,
-    Policy,
-    Remember,
     Rule,
     Rules,
     Session,
     ToolCall,
-    one_at_a_time,
 )
+from mcp_client.approval import PendingApproval, Policy, Remember, one_at_a_time
+from mcp_client.errors import InvalidArguments, NotPending
 from mcp_client.runtime.callbacks import in_thread
 from tests.approval.test_concurrency import Server
 from tests.properties import examples

@@ -20,21 +20,18 @@ from mcp_client import (
     Allow,
     CallDenied,
     ConfigError,
-    Decision,
-    Decisions,
     Deny,
     Finding,
     HttpServer,
     MemoryServer,
-    Remember,
     Rule,
     Rules,
     Session,
     StdioServer,
     ToolCall,
     connect,
-    one_at_a_time,
 )
+from mcp_client.approval import Decision, Decisions, Remember, one_at_a_time
 from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import ApprovalMemory, OneCallApproval
 from mcp_client.approval.tickets import Ticket

@@ -11,15 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import (
-    ApprovalRequest,
-    ConfigError,
-    Remember,
-    SamplingRequest,
-    SkillRequest,
-    StartRequest,
-    ToolCall,
-)
+from mcp_client import ApprovalRequest, ConfigError, ToolCall
+from mcp_client.approval import Remember, SamplingRequest, SkillRequest, StartRequest
 from mcp_client.approval.decision import CHOICES
 from mcp_client.approval.request import Fact
 from mcp_client.approval.skill_request import SKILL_FINDING

@@ -21,7 +21,6 @@ from mcp_client import (
     Deny,
     Finding,
     Host,
-    ManagedPolicy,
     MemoryServer,
     Rule,
     Rules,
@@ -31,6 +30,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
+from mcp_client.approval import ManagedPolicy
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.request import ApprovalRequest
 from mcp_client.approval.sampling_request import SamplingRequest

@@ -16,22 +16,20 @@ from mcp_client import (
     ApprovalRequest,
     CallPending,
     ConfigError,
-    Decisions,
     Deny,
     FileState,
     Host,
     MemoryServer,
-    Remember,
     Rule,
     Rules,
-    Script,
     Session,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
 )
+from mcp_client.approval import Decisions, Remember, Script
 from mcp_client.approval.remembered import ApprovalMemory
+from mcp_client.errors import UnknownTool
 from tests.server.start import scripted
 
 CODE = "for n in range(3):\n    await files.delete(n=n)"

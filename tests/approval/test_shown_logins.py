@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ApprovalQueue, ConfigError, DeviceLogin
+from mcp_client import ApprovalQueue, ConfigError
+from mcp_client.auth import DeviceLogin
 
 pytestmark = pytest.mark.one_backend
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import ConfigError, ManagedPolicy, StartDenied
+from mcp_client import ConfigError
+from mcp_client.approval import ManagedPolicy
 from mcp_client.approval.start_patterns import ServerPatterns, Unreadable
+from mcp_client.errors import StartDenied
 
 pytestmark = pytest.mark.one_backend
 

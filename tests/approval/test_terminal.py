@@ -18,7 +18,8 @@ import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import Allow, Deny, Script, SkillRequest, ask_on_terminal
+from mcp_client import Allow, Deny, ask_on_terminal
+from mcp_client.approval import Script, SkillRequest
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.gate import Gate, Remember
 from mcp_client.approval.tool_call import ToolCall

@@ -24,26 +24,24 @@ from mcp_client import (
     CallDenied,
     CallPending,
     ConfigError,
-    Decisions,
     Deny,
     Finding,
     Limits,
     McpError,
     MemoryServer,
-    MemoryState,
-    NotPending,
     NotSent,
     Pins,
-    PostgresState,
-    Remember,
     Retry,
     Session,
     Timeouts,
     ToolCall,
     connect,
 )
+from mcp_client.approval import Decisions, Remember
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.tickets import Ticket, caller
+from mcp_client.errors import NotPending
+from mcp_client.state import MemoryState, PostgresState
 from tests.approval.test_concurrency import Server
 from tests.approval.test_queue import until_pending
 from tests.clock import Clock

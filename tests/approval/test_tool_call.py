@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ApprovalRequest, ConfigError, Script, Tool, ToolCall
+from mcp_client import ApprovalRequest, ConfigError, Tool, ToolCall
+from mcp_client.approval import Script
 from mcp_client.catalog.drift import Drift
 from tests.desk import call_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_client import allow_all, one_at_a_time
+from mcp_client import allow_all
+from mcp_client.approval import one_at_a_time
 
 
 def test_a_hook_that_takes_turns_names_the_hook_in_it() -> None:

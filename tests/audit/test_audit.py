@@ -21,38 +21,36 @@ from hypothesis import strategies as st
 from mcp_client import (
     Allow,
     AuditLog,
-    CallCancelled,
     CallDenied,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
     ConnectError,
-    ConnectionLost,
-    Decision,
-    Decisions,
     Deny,
     Finding,
     Host,
     HttpServer,
-    InvalidArguments,
-    JsonRpcError,
     MemoryServer,
-    Redaction,
-    Remember,
     ServerError,
     Session,
     Timeouts,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
     deny_all,
-    verify_audit,
 )
-from mcp_client.audit import Audit
+from mcp_client.approval import Decision, Decisions, Remember
+from mcp_client.audit import Audit, Redaction, verify_audit
 from mcp_client.audit.call_record import CallRecord
 from mcp_client.audit.record import SessionAudit
 from mcp_client.audit.shown_arguments import MAX_ARGUMENTS_CHARS
+from mcp_client.errors import (
+    CallCancelled,
+    CallWithdrawn,
+    ConnectionLost,
+    InvalidArguments,
+    UnknownTool,
+)
+from mcp_client.testing import JsonRpcError
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.validation import Validation
 from tests.clock import Clock

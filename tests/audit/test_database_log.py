@@ -15,19 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from mcp_client import (
-    AuditError,
-    AuditLog,
-    ConfigError,
-    MemoryState,
-    PostgresState,
-    StateError,
-    allow_all,
-    connect,
-    verify_audit,
-)
-from mcp_client.audit import database_log
+from mcp_client import AuditLog, ConfigError, allow_all, connect
+from mcp_client.audit import database_log, verify_audit
 from mcp_client.audit.database_log import DatabaseLog
+from mcp_client.errors import AuditError, StateError
+from mcp_client.state import MemoryState, PostgresState
 from mcp_client.transports.memory import MemoryTransport
 
 KEY = b"0123456789abcdef"
@@ -145,7 +137,7 @@ def test_threads_that_append_at_once_lose_no_line_and_share_writes(state: Postgr
 
 PROCESS = """
 import sys
-from mcp_client import PostgresState
+from mcp_client.state import PostgresState
 
 state = PostgresState(sys.argv[1], key=b"0123456789abcdef")
 for number in range(50):

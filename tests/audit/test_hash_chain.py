@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from mcp_client import AuditError, AuditLog, ConfigError, verify_audit
+from mcp_client import AuditLog, ConfigError
+from mcp_client.audit import verify_audit
 from mcp_client.audit.hash_chain import NOTHING, Check, Position, seal, unseal
+from mcp_client.errors import AuditError
 from tests.audit.test_log_file import SMALL, entry, lines_of, written
 
 pytestmark = pytest.mark.one_backend

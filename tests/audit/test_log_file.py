@@ -27,18 +27,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import (
-    AuditError,
-    AuditLog,
-    CallDenied,
-    ConfigError,
-    MemoryServer,
-    allow_all,
-    connect,
-    verify_audit,
-)
-from mcp_client.audit import Verified
+from mcp_client import AuditLog, CallDenied, ConfigError, MemoryServer, allow_all, connect
+from mcp_client.audit import Verified, verify_audit
 from mcp_client.audit.hash_chain import opened_files
+from mcp_client.errors import AuditError
 from tests.properties import examples
 
 pytestmark = pytest.mark.one_backend
@@ -565,7 +557,8 @@ async def test_a_full_disk_refuses_the_call_and_leaves_no_half_line(
 
 LIMITED = """
 import resource, sys
-from mcp_client import AuditError, AuditLog
+from mcp_client import AuditLog
+from mcp_client.errors import AuditError
 log = AuditLog(sys.argv[1])
 log.append({"event": "note", "number": 0})
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))

@@ -10,16 +10,9 @@ from typing import Any
 
 import pytest
 
-from mcp_client import (
-    CallDenied,
-    ConfigError,
-    Deny,
-    MemoryServer,
-    OpenTelemetryLog,
-    allow_all,
-    connect,
-)
+from mcp_client import CallDenied, ConfigError, Deny, MemoryServer, allow_all, connect
 from mcp_client import sync as mcp_sync
+from mcp_client.audit import OpenTelemetryLog
 
 pytestmark = pytest.mark.one_backend
 

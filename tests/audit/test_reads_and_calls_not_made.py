@@ -17,10 +17,9 @@ from mcp_client import (
     ServerError,
     allow_all,
     connect,
-    verify_audit,
 )
 from mcp_client.adapters import openai_chat
-from mcp_client.audit import Audit
+from mcp_client.audit import Audit, verify_audit
 from mcp_client.sync import connect as connect_blocking
 from mcp_client.transports.memory import JsonRpcError
 

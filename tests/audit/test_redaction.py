@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, Redaction
+from mcp_client import ConfigError
+from mcp_client.audit import Redaction
 from mcp_client.audit.redaction import KEYS, PATTERNS, REDACTED, marked
 from mcp_client.audit.redaction_function import redaction_of
 
@@ -359,7 +360,7 @@ NOTATIONS = (
 """Likewise for the names of secrets in a text."""
 LINEAR = f"""
 import resource
-from mcp_client import Redaction
+from mcp_client.audit import Redaction
 from mcp_client.audit.secret_text import find_named
 resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
 redaction = Redaction()

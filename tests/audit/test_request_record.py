@@ -10,20 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    Allow,
-    CallDenied,
-    Deny,
-    ServerError,
-    Session,
-    SkillError,
-    SkillRequest,
-    ToolCall,
-    allow_all,
-    connect,
-    verify_audit,
-)
+from mcp_client import Allow, CallDenied, Deny, ServerError, Session, ToolCall, allow_all, connect
+from mcp_client.approval import SkillRequest
 from mcp_client.approval.skill_request import SKILL_FINDING
+from mcp_client.audit import verify_audit
+from mcp_client.errors import SkillError
 from tests.server.skills import MAIN, PDF, SkillServer, entry_of
 
 pytestmark = pytest.mark.one_backend

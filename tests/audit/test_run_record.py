@@ -16,13 +16,12 @@ from mcp_client import (
     ConfigError,
     Host,
     MemoryServer,
-    Script,
     Session,
     allow_all,
     connect,
-    verify_audit,
 )
-from mcp_client.audit import Audit
+from mcp_client.approval import Script
+from mcp_client.audit import Audit, verify_audit
 from mcp_client.cli.file_commands import audit
 
 CODE = 'password = "hunter2-hunter2"\nawait s.a()'

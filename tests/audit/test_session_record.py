@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from mcp_client import Accept, Handlers, MemoryServer, Redaction, ReplayServer, allow_all, connect
-from mcp_client.audit import Audit
+from mcp_client import Handlers, MemoryServer, allow_all, connect
+from mcp_client.audit import Audit, Redaction
 from mcp_client.audit.session_record import SessionRecord
 from mcp_client.errors import McpError
+from mcp_client.handlers import Accept
+from mcp_client.testing import ReplayServer
 
 SECRET = "Quiet-Zebra-5518"
 TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"

@@ -16,13 +16,12 @@ from mcp_client import (
     Deny,
     Host,
     MemoryServer,
-    Redaction,
     StdioServer,
     allow_all,
     connect,
 )
 from mcp_client import sync as mcp_sync
-from mcp_client.audit import Audit
+from mcp_client.audit import Audit, Redaction
 
 pytestmark = pytest.mark.one_backend
 

@@ -18,20 +18,16 @@ from mcp_client import (
     Handlers,
     Host,
     MemoryServer,
-    SamplingRequest,
-    SamplingResult,
-    StartDenied,
-    StartRequest,
     Timeouts,
-    Unanswered,
     allow_all,
     connect,
-    verify_audit,
 )
-from mcp_client.approval import Decisions
+from mcp_client.approval import Decisions, SamplingRequest, StartRequest
 from mcp_client.approval.sampling_request import SAMPLING_FINDING
 from mcp_client.approval.start_request import STARTS
-from mcp_client.audit import Audit
+from mcp_client.audit import Audit, verify_audit
+from mcp_client.errors import StartDenied, Unanswered
+from mcp_client.handlers import SamplingResult
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, Asking
 
 pytestmark = pytest.mark.one_backend

@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
-from mcp_client import AuthError
 from mcp_client.auth.redirect import read_redirect
 from mcp_client.auth.steps import (
     Accepted,
@@ -28,6 +27,7 @@ from mcp_client.auth.steps import (
     Wait,
 )
 from mcp_client.auth.tokens import Key, Registration, Source, Token
+from mcp_client.errors import AuthError
 
 __all__ = ["ISSUER", "REDIRECT", "SERVER", "World", "metadata"]
 

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import AuthError, BearerToken, ConfigError, HttpServer, allow_all, connect
+from mcp_client import ConfigError, HttpServer, allow_all, connect
+from mcp_client.auth import BearerToken
+from mcp_client.errors import AuthError
 from tests.server.http_apps import Stateless
 from tests.server.http_server import Reply, Request, serving
 

@@ -25,11 +25,12 @@ from anyio.abc import SocketAttribute
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AuthError, ConfigError
+from mcp_client import ConfigError
 from mcp_client.auth import browser, redirect
 from mcp_client.auth.browser import Browser, shown_host
 from mcp_client.auth.redirect import RedirectPage, answer_to, listens_at, read_redirect
 from mcp_client.auth.steps import Consent, Listen
+from mcp_client.errors import AuthError
 from tests.clock import Clock
 from tests.properties import examples
 
@@ -714,7 +715,7 @@ async def test_many_idle_connections_do_not_delay_the_redirect(clock: Clock) -> 
 SCRIPT = """
 import json, sys
 import anyio
-from mcp_client import AuthError
+from mcp_client.errors import AuthError
 from mcp_client.auth.browser import Browser
 from mcp_client.auth.steps import Consent, Listen
 

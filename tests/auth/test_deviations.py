@@ -12,7 +12,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_client import AuthError, ClientCredentials, MemoryTokens, OAuth, WorkloadIdentity
+from mcp_client import OAuth
+from mcp_client.auth import ClientCredentials, MemoryTokens, WorkloadIdentity
+from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, grants, names, nobody, session_of
 from tests.server.authorization import Document, Grant, World, guarded
 from tests.server.http_server import Handler, Reply, Request

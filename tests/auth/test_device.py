@@ -10,13 +10,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import AuthError, ConfigError, DeviceLogin, OAuth
-from mcp_client.auth import browser, oauth
+from mcp_client import ConfigError, OAuth
+from mcp_client.auth import DeviceLogin, browser, oauth
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetched
 from mcp_client.auth.tokens import Registration
+from mcp_client.errors import AuthError
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, SERVER, World, metadata
 

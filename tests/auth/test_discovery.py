@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AuthError
 from mcp_client.auth.discovery import DiscoveredServer, canonical, covers, discover
 from mcp_client.auth.steps import Unreachable
+from mcp_client.errors import AuthError
 from tests.auth.flows import ISSUER, SERVER, World, metadata
 
 WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"

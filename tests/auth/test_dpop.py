@@ -21,10 +21,11 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AuthError, ConfigError
+from mcp_client import ConfigError
 from mcp_client.auth.discovery import ServerMetadata
 from mcp_client.auth.service import ServiceClient
 from mcp_client.auth.signing import PrivateKey, Prover
+from mcp_client.errors import AuthError
 from tests.properties import examples
 
 NOW = 1_800_000_000

@@ -17,16 +17,9 @@ import httpx
 import jwt
 import pytest
 
-from mcp_client import (
-    AuthError,
-    ClientCredentials,
-    FileTokens,
-    HttpServer,
-    OAuth,
-    ServerError,
-    allow_all,
-    connect,
-)
+from mcp_client import HttpServer, OAuth, ServerError, allow_all, connect
+from mcp_client.auth import ClientCredentials, FileTokens
+from mcp_client.errors import AuthError
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AuthError
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
 from mcp_client.auth.flow import (
@@ -25,6 +24,7 @@ from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.token_endpoint import client_authentication, refresh, revoke
 from mcp_client.auth.tokens import Key, Registration, Source, Token
+from mcp_client.errors import AuthError
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.properties import examples

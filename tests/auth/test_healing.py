@@ -11,9 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import AuthError, FileTokens, HttpServer, OAuth, Timeouts, allow_all, connect
-from mcp_client.auth import MemoryTokens
+from mcp_client import HttpServer, OAuth, Timeouts, allow_all, connect
+from mcp_client.auth import FileTokens, MemoryTokens
 from mcp_client.auth.tokens import Key, Registration
+from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, call, nobody
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request

@@ -15,7 +15,8 @@ import anyio
 import httpx
 import pytest
 
-from mcp_client import AuthError, HttpServer, OAuth, allow_all, connect
+from mcp_client import HttpServer, OAuth, allow_all, connect
+from mcp_client.errors import AuthError
 from tests.server.authorization import Document, World, guarded
 from tests.server.http_server import Handler, Reply, Request, serving
 

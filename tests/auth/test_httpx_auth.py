@@ -10,20 +10,12 @@ import anyio
 import httpx
 import pytest
 
-from mcp_client import (
-    AuthError,
-    ConfigError,
-    HttpServer,
-    OAuth,
-    Timeouts,
-    Token,
-    allow_all,
-    connect,
-)
-from mcp_client.auth import MemoryTokens
+from mcp_client import ConfigError, HttpServer, OAuth, Timeouts, allow_all, connect
+from mcp_client.auth import MemoryTokens, Token
 from mcp_client.auth.browser import OnUrl
 from mcp_client.auth.token_manager import RequestContext, TokenManager
 from mcp_client.auth.tokens import Key, Source
+from mcp_client.errors import AuthError
 from mcp_client.transports.http import HttpTransport
 from tests.auth.driving import (
     AGAIN,

@@ -8,12 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import AuthError, DeviceLogin, HttpServer, OAuth, allow_all, connect
+from mcp_client import HttpServer, OAuth, allow_all, connect
+from mcp_client.auth import DeviceLogin
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.one_issuer import may_revoke, within
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetched
+from mcp_client.errors import AuthError
 from tests.auth.flows import ISSUER, SERVER, World, metadata
 from tests.server.authorization import Document, guarded
 from tests.server.http_server import Reply, Request

@@ -13,21 +13,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    AuthError,
-    ConfigError,
-    HttpServer,
-    McpError,
-    OAuth,
-    PostgresState,
-    StateError,
-    connect,
-)
+from mcp_client import ConfigError, HttpServer, McpError, OAuth, connect
 from mcp_client.auth.single_flight import SharedTask, refresh_once
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
 from mcp_client.auth.tokens import Key, Token
+from mcp_client.errors import AuthError, StateError
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.pausable_clock import PausableClock
+from mcp_client.state import PostgresState
 from tests.clock import Clock, quickly
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request

@@ -8,18 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import (
-    Allow,
-    AuthError,
-    CallDenied,
-    Deny,
-    HttpServer,
-    MemoryTokens,
-    OAuth,
-    ToolCall,
-    connect,
-)
-from mcp_client.auth import TokenStore
+from mcp_client import Allow, CallDenied, Deny, HttpServer, OAuth, ToolCall, connect
+from mcp_client.auth import MemoryTokens, TokenStore
+from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, OneManager, Person, call, nobody, session_of
 from tests.server.authorization import World, guarded
 from tests.server.http_apps import Handshake, Legacy, Stateless

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import AuthError, ConfigError
+from mcp_client import ConfigError
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
 from mcp_client.auth.registration import (
     ClientIdentity,
@@ -18,6 +18,7 @@ from mcp_client.auth.registration import (
 )
 from mcp_client.auth.steps import Listen
 from mcp_client.auth.tokens import Registration
+from mcp_client.errors import AuthError
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World
 
 DOCUMENT = "https://app.example/client.json"

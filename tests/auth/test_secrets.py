@@ -21,19 +21,15 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcp_client import (
+from mcp_client import HttpServer, McpError, OAuth, allow_all, connect
+from mcp_client.auth import (
     ClientCredentials,
     EnterpriseAuthorization,
     FileTokens,
-    HttpServer,
     IdentityProvider,
-    McpError,
-    OAuth,
+    MemoryTokens,
     WorkloadIdentity,
-    allow_all,
-    connect,
 )
-from mcp_client.auth import MemoryTokens
 from mcp_client.auth.signing import PrivateKey
 from tests.server.authorization import Grant, World, guarded
 from tests.server.http_server import Reply, Request
@@ -339,7 +335,8 @@ PROGRAM = """
 import logging, sys
 from pathlib import Path
 import anyio
-from mcp_client import FileTokens, HttpServer, OAuth, allow_all, connect
+from mcp_client import HttpServer, OAuth, allow_all, connect
+from mcp_client.auth import FileTokens
 from tests.auth.test_secrets import CLIENT_SECRET
 
 async def main(url, folder):

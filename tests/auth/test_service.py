@@ -18,19 +18,15 @@ import httpx
 import jwt
 import pytest
 
-from mcp_client import (
-    AuthError,
+from mcp_client import ConfigError, HttpServer, allow_all, connect
+from mcp_client.auth import (
     ClientCredentials,
-    ConfigError,
     EnterpriseAuthorization,
     FileTokens,
-    HttpServer,
     IdentityProvider,
+    MemoryTokens,
     WorkloadIdentity,
-    allow_all,
-    connect,
 )
-from mcp_client.auth import MemoryTokens
 from mcp_client.auth.flow import Login, LoginRequest
 from mcp_client.auth.service import (
     ClientOptions,
@@ -42,6 +38,7 @@ from mcp_client.auth.service import (
 from mcp_client.auth.signing import PrivateKey
 from mcp_client.auth.steps import AskHost, Flow
 from mcp_client.auth.tokens import Key, Source
+from mcp_client.errors import AuthError
 from mcp_client.extensions.extension import TASKS
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, SERVER, metadata

@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
-from mcp_client import ConfigError, FileState, KeyringTokens, MemoryState, OAuth, State
+from mcp_client import ConfigError, FileState, OAuth
+from mcp_client.auth import KeyringTokens
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore, _KeyringStorage
 from mcp_client.auth.tokens import Key, Registration, Source, Token
+from mcp_client.state import MemoryState, State
 from tests.properties import examples
 from tests.state.contract import StateContract
 

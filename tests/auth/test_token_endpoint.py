@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AuthError
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.token_endpoint import (
     ClientAuthentication,
@@ -24,6 +23,7 @@ from mcp_client.auth.token_endpoint import (
     token_request,
 )
 from mcp_client.auth.tokens import Registration
+from mcp_client.errors import AuthError
 from tests.properties import examples
 
 ENDPOINT = "https://as.example/token"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AuthError
 from mcp_client.auth.tokens import Key, Registration, Source, Token, deviating_type
+from mcp_client.errors import AuthError
 from tests.properties import examples
 
 NOW = 1_800_000_000.0

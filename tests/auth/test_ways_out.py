@@ -9,13 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import AuthError, ConfigError, OAuth
+from mcp_client import ConfigError, OAuth
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.tokens import Key, Registration, Source, Token
+from mcp_client.errors import AuthError
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.server.http_server import Reply, Request, serving

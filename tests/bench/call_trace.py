@@ -39,10 +39,7 @@ import httpcore
 
 import mcp_client
 from mcp_client import (
-    Accept,
     Allow,
-    ApprovalHook,
-    ApprovalPage,
     ApprovalQueue,
     Handlers,
     Host,
@@ -53,6 +50,9 @@ from mcp_client import (
     connect,
 )
 from mcp_client.adapters import anthropic
+from mcp_client.approval import ApprovalHook
+from mcp_client.desk import ApprovalPage
+from mcp_client.handlers import Accept
 from tests.server.asking import FORM, Asking
 from tests.server.authorization import guarded
 from tests.server.http_apps import Stateless

@@ -23,16 +23,8 @@ from typing import Any
 import anyio
 import psycopg
 
-from mcp_client import (
-    Allow,
-    FileState,
-    MemoryState,
-    PostgresState,
-    Session,
-    State,
-    ToolCall,
-    connect,
-)
+from mcp_client import Allow, FileState, Session, ToolCall, connect
+from mcp_client.state import MemoryState, PostgresState, State
 from mcp_client.transports.memory import MemoryTransport
 from tests.bench import rounds
 from tests.postgres import PostgresServer, new_cluster

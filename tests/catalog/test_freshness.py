@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import MemoryServer, UnknownTool, allow_all, connect
+from mcp_client import MemoryServer, allow_all, connect
+from mcp_client.errors import UnknownTool
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 

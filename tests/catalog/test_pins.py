@@ -14,24 +14,23 @@ import pytest
 
 from mcp_client import (
     Allow,
-    BearerToken,
     CallDenied,
     ConfigError,
     Deny,
     FileState,
     HttpServer,
     MemoryServer,
-    MemoryState,
     Pins,
-    State,
     StdioServer,
     Tool,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
 )
+from mcp_client.auth import BearerToken
+from mcp_client.errors import UnknownTool
 from mcp_client.protocol.canonical_json import sha256
+from mcp_client.state import MemoryState, State
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.http_apps import Stateless

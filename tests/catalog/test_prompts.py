@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcp_client import (
-    ImageContent,
-    InvalidArguments,
-    ProtocolViolation,
-    ServerError,
-    TextContent,
-    UnknownContent,
-)
+from mcp_client import ServerError
+from mcp_client.content import ImageContent, TextContent, UnknownContent
+from mcp_client.errors import InvalidArguments, ProtocolViolation
 from tests.catalog.test_resources import Odd, library, reading
 from tests.server.library import Library
 

@@ -9,25 +9,21 @@ from typing import Any
 import pytest
 
 from mcp_client import (
-    Accept,
     CallTimeout,
     ConfigError,
-    ConnectionLost,
-    ElicitRequest,
     Handlers,
-    InvalidArguments,
     Limits,
     McpError,
     MemoryServer,
-    NotFound,
     NotSent,
-    ProtocolViolation,
-    ResourceLink,
     ServerError,
     Session,
     allow_all,
     connect,
 )
+from mcp_client.content import ResourceLink
+from mcp_client.errors import ConnectionLost, InvalidArguments, NotFound, ProtocolViolation
+from mcp_client.handlers import Accept, ElicitRequest
 from mcp_client.transports.memory import JsonRpcError
 from tests.server.library import Handshake, Library, Stateless
 from tests.server.start import in_memory

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import McpError, TextContent, ToolFailed, ToolResult, UnknownContent
+from mcp_client import McpError, ToolFailed, ToolResult
+from mcp_client.content import TextContent, UnknownContent
 
 
 def result(**members: Any) -> ToolResult:

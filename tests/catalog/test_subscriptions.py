@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import JsonRpcError, MemoryServer, Session, Timeouts, allow_all, connect
+from mcp_client import MemoryServer, Session, Timeouts, allow_all, connect
 from mcp_client.catalog.watch import ToolChanges
+from mcp_client.testing import JsonRpcError
 from mcp_client.transports.multiplexer import LineExchange
 from tests.clock import Clock, quickly
 from tests.server.answering import answering, tool

@@ -16,16 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import (
-    ConfigError,
-    Finding,
-    Rejected,
-    Tool,
-    ToolCall,
-    ToolList,
-    allow_all,
-    connect,
-)
+from mcp_client import ConfigError, Finding, Tool, ToolCall, ToolList, allow_all, connect
+from mcp_client.catalog import Rejected
 from mcp_client.catalog.tool_traits import Hints
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of

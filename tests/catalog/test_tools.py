@@ -10,9 +10,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from mcp_client import Limits, McpError, ProtocolViolation, ToolList, UnknownTool
+from mcp_client import Limits, McpError, ToolList
 from mcp_client.catalog.reading import Page
 from mcp_client.catalog.tools import Catalog
+from mcp_client.errors import ProtocolViolation, UnknownTool
 from tests.catalog.feed import Feed, source_of
 
 pytestmark = pytest.mark.one_backend

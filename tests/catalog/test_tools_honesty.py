@@ -17,12 +17,12 @@ from mcp_client import (
     ConnectError,
     Limits,
     MemoryServer,
-    ProtocolViolation,
     ServerError,
     ToolCall,
     connect,
 )
 from mcp_client.catalog.tools import Catalog
+from mcp_client.errors import ProtocolViolation
 from tests.catalog.feed import Feed, source_of
 
 pytestmark = pytest.mark.one_backend

@@ -17,10 +17,10 @@ from mcp_client import (
     ServerError,
     Session,
     Timeouts,
-    Watch,
     connect,
 )
 from mcp_client.protocol.resources import ResourceUpdate
+from mcp_client.session import Watch
 from mcp_client.transports.memory import JsonRpcError
 from tests.catalog.test_resources import library, reading
 from tests.clock import Clock, quickly

@@ -14,6 +14,7 @@ from mcp_client import errors
 from mcp_client.cli import exits
 from mcp_client.cli.exits import error_document, exit_code, in_shell
 from mcp_client.errors import Advice, McpError
+from mcp_client.errors import exit_code as code_of_script
 from tests.cli.shell import Done, example, python, refusing, run, server
 
 WEATHER = example("weather")
@@ -95,6 +96,12 @@ def test_3_a_project_config_without_a_yes(tmp_path: Path) -> None:
 def test_4_no_such_tool_with_the_nearest_name() -> None:
     done = failed(4, "call", WEATHER, "get_wether", "--allow", "*", kind="UnknownTool")
     assert "did you mean get_weather?" in done.err
+
+
+def test_a_script_of_the_users_own_can_end_with_the_same_codes() -> None:
+    kinds = (errors.ConfigError, errors.CallDenied, errors.UnknownTool, errors.ConnectError)
+    raised = [kind("x") for kind in kinds]
+    assert [code_of_script(error) for error in raised] == [exit_code(error) for error in raised]
 
 
 @pytest.mark.parametrize("era", ["handshake", "stateless"])

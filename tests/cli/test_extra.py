@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
-from mcp_client import safe_text
 from mcp_client.cli import screen as screen_module
 from mcp_client.cli.screen import Screen, draw
+from mcp_client.content import safe_text
 from tests.cli.shell import at_terminal, example, sending, without_extra
 from tests.properties import examples
 

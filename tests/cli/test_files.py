@@ -21,7 +21,9 @@ from typing import Any
 
 import pytest
 
-from mcp_client import AuditLog, FileState, PostgresState, Remember
+from mcp_client import AuditLog, FileState
+from mcp_client.approval import Remember
+from mcp_client.state import PostgresState
 from tests.cli.shell import ROOT, at_terminal, environment, example, python, run
 from tests.desk import call_of
 

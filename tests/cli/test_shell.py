@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import Allow, ApprovalQueue, FileState, Remember
+from mcp_client import Allow, ApprovalQueue, FileState
+from mcp_client.approval import Remember
 from mcp_client.cli import shell as shell_module
 from mcp_client.cli import standard_input
 from mcp_client.cli.completion import Known

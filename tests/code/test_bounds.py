@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from anyio import create_task_group, fail_after
 
-from mcp_client import Accept, Allow, ElicitRequest, Handlers, Limits, Timeouts, ToolCall
+from mcp_client import Allow, Handlers, Limits, Timeouts, ToolCall
+from mcp_client.handlers import Accept, ElicitRequest
 from tests.adapters.worlds import Server, opened
 from tests.clock import Clock
 from tests.code.worlds import run

@@ -21,16 +21,15 @@ from mcp_client import (
     Deny,
     FileState,
     McpError,
-    MemoryState,
-    PostgresState,
     Rule,
     Rules,
     Session,
-    StateError,
     ToolCall,
     sync,
 )
 from mcp_client.code.run import PausedRun
+from mcp_client.errors import StateError
+from mcp_client.state import MemoryState, PostgresState
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import Server, opened
 from tests.code.worlds import attempt

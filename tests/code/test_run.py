@@ -12,21 +12,11 @@ import anyio
 import pytest
 from anyio import create_task_group, fail_after
 
-from mcp_client import (
-    Allow,
-    CallCancelled,
-    CancelToken,
-    ConfigError,
-    Deny,
-    InvalidArguments,
-    Rule,
-    Rules,
-    Timeouts,
-    ToolCall,
-)
+from mcp_client import Allow, CancelToken, ConfigError, Deny, Rule, Rules, Timeouts, ToolCall
 from mcp_client.code import interpreter
 from mcp_client.code import run as runs
 from mcp_client.code.values import as_plain, given_arguments
+from mcp_client.errors import CallCancelled, InvalidArguments
 from tests.adapters.worlds import Server, opened
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run

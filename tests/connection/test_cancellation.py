@@ -12,8 +12,6 @@ import pytest
 
 from mcp_client import (
     Allow,
-    CallCancelled,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
     Deny,
@@ -25,6 +23,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import CallCancelled, CallWithdrawn
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)

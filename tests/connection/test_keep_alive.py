@@ -12,18 +12,14 @@ import anyio.lowlevel
 import pytest
 
 from mcp_client import (
-    AuthError,
     CallTimeout,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     Host,
-    JsonRpcError,
     Limits,
     McpError,
     MemoryServer,
     NotSent,
-    ProtocolViolation,
     ServerError,
     Session,
     Timeouts,
@@ -31,6 +27,8 @@ from mcp_client import (
     connect,
 )
 from mcp_client.connection.connection import _answers
+from mcp_client.errors import AuthError, ConnectionLost, ProtocolViolation
+from mcp_client.testing import JsonRpcError
 from tests.clock import Clock
 from tests.server.http_apps import Handshake, Stateless, text
 from tests.server.http_server import Reply, Request, serving

@@ -14,16 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 import pytest
 
-from mcp_client import (
-    AuthError,
-    ConnectError,
-    HttpServer,
-    McpError,
-    NegotiationError,
-    StdioServer,
-    Timeouts,
-    connect,
-)
+from mcp_client import ConnectError, HttpServer, McpError, StdioServer, Timeouts, connect
+from mcp_client.errors import AuthError, NegotiationError
 from tests.clock import Clock, quickly
 from tests.server.http_server import Reply, Request, serving
 

@@ -15,8 +15,6 @@ from mcp_client import (
     CallTimeout,
     ConnectError,
     Deny,
-    InvalidResult,
-    JsonRpcError,
     MemoryServer,
     NotSent,
     Retry,
@@ -26,6 +24,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import InvalidResult
+from mcp_client.testing import JsonRpcError
 
 pytestmark = pytest.mark.one_backend
 

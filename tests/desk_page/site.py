@@ -21,16 +21,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
-from mcp_client import (
-    ApprovalPage,
-    ApprovalQueue,
-    ApprovalRequest,
-    Finding,
-    SamplingRequest,
-    StartRequest,
-)
+from mcp_client import ApprovalQueue, ApprovalRequest, Finding
+from mcp_client.approval import SamplingRequest, StartRequest
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.start_request import STARTS
+from mcp_client.desk import ApprovalPage
 
 
 def start_of(**members: Any) -> StartRequest:

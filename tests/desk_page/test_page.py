@@ -18,20 +18,19 @@ from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
-    ApprovalPage,
     ApprovalQueue,
     ApprovalRequest,
     ConfigError,
     Deny,
     Finding,
     MemoryServer,
-    Remember,
-    SamplingRequest,
     ToolCall,
     connect,
 )
+from mcp_client.approval import Remember, SamplingRequest
 from mcp_client.approval.queue import PendingApproval
 from mcp_client.catalog.drift import Drift
+from mcp_client.desk import ApprovalPage
 from mcp_client.desk.card import card, part, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize, sampling_of, start_of

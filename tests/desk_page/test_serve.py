@@ -12,8 +12,9 @@ import httpx
 import pytest
 from anyio.lowlevel import checkpoint
 
-from mcp_client import Allow, ApprovalQueue, ConfigError, ToolCall, serve_desk
+from mcp_client import Allow, ApprovalQueue, ConfigError, ToolCall
 from mcp_client.approval.decision import Answer
+from mcp_client.desk import serve_desk
 
 CALL = ToolCall.example("delete_file", {"path": "/srv"}, server="files")
 

@@ -11,16 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import (
-    App,
-    Deny,
-    ProtocolViolation,
-    Resource,
-    ResourceResult,
-    ToolCall,
-    UiResource,
-    connect,
-)
+from mcp_client import Deny, ToolCall, connect
+from mcp_client.content import Resource, ResourceResult
+from mcp_client.errors import ProtocolViolation
+from mcp_client.extensions import App, UiResource
 from mcp_client.protocol.content_policy import policy_of
 from tests.properties import examples
 from tests.server.start import in_memory

@@ -13,13 +13,10 @@ import pytest
 
 from mcp_client import (
     Allow,
-    App,
     CallDenied,
     ConfigError,
-    Decisions,
     Deny,
     Host,
-    InvalidArguments,
     Limits,
     MemoryServer,
     NotSent,
@@ -27,10 +24,12 @@ from mcp_client import (
     Rules,
     Session,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
 )
+from mcp_client.approval import Decisions
+from mcp_client.errors import InvalidArguments, UnknownTool
+from mcp_client.extensions import App
 from tests.clock import clock_of_the_loop
 from tests.server.start import in_memory
 from tests.server.start import views as views_program

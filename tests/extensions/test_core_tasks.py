@@ -13,24 +13,21 @@ import anyio.lowlevel
 import pytest
 
 from mcp_client import (
-    CallCancelled,
     CallTimeout,
     CancelToken,
-    ElicitRequest,
     Handlers,
-    InvalidResult,
-    JsonRpcError,
     McpError,
     NotSent,
     OutcomeUnknown,
-    ProtocolViolation,
-    ReplayServer,
     ServerError,
     Timeouts,
     ToolCall,
     allow_all,
     connect,
 )
+from mcp_client.errors import CallCancelled, InvalidResult, ProtocolViolation
+from mcp_client.handlers import ElicitRequest
+from mcp_client.testing import JsonRpcError, ReplayServer
 from tests.clock import Clock
 from tests.server.core_tasking import ID, RELATED, CoreTasking, text
 

@@ -8,21 +8,16 @@ from typing import Any
 import pytest
 
 from mcp_client import (
-    Apps,
     ConfigError,
-    Extension,
     Host,
-    JsonRpcError,
     MemoryServer,
-    MissingCapability,
-    NegotiationError,
-    ProtocolViolation,
     ServerConfig,
     ServerError,
     allow_all,
     connect,
 )
-from mcp_client.extensions import ClientInfo
+from mcp_client.errors import MissingCapability, NegotiationError, ProtocolViolation
+from mcp_client.extensions import Apps, ClientInfo, Extension
 from mcp_client.protocol.capabilities import (
     Additions,
     ClientDeclaration,
@@ -31,6 +26,7 @@ from mcp_client.protocol.capabilities import (
     declared_extensions,
 )
 from mcp_client.protocol.era import Complete, ExtensionResult, Malformed, StatelessEra
+from mcp_client.testing import JsonRpcError
 from tests.server.asking import LATEST, REVISIONS, Asking
 
 pytestmark = pytest.mark.one_backend

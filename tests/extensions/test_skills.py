@@ -20,29 +20,25 @@ from mcp_client import (
     CallDenied,
     CallPending,
     ConfigError,
-    Decisions,
     Deny,
     Host,
-    InvalidArguments,
     Limits,
     MemoryServer,
     NotSent,
     Pins,
-    Remember,
     Rule,
     Rules,
     ServerError,
     Session,
-    Skill,
-    SkillError,
-    SkillRequest,
     ToolCall,
     allow_all,
     connect,
-    one_at_a_time,
 )
+from mcp_client.approval import Decisions, Remember, SkillRequest, one_at_a_time
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.catalog.skill_pins import SkillPins
+from mcp_client.errors import InvalidArguments, SkillError
+from mcp_client.extensions import Skill
 from mcp_client.extensions.skill_entry import SkillEntry
 from mcp_client.transports.memory import MemoryTransport
 from tests.server.skills import (

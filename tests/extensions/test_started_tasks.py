@@ -14,38 +14,32 @@ import pytest
 
 import mcp_client.sync
 from mcp_client import (
-    Accept,
-    CallCancelled,
     CallDenied,
     CallTimeout,
     ConfigError,
-    ConnectionLost,
     Deny,
     FileState,
     Handlers,
     Host,
     HttpServer,
-    InvalidResult,
-    JsonRpcError,
     MemoryServer,
-    MemoryState,
     OAuth,
     OutcomeUnknown,
     ServerError,
     Session,
-    State,
-    Task,
-    Token,
-    Unanswered,
-    UnknownTool,
     allow_all,
     connect,
-    verify_audit,
 )
-from mcp_client.auth import MemoryTokens
+from mcp_client.audit import verify_audit
+from mcp_client.auth import MemoryTokens, Token
 from mcp_client.auth.tokens import Key, Source
+from mcp_client.errors import CallCancelled, ConnectionLost, InvalidResult, Unanswered, UnknownTool
+from mcp_client.extensions import Task
+from mcp_client.handlers import Accept
 from mcp_client.session import saved_task
 from mcp_client.session.saved_task import PROCESS_LEDGER, ProcessLedger, StateLedger
+from mcp_client.state import MemoryState, State
+from mcp_client.testing import JsonRpcError
 from tests.server.asking import FORM
 from tests.server.http_server import serving
 from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working

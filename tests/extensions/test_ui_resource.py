@@ -13,22 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import (
-    Apps,
-    HttpServer,
-    InvalidArguments,
-    Limits,
-    ProtocolViolation,
-    ReplayServer,
-    ResourceResult,
-    ServerError,
-    Session,
-    UiResource,
-    allow_all,
-    connect,
-)
-from mcp_client.extensions import ClientInfo
+from mcp_client import HttpServer, Limits, ServerError, Session, allow_all, connect
+from mcp_client.content import ResourceResult
+from mcp_client.errors import InvalidArguments, ProtocolViolation
+from mcp_client.extensions import Apps, ClientInfo, UiResource
 from mcp_client.protocol.content_policy import RESTRICTIVE
+from mcp_client.testing import ReplayServer
 from tests.server.start import in_memory
 from tests.server.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views
 

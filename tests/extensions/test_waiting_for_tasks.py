@@ -16,32 +16,31 @@ import anyio.lowlevel
 import pytest
 
 from mcp_client import (
-    Accept,
     Allow,
-    CallCancelled,
     CallTimeout,
     CancelToken,
-    ConnectionLost,
-    ElicitRequest,
-    Extension,
     Handlers,
-    InvalidResult,
-    JsonRpcError,
     Limits,
     McpError,
     MemoryServer,
     OutcomeUnknown,
-    ProtocolViolation,
-    ReplayServer,
     ServerError,
     Session,
     Timeouts,
     ToolCall,
-    Unanswered,
     allow_all,
     connect,
 )
-from mcp_client.extensions import ClientInfo
+from mcp_client.errors import (
+    CallCancelled,
+    ConnectionLost,
+    InvalidResult,
+    ProtocolViolation,
+    Unanswered,
+)
+from mcp_client.extensions import ClientInfo, Extension
+from mcp_client.handlers import Accept, ElicitRequest
+from mcp_client.testing import JsonRpcError, ReplayServer
 from tests.clock import Clock, quickly
 from tests.server.asking import FORM
 from tests.server.http_server import serving

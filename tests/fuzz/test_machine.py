@@ -35,18 +35,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mcp_client import (
-    Allow,
-    Decisions,
-    Deny,
-    JsonRpcError,
-    McpError,
-    NotSent,
-    Pins,
-    Session,
-    ToolCall,
-    connect,
-)
+from mcp_client import Allow, Deny, McpError, NotSent, Pins, Session, ToolCall, connect
+from mcp_client.approval import Decisions
+from mcp_client.testing import JsonRpcError
 from mcp_client.transports.memory import MemoryTransport
 from tests.properties import examples
 

@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import Decline, ElicitRequest, Handlers
+from mcp_client import Handlers
 from mcp_client.approval.remembered import ApprovalMemory
+from mcp_client.handlers import Decline, ElicitRequest
 from mcp_client.handlers.dispatcher import Dispatcher
 from mcp_client.protocol.jsonrpc import Request
 from mcp_client.runtime.event_loop import current

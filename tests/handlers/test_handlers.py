@@ -14,32 +14,31 @@ import anyio
 import pytest
 
 from mcp_client import (
-    Accept,
     Allow,
     CallDenied,
-    Cancel,
     ConfigError,
-    ConnectionLost,
-    Decline,
     Deny,
-    ElicitRequest,
     Handlers,
-    LogMessage,
     MemoryServer,
-    ProtocolViolation,
-    Root,
-    RootsRequest,
     Rule,
     Rules,
-    SamplingRequest,
-    SamplingResult,
     ServerError,
     Session,
     Timeouts,
-    Unanswered,
-    UrlElicitationRequired,
     allow_all,
     connect,
+)
+from mcp_client.approval import SamplingRequest
+from mcp_client.errors import ConnectionLost, ProtocolViolation, Unanswered, UrlElicitationRequired
+from mcp_client.handlers import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingResult,
 )
 from mcp_client.runtime.callbacks import CallbackQueue, invoke_callback
 from mcp_client.runtime.event_loop import current

@@ -11,25 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
-    Accept,
     CallDenied,
     CallTimeout,
-    ConnectionLost,
-    Decline,
-    ElicitRequest,
     Handlers,
-    JsonRpcError,
     Limits,
     MemoryServer,
-    ProtocolViolation,
-    Root,
-    RootsRequest,
     ToolCall,
-    Unanswered,
     allow_all,
     connect,
 )
 from mcp_client.approval.gate import Allow, Deny
+from mcp_client.errors import ConnectionLost, ProtocolViolation, Unanswered
+from mcp_client.handlers import Accept, Decline, ElicitRequest, Root, RootsRequest
+from mcp_client.testing import JsonRpcError
 from tests.clock import Clock
 from tests.properties import examples
 from tests.server.asking import FORM, LATEST, Asking, form, said

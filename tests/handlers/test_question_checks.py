@@ -10,21 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    Decline,
-    ElicitRequest,
-    Handlers,
-    Limits,
-    MemoryServer,
-    RootsRequest,
-    SamplingRequest,
-    SamplingResult,
-    Session,
-    Unanswered,
-    UrlElicitationRequired,
-    allow_all,
-    connect,
-)
+from mcp_client import Handlers, Limits, MemoryServer, Session, allow_all, connect
+from mcp_client.approval import SamplingRequest
+from mcp_client.errors import Unanswered, UrlElicitationRequired
+from mcp_client.handlers import Decline, ElicitRequest, RootsRequest, SamplingResult
 from mcp_client.handlers.question_checks import QuestionLimits
 from mcp_client.handlers.wire_format import RequestRefused
 from tests.desk import call_of

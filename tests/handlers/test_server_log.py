@@ -13,16 +13,16 @@ from mcp_client import (
     ConfigError,
     ConnectError,
     Handlers,
-    JsonRpcError,
     Limits,
-    LogMessage,
     MemoryServer,
     Timeouts,
     allow_all,
     connect,
 )
+from mcp_client.handlers import LogMessage
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
 from mcp_client.protocol.era import StatelessEra
+from mcp_client.testing import JsonRpcError
 from tests.clock import Clock
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 

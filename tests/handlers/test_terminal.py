@@ -12,20 +12,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    Accept,
-    Cancel,
-    Decline,
-    ElicitRequest,
-    Handlers,
-    JsonRpcError,
-    MemoryServer,
-    allow_all,
-    connect,
-    elicit_on_terminal,
-)
+from mcp_client import Handlers, MemoryServer, allow_all, connect
+from mcp_client.handlers import Accept, Cancel, Decline, ElicitRequest, elicit_on_terminal
 from mcp_client.handlers.terminal import typed_value
 from mcp_client.protocol.elicitation import form_of
+from mcp_client.testing import JsonRpcError
 from tests.desk import CTRL_C, CTRL_D, Desk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")

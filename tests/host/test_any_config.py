@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Config, ConfigError, load_config
+from mcp_client import ConfigError
+from mcp_client.config import Config, load_config
 from mcp_client.host.config_programs import PROGRAMS
 from tests.properties import examples
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ConfigError, ConfigFile, StdioServer, Timeouts, find_configs
+from mcp_client import ConfigError, StdioServer, Timeouts
+from mcp_client.config import ConfigFile, find_configs
 from mcp_client.host.config import Config, load_config
 from mcp_client.transports.http import HttpServer
 

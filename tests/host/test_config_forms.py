@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcp_client import Allow, Config, Deny, Host, StartDenied, allow_all, find_configs, load_config
+from mcp_client import Allow, Deny, Host, allow_all
+from mcp_client.config import Config, find_configs, load_config
+from mcp_client.errors import StartDenied
 from mcp_client.transports.http import HttpServer
 from mcp_client.transports.stdio import StdioServer
 

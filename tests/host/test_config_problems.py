@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ConfigError, ConfigProblem
+from mcp_client import ConfigError
+from mcp_client.config import ConfigProblem
 from mcp_client.host.config import load_config
 
 

@@ -13,17 +13,11 @@ from typing import Any
 
 import pytest
 
-from mcp_client import (
-    Allow,
-    Deny,
-    Host,
-    StartDenied,
-    StartRequest,
-    allow_all,
-    find_configs,
-    load_config,
-)
+from mcp_client import Allow, Deny, Host, allow_all
 from mcp_client import sync as blocking
+from mcp_client.approval import StartRequest
+from mcp_client.config import find_configs, load_config
+from mcp_client.errors import StartDenied
 from mcp_client.host import config as config_module
 from mcp_client.host import config_programs
 from mcp_client.host.config_programs import PROGRAMS

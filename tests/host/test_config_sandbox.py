@@ -11,16 +11,15 @@ import pytest
 
 from mcp_client import (
     ApprovalRequest,
-    Config,
     ConfigError,
     Host,
     Sandbox,
     ServerConfig,
-    StartDenied,
     StdioServer,
     connect,
-    load_config,
 )
+from mcp_client.config import Config, load_config
+from mcp_client.errors import StartDenied
 
 pytestmark = [
     pytest.mark.one_backend,

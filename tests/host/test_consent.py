@@ -14,24 +14,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    Allow,
-    ConfigError,
-    ConnectError,
-    Decisions,
-    Deny,
-    Host,
-    MemoryState,
-    Remember,
-    StartDenied,
-    StartRequest,
-    Timeouts,
-    UnknownTool,
-    allow_all,
-    load_config,
-)
+from mcp_client import Allow, ConfigError, ConnectError, Deny, Host, Timeouts, allow_all
+from mcp_client.approval import Decisions, Remember, StartRequest
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.remembered import ApprovalMemory
+from mcp_client.config import load_config
+from mcp_client.errors import StartDenied, UnknownTool
+from mcp_client.state import MemoryState
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 MARKING = """

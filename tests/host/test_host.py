@@ -19,27 +19,24 @@ import pytest
 
 from mcp_client import (
     Allow,
-    AuthError,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     Deny,
     Host,
-    JsonRpcError,
     McpError,
     Pins,
     ServerConfig,
     StdioServer,
     Timeouts,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
-    verify_audit,
 )
+from mcp_client.audit import verify_audit
+from mcp_client.errors import AuthError, CallWithdrawn, ConnectionLost, UnknownTool
 from mcp_client.host.options import HostOptions
+from mcp_client.testing import JsonRpcError
 from tests.host.toolbox import Toolbox, names, until
 from tests.server.start import scripted
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Host, McpError, Timeouts, UnknownTool, allow_all
+from mcp_client import Host, McpError, Timeouts, allow_all
+from mcp_client.errors import UnknownTool
 from mcp_client.host.naming import prefixed
 from tests.host.toolbox import Toolbox, names
 from tests.properties import examples

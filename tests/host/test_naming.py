@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, Naming
+from mcp_client import ConfigError
+from mcp_client.host import Naming
 from mcp_client.host.naming import MAX_CHARS, Names, naming_of
 from tests.properties import examples
 

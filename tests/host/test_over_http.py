@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from mcp_client import (
-    AuthError,
     ConnectError,
     Host,
     McpError,
@@ -18,6 +17,7 @@ from mcp_client import (
     Timeouts,
     allow_all,
 )
+from mcp_client.errors import AuthError
 from tests.clock import Clock, quickly
 from tests.host.toolbox import Toolbox, names, until
 from tests.server.http_apps import Handshake, Stateless

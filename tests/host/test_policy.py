@@ -18,18 +18,17 @@ from mcp_client import (
     ConnectError,
     Host,
     HttpServer,
-    ManagedPolicy,
     MemoryServer,
     ServerConfig,
-    StartDenied,
     StdioServer,
     Timeouts,
     allow_all,
     connect,
     sync,
 )
-from mcp_client.approval import Decisions, managed_policy
+from mcp_client.approval import Decisions, ManagedPolicy, managed_policy
 from mcp_client.cli.main import main
+from mcp_client.errors import StartDenied
 from tests.server.http_server import Reply, Request, serving
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"

@@ -23,14 +23,14 @@ from mcp_client import (
     McpError,
     MemoryServer,
     NotSent,
-    Reloaded,
     Sandbox,
-    StartRequest,
     Timeouts,
     allow_all,
     deny_all,
 )
 from mcp_client import sync as blocking
+from mcp_client.approval import StartRequest
+from mcp_client.host import Reloaded
 from mcp_client.host import reload as reloading
 
 SCRIPTED = Path(__file__).parents[1] / "server" / "scripted.py"

@@ -14,18 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import (
-    Allow,
-    ConfigError,
-    Deny,
-    Finding,
-    StartRequest,
-    ask_on_terminal,
-    load_config,
-)
+from mcp_client import Allow, ConfigError, Deny, Finding, ask_on_terminal
+from mcp_client.approval import StartRequest
 from mcp_client.approval.decision import Answer, Remember
 from mcp_client.approval.start_request import CONNECTS, STARTS
 from mcp_client.approval.terminal import question
+from mcp_client.config import load_config
 from mcp_client.host.config_server import Launch
 from mcp_client.host.start_warnings import ANYTHING
 from mcp_client.runtime.console_layout import Page

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import load_config
+from mcp_client.config import load_config
 
 PUNYCODE = ": its host has letters outside ASCII; in ASCII (punycode) it is xn--gthub-n2e.com"
 SEVERAL = ": letters of several scripts stand in one word of its host: cyrillic, latin"

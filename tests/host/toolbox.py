@@ -7,7 +7,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Host, JsonRpcError
+from mcp_client import Host
+from mcp_client.testing import JsonRpcError
 from mcp_client.transports.memory import MemoryTransport
 
 __all__ = ["Toolbox", "names", "until"]

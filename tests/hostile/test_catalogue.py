@@ -8,18 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    CallTimeout,
-    InvalidSchema,
-    JsonRpcError,
-    Limits,
-    McpError,
-    MemoryServer,
-    ProtocolViolation,
-    Timeouts,
-    allow_all,
-    connect,
-)
+from mcp_client import CallTimeout, Limits, McpError, MemoryServer, Timeouts, allow_all, connect
+from mcp_client.errors import InvalidSchema, ProtocolViolation
+from mcp_client.testing import JsonRpcError
 
 pytestmark = pytest.mark.one_backend
 

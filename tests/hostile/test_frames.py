@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import (
-    CallTimeout,
-    Limits,
-    ProtocolViolation,
-    ServerError,
-    Session,
-    allow_all,
-    connect,
-)
+from mcp_client import CallTimeout, Limits, ServerError, Session, allow_all, connect
+from mcp_client.errors import ProtocolViolation
 from tests.server.start import scripted
 
 GOOD = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"good"}]}}'

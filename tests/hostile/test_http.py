@@ -15,16 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    CallTimeout,
-    ConnectError,
-    ConnectionLost,
-    Limits,
-    ProtocolViolation,
-    Timeouts,
-    allow_all,
-    connect,
-)
+from mcp_client import CallTimeout, ConnectError, Limits, Timeouts, allow_all, connect
+from mcp_client.errors import ConnectionLost, ProtocolViolation
 from mcp_client.transports import http_client
 from tests.clock import Clock, quickly
 from tests.server.http_apps import Handshake, Stateless, answer, text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_client import Limits, ProtocolViolation, connect
+from mcp_client import Limits, connect
+from mcp_client.errors import ProtocolViolation
 from tests.server.start import scripted
 
 pytestmark = pytest.mark.one_backend

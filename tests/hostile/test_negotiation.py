@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_client import ConnectError, NegotiationError, Timeouts, allow_all, connect
+from mcp_client import ConnectError, Timeouts, allow_all, connect
+from mcp_client.errors import NegotiationError
 from tests.clock import Clock, quickly
 from tests.server.start import scripted
 

@@ -17,11 +17,9 @@ import pytest
 
 from mcp_client import (
     CallTimeout,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     Limits,
     McpError,
     Session,
@@ -30,6 +28,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import CallWithdrawn, ConnectionLost
 from tests.clock import Clock
 from tests.server.start import scripted
 from tests.stdio_ways import CONFINED, process_here

@@ -10,17 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import (
-    Accept,
-    Decline,
-    ElicitRequest,
-    Handlers,
-    Limits,
-    MemoryServer,
-    Timeouts,
-    allow_all,
-    connect,
-)
+from mcp_client import Handlers, Limits, MemoryServer, Timeouts, allow_all, connect
+from mcp_client.handlers import Accept, Decline, ElicitRequest
 from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
 from tests.clock import Clock
 from tests.properties import examples

@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import InvalidArguments, Limits, ProtocolViolation, Session, allow_all, connect
+from mcp_client import Limits, Session, allow_all, connect
 from mcp_client.catalog.watch import ResourceWatch
+from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.protocol.resources import ResourceUpdate
 from tests.catalog.test_resources import Odd, reading
 from tests.server.http_server import Reply, Request, serving

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import InvalidSchema, Limits, MemoryServer, connect
+from mcp_client import Limits, MemoryServer, connect
+from mcp_client.errors import InvalidSchema
 from mcp_client.protocol.versions import LATEST_STATELESS
 from mcp_client.validation.checker import Problem, checker_for, checker_of
 from mcp_client.validation.usable_schema import usable_schema

@@ -12,15 +12,14 @@ from mcp_client import (
     CallDenied,
     Limits,
     McpError,
-    ProtocolViolation,
     ServerError,
     Session,
-    SkillError,
-    SkillRequest,
     ToolCall,
     allow_all,
     connect,
 )
+from mcp_client.approval import SkillRequest
+from mcp_client.errors import ProtocolViolation, SkillError
 from mcp_client.transports.memory import MemoryTransport
 from tests.catalog.feed import KnownAs
 from tests.server.skills import FORMS, MAIN, PDF, SkillServer, entry_of, skill

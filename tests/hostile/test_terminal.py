@@ -17,10 +17,11 @@ import wcwidth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Decline, Deny, ElicitRequest, elicit_on_terminal
+from mcp_client import Deny
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.terminal import everything, question
 from mcp_client.approval.tool_call import ToolCall
+from mcp_client.handlers import Decline, ElicitRequest, elicit_on_terminal
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.runtime import console_layout
 from mcp_client.runtime.console_layout import MIN_COLUMNS, Page, Row, prose

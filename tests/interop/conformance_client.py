@@ -15,21 +15,22 @@ import anyio
 import httpx
 
 from mcp_client import (
-    Accept,
-    ClientCredentials,
     ConfigError,
-    ElicitRequest,
-    EnterpriseAuthorization,
     Handlers,
     HttpServer,
-    IdentityProvider,
     McpError,
     OAuth,
     Session,
-    WorkloadIdentity,
     allow_all,
     connect,
 )
+from mcp_client.auth import (
+    ClientCredentials,
+    EnterpriseAuthorization,
+    IdentityProvider,
+    WorkloadIdentity,
+)
+from mcp_client.handlers import Accept, ElicitRequest
 
 Scenario: TypeAlias = Callable[[Session], Awaitable[None]]
 

@@ -20,7 +20,8 @@ from urllib.parse import urljoin
 import httpx
 import jwt
 
-from mcp_client import FileTokens, HttpServer, Token, allow_all, connect
+from mcp_client import HttpServer, allow_all, connect
+from mcp_client.auth import FileTokens, Token
 from mcp_client.auth.tokens import Source
 from tests.auth.driving import SAID
 from tests.server.http_apps import Stateless

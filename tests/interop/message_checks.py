@@ -9,9 +9,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from mcp_client import PromptResult, ResourceResult, ToolResult
+from mcp_client import ToolResult
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
+from mcp_client.content import PromptResult, ResourceResult
 from mcp_client.protocol.prompts import PromptMessage
 from tests.adapters.worlds import IMAGE
 

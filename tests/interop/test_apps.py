@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import App, Apps, NotSent, Session, ToolCall, UiResource, allow_all, connect
-from mcp_client.extensions import ClientInfo
+from mcp_client import NotSent, Session, ToolCall, allow_all, connect
+from mcp_client.extensions import App, Apps, ClientInfo, UiResource
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
 from tests.server.http_server import Reply, Request, serving

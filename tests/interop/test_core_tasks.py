@@ -9,16 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    CallCancelled,
-    CancelToken,
-    ElicitRequest,
-    Handlers,
-    ServerError,
-    StdioServer,
-    allow_all,
-    connect,
-)
+from mcp_client import CancelToken, Handlers, ServerError, StdioServer, allow_all, connect
+from mcp_client.errors import CallCancelled
+from mcp_client.handlers import ElicitRequest
 from tests.interop import http_peers, peers
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

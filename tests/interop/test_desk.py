@@ -14,17 +14,9 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from mcp_client import (
-    Allow,
-    ApprovalPage,
-    ApprovalQueue,
-    CallDenied,
-    Deny,
-    DeviceLogin,
-    Finding,
-    Session,
-    ToolCall,
-)
+from mcp_client import Allow, ApprovalQueue, CallDenied, Deny, Finding, Session, ToolCall
+from mcp_client.auth import DeviceLogin
+from mcp_client.desk import ApprovalPage
 from tests.approval.test_concurrency import Server
 from tests.desk_page.site import Site, a_site, sampling_of, start_of
 from tests.interop import chromium, peers

@@ -41,7 +41,8 @@ import sys
 import anyio
 import secretstorage
 from dataclasses import replace
-from mcp_client import ConfigError, HttpServer, KeyringTokens, OAuth, allow_all, connect
+from mcp_client import ConfigError, HttpServer, OAuth, allow_all, connect
+from mcp_client.auth import KeyringTokens
 from tests.auth.driving import nobody
 from tests.interop.logins import agree, use
 

@@ -7,16 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_client import (
-    EmbeddedResource,
-    ImageContent,
-    NotSent,
-    ServerError,
-    Session,
-    StdioServer,
-    allow_all,
-    connect,
-)
+from mcp_client import NotSent, ServerError, Session, StdioServer, allow_all, connect
+from mcp_client.content import EmbeddedResource, ImageContent
 from tests.interop import http_peers, peers
 
 pytestmark = pytest.mark.interop

@@ -21,7 +21,8 @@ import anyio
 import httpx
 import pytest
 
-from mcp_client import FileTokens, HttpServer, OAuth, allow_all, connect
+from mcp_client import HttpServer, OAuth, allow_all, connect
+from mcp_client.auth import FileTokens
 from tests.interop import chromium, http_peers, peers
 
 pytestmark = pytest.mark.interop

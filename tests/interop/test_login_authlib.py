@@ -9,19 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import (
-    AuthError,
+from mcp_client import HttpServer, OAuth, allow_all, connect
+from mcp_client.auth import (
     ClientCredentials,
     EnterpriseAuthorization,
     FileTokens,
-    HttpServer,
     IdentityProvider,
-    OAuth,
     WorkloadIdentity,
-    allow_all,
-    connect,
 )
 from mcp_client.auth.signing import PrivateKey
+from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, nobody
 from tests.interop import http_peers
 from tests.interop.logins import agree, guarded, kept, register, use

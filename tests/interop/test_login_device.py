@@ -16,8 +16,9 @@ import httpx
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import ApprovalQueue, AuthError, DeviceLogin, FileTokens, OAuth
-from mcp_client.auth import device
+from mcp_client import ApprovalQueue, OAuth
+from mcp_client.auth import DeviceLogin, FileTokens, device
+from mcp_client.errors import AuthError
 from tests.auth.driving import nobody
 from tests.interop import http_peers
 from tests.interop.logins import guarded, kept, use

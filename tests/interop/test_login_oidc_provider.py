@@ -12,8 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 import pytest
 
-from mcp_client import ClientCredentials, FileTokens, OAuth, PostgresState
+from mcp_client import OAuth
+from mcp_client.auth import ClientCredentials, FileTokens
 from mcp_client.auth.signing import PrivateKey
+from mcp_client.state import PostgresState
 from tests.auth.driving import nobody
 from tests.interop import http_peers
 from tests.interop.logins import agree, guarded, kept, register, use
@@ -114,7 +116,8 @@ async def test_a_service_gets_tokens_for_its_secret() -> None:
 
 CALLS = """
 import sys, anyio
-from mcp_client import OAuth, PostgresState
+from mcp_client import OAuth
+from mcp_client.state import PostgresState
 from tests.auth.driving import nobody
 from tests.interop.logins import use
 async def main(url, database):

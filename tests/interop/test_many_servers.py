@@ -17,17 +17,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    ConnectionLost,
-    Host,
-    McpError,
-    ServerConfig,
-    StdioServer,
-    Timeouts,
-    ToolResult,
-    allow_all,
-    verify_audit,
-)
+from mcp_client import Host, McpError, ServerConfig, StdioServer, Timeouts, ToolResult, allow_all
+from mcp_client.audit import verify_audit
+from mcp_client.errors import ConnectionLost
 from tests.host.toolbox import names, until
 from tests.interop import http_peers, peers
 from tests.server.start import scripted

@@ -143,8 +143,8 @@ def test_a_recorded_session_audit_pins_and_answers(tmp_path: Path) -> None:
     assert "14 tools are as written down" in shown("pins", server, "--pins", str(lock))
     assert '"tools/call"' in record.read_text()
     program = (
-        "import sys\nfrom mcp_client import ReplayServer, allow_all\n"
-        "from mcp_client.sync import connect\n"
+        "import sys\nfrom mcp_client import allow_all\n"
+        "from mcp_client.sync import connect\nfrom mcp_client.testing import ReplayServer\n"
         "with connect(ReplayServer(sys.argv[1]), approval=allow_all) as session:\n"
         "    print(session.call_tool('read_text_file', {'path': sys.argv[2]}).text)\n"
     )

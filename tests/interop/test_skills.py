@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import Host, ServerError, SkillError, StdioServer, allow_all, connect
+from mcp_client import Host, ServerError, StdioServer, allow_all, connect
+from mcp_client.errors import SkillError
 from tests.interop import peers
 
 pytestmark = pytest.mark.interop

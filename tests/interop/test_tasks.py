@@ -16,19 +16,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    Accept,
-    CallCancelled,
-    ConfigError,
-    Handlers,
-    MissingCapability,
-    Session,
-    Timeouts,
-    allow_all,
-    connect,
-    verify_audit,
-)
+from mcp_client import ConfigError, Handlers, Session, Timeouts, allow_all, connect
+from mcp_client.audit import verify_audit
+from mcp_client.errors import CallCancelled, MissingCapability
 from mcp_client.extensions import ClientInfo
+from mcp_client.handlers import Accept
 from tests.clock import Clock, quickly
 from tests.interop import http_peers, peers
 from tests.server.tasking import TASKS

@@ -15,24 +15,17 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
+from mcp_client import CallTimeout, Handlers, Session, StdioServer, Timeouts, allow_all, connect
+from mcp_client.approval import SamplingRequest
+from mcp_client.errors import ConnectionLost, Unanswered
+from mcp_client.handlers import (
     Accept,
-    CallTimeout,
-    ConnectionLost,
     Decline,
     ElicitRequest,
-    Handlers,
     LogMessage,
     Root,
     RootsRequest,
-    SamplingRequest,
     SamplingResult,
-    Session,
-    StdioServer,
-    Timeouts,
-    Unanswered,
-    allow_all,
-    connect,
 )
 from tests.server import asking_stdio
 

@@ -9,7 +9,6 @@ import pytest
 
 from mcp_client import (
     HttpServer,
-    ImageContent,
     MemoryServer,
     ServerError,
     Session,
@@ -17,6 +16,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.content import ImageContent
 from tests.server.http_server import serving
 from tests.server.library import Handshake, Library, Stateless
 from tests.server.library_http import LibraryApp

@@ -18,7 +18,6 @@ from mcp_client import (
     CallDenied,
     CallTimeout,
     ConnectError,
-    ConnectionLost,
     Deny,
     HttpServer,
     NotSent,
@@ -27,9 +26,9 @@ from mcp_client import (
     Timeouts,
     ToolCall,
     ToolResult,
-    UnknownTool,
     connect,
 )
+from mcp_client.errors import ConnectionLost, UnknownTool
 
 __all__ = [
     "BRISK",

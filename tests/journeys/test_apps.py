@@ -11,8 +11,6 @@ import pytest
 
 from mcp_client import (
     Allow,
-    App,
-    Apps,
     Deny,
     HttpServer,
     MemoryServer,
@@ -21,7 +19,7 @@ from mcp_client import (
     ToolCall,
     connect,
 )
-from mcp_client.extensions import ClientInfo
+from mcp_client.extensions import App, Apps, ClientInfo
 from tests.journeys.library_story import REVISIONS, TELLINGS
 from tests.server.http_server import serving
 from tests.server.library_http import LibraryApp

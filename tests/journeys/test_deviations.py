@@ -11,8 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import InvalidResult, McpError, ServerError, Session, allow_all, connect
+from mcp_client import McpError, ServerError, Session, allow_all, connect
 from mcp_client.adapters import openai_chat
+from mcp_client.errors import InvalidResult
 from tests.server.answering import ERAS, WIRES, Failure, answering, tool
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("era", ERAS)]

@@ -11,11 +11,8 @@ import anyio
 import pytest
 
 from mcp_client import (
-    Accept,
     Allow,
     ConnectError,
-    ConnectionLost,
-    ElicitRequest,
     Handlers,
     Host,
     McpError,
@@ -23,10 +20,11 @@ from mcp_client import (
     StdioServer,
     Timeouts,
     ToolCall,
-    UnknownTool,
     allow_all,
-    verify_audit,
 )
+from mcp_client.audit import verify_audit
+from mcp_client.errors import ConnectionLost, UnknownTool
+from mcp_client.handlers import Accept, ElicitRequest
 from tests.host.toolbox import names
 from tests.interop import peers
 from tests.server import asking_stdio

@@ -10,22 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    Accept,
-    CallCancelled,
-    CancelToken,
-    Decline,
-    ElicitRequest,
-    Handlers,
-    LogMessage,
-    Root,
-    SamplingRequest,
-    SamplingResult,
-    Session,
-    UrlElicitationRequired,
-    allow_all,
-    connect,
-)
+from mcp_client import CancelToken, Handlers, Session, allow_all, connect
+from mcp_client.approval import SamplingRequest
+from mcp_client.errors import CallCancelled, UrlElicitationRequired
+from mcp_client.handlers import Accept, Decline, ElicitRequest, LogMessage, Root, SamplingResult
 from tests.interop import http_peers, peers
 from tests.journeys.story import BRISK
 

@@ -17,13 +17,13 @@ from mcp_client import (
     HttpServer,
     MemoryServer,
     ServerError,
-    SkillError,
-    SkillRequest,
     StdioServer,
     ToolCall,
     connect,
-    verify_audit,
 )
+from mcp_client.approval import SkillRequest
+from mcp_client.audit import verify_audit
+from mcp_client.errors import SkillError
 from tests.server.guides import FORMS, GUIDE, HIDDEN, SKILLS, Guides
 from tests.server.http_server import serving
 from tests.server.library_http import LibraryApp

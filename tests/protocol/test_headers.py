@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Implementation, InvalidArguments
+from mcp_client.connection import Implementation
+from mcp_client.errors import InvalidArguments
 from mcp_client.protocol.capabilities import ClientDeclaration, ServerFacts
 from mcp_client.protocol.era import StatelessEra
 from mcp_client.protocol.headers import (

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import AudioContent, ConfigError, EmbeddedResource, ImageContent, ProtocolViolation
+from mcp_client import ConfigError
+from mcp_client.content import AudioContent, EmbeddedResource, ImageContent
+from mcp_client.errors import ProtocolViolation
 from mcp_client.protocol.content import content_block
 from mcp_client.protocol.metadata import Annotations, check_meta, decoded_size
 from mcp_client.protocol.resources import ResourceContents

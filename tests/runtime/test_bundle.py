@@ -14,6 +14,7 @@ import pytest
 
 import mcp_client
 from mcp_client.runtime import bundle
+from tests.room_stubs import package, public_names, tables
 
 PROGRAM = """
 import importlib
@@ -23,8 +24,9 @@ from mcp_client.sync import connect
 from pathlib import Path
 import mcp_client
 
-for module in sorted(set(mcp_client._HOME.values())):
-    importlib.import_module(f"mcp_client.{module}")
+for room in ROOMS:
+    module = importlib.import_module(room)
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
 assert list((Path(desk).parent / "templates").glob("*.html"))
 
 RESULTS = {
@@ -59,7 +61,7 @@ def test_the_hook_lists_every_module_that_is_loaded_by_name(
     monkeypatch.setitem(sys.modules, hooks.__name__, hooks)
     (folder,) = bundle.get_hook_dirs()
     hook = runpy.run_path(str(Path(folder, "hook-mcp_client.py")))
-    homes = {f"mcp_client.{module}" for module in vars(mcp_client)["_HOME"].values()}
+    homes = {home for _, home in public_names().values()}
     assert homes - {*hook["hiddenimports"]} == set()
     assert hook["datas"] == ["mcp_client"]
 
@@ -76,7 +78,8 @@ def test_the_entry_point_that_pyinstaller_reads_leads_to_the_hook() -> None:
 @pytest.mark.needs("PyInstaller")
 @pytest.mark.parametrize("kind", ["--onedir", "--onefile"])
 def test_a_bundle_that_is_built_runs(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
+    rooms = sorted({package(path) for path in tables()})
+    (tmp_path / "program.py").write_text(f"ROOMS = {rooms}\n{PROGRAM}")
     words = ["-m", "PyInstaller", kind, "--additional-hooks-dir", *bundle.get_hook_dirs()]
     built = subprocess.run(
         [sys.executable, *words, "program.py"],

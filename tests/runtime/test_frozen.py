@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mcp_client import Limits, TextContent, Tool, ToolCall, ToolResult
+from mcp_client import Limits, Tool, ToolCall, ToolResult
 from mcp_client.approval.tool_call import new_call
 from mcp_client.catalog.tool import new_tool
+from mcp_client.content import TextContent
 from mcp_client.runtime.frozen import frozen_dataclass, maker_of
 
 TOOL = Tool("echo", "memory", False, {"name": "echo", "inputSchema": {}})

@@ -314,10 +314,10 @@ import mcp_client
 count = 0
 for module in pkgutil.walk_packages(mcp_client.__path__, "mcp_client."):
     if module.name != "mcp_client.__main__" and "-" not in module.name:
-        importlib.import_module(module.name)
+        loaded = importlib.import_module(module.name)
+        for name in getattr(loaded, "__all__", ()):
+            getattr(loaded, name)
         count += 1
-for name in mcp_client.__all__:
-    getattr(mcp_client, name)
 print(count)
 """
 

@@ -15,17 +15,17 @@ import pytest
 from mcp_client import (
     Allow,
     ConnectError,
-    ConnectionLost,
     Deny,
     Host,
     Sandbox,
-    StartRequest,
     StdioServer,
     Timeouts,
     allow_all,
     connect,
-    load_config,
 )
+from mcp_client.approval import StartRequest
+from mcp_client.config import load_config
+from mcp_client.errors import ConnectionLost
 from mcp_client.sandbox import grants
 from mcp_client.sandbox.grants import Grants, GrantsChanged
 from tests.sandbox.confined import needs_bubblewrap, run

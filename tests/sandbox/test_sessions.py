@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 import mcp_client.sync
-from mcp_client import ConnectError, ConnectionLost, Sandbox, Session, Timeouts, allow_all, connect
+from mcp_client import ConnectError, Sandbox, Session, Timeouts, allow_all, connect
+from mcp_client.errors import ConnectionLost
 from tests.server.start import scripted
 
 from .confined import needs_bubblewrap, run

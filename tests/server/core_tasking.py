@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import JsonRpcError, MemoryServer
+from mcp_client import MemoryServer
+from mcp_client.testing import JsonRpcError
 
 __all__ = ["ID", "RELATED", "CoreTasking", "text"]
 

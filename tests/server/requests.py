@@ -6,7 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mcp_client import Finding, SamplingRequest, StartRequest
+from mcp_client import Finding
+from mcp_client.approval import SamplingRequest, StartRequest
 
 __all__ = ["sampling_of", "start_of"]
 

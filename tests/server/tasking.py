@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from mcp_client import JsonRpcError
+from mcp_client.testing import JsonRpcError
 from tests.server.asking import LATEST
 from tests.server.http_apps import answer, failure
 from tests.server.http_server import Reply, Request

@@ -14,22 +14,18 @@ import anyio
 import pytest
 
 from mcp_client import (
-    Accept,
     Allow,
     ApprovalQueue,
     ApprovalRequest,
     CallDenied,
     CallPending,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
     ConnectError,
-    Decisions,
     Deny,
     Finding,
     Handlers,
     Host,
-    InvalidArguments,
     MemoryServer,
     Retry,
     Rule,
@@ -45,6 +41,9 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters import anthropic
+from mcp_client.approval import Decisions
+from mcp_client.errors import CallWithdrawn, InvalidArguments
+from mcp_client.handlers import Accept
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.validation import Validation
 from tests.adapters.shapes import PROVIDERS, Provider

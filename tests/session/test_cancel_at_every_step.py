@@ -19,10 +19,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcp_client import (
-    Accept,
     Allow,
-    CallCancelled,
-    CallWithdrawn,
     CancelToken,
     Handlers,
     MemoryServer,
@@ -32,6 +29,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import CallCancelled, CallWithdrawn
+from mcp_client.handlers import Accept
 from mcp_client.runtime.event_loop import being_cancelled, cancel_requests
 from mcp_client.transports.memory import MemoryTransport
 from tests.server.asking import FORM, LATEST, REVISIONS, Asking

@@ -10,12 +10,10 @@ import pytest
 
 from mcp_client import (
     Allow,
-    AuthError,
     CallDenied,
     CallTimeout,
     ConnectError,
     Deny,
-    JsonRpcError,
     MemoryServer,
     Rule,
     Rules,
@@ -23,10 +21,11 @@ from mcp_client import (
     Session,
     Timeouts,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
 )
+from mcp_client.errors import AuthError, UnknownTool
+from mcp_client.testing import JsonRpcError
 from mcp_client.transports.base import PersonAsked
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock

@@ -15,13 +15,11 @@ from mcp_client import (
     Allow,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     Deny,
     Handlers,
     HttpServer,
     Limits,
     MemoryServer,
-    ReplayServer,
     Retry,
     Session,
     StdioServer,
@@ -30,6 +28,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import ConnectionLost
+from mcp_client.testing import ReplayServer
 
 COMMAND = ["no-such-program"]
 

@@ -16,46 +16,46 @@ import pytest
 from mcp_client import (
     Allow,
     ApprovalQueue,
-    CallCancelled,
     CallDenied,
     CallPending,
     CallTimeout,
-    CallWithdrawn,
     CancelToken,
     ConfigError,
-    Decline,
     Deny,
     FileState,
     Handlers,
     Host,
-    InvalidArguments,
-    InvalidResult,
-    JsonRpcError,
     McpError,
     MemoryServer,
-    MemoryState,
-    NotPending,
     NotSent,
     OutcomeUnknown,
-    PostgresState,
-    ProtocolViolation,
-    ResultNotStored,
     Retry,
     ServerError,
     Session,
-    State,
-    StateError,
     Timeouts,
     ToolCall,
     ToolResult,
-    UnknownTool,
-    UrlElicitationRequired,
     allow_all,
     connect,
     sync,
 )
 from mcp_client.adapters import anthropic, gemini
+from mcp_client.errors import (
+    CallCancelled,
+    CallWithdrawn,
+    InvalidArguments,
+    InvalidResult,
+    NotPending,
+    ProtocolViolation,
+    ResultNotStored,
+    StateError,
+    UnknownTool,
+    UrlElicitationRequired,
+)
+from mcp_client.handlers import Decline
 from mcp_client.runtime.storage import Change, Object
+from mcp_client.state import MemoryState, PostgresState, State
+from mcp_client.testing import JsonRpcError
 from tests.server.tasking import Tasking, done, working
 
 KEY = "order-17/3"

@@ -14,7 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import Allow, MemoryServer, OutcomeUnknown, State, allow_all, sync
+from mcp_client import Allow, MemoryServer, OutcomeUnknown, allow_all, sync
+from mcp_client.state import State
 from mcp_client.state.calls import Calls
 from mcp_client.state.given import state_of
 

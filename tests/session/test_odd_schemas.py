@@ -9,21 +9,11 @@ from typing import Any, Literal
 
 import pytest
 
-from mcp_client import (
-    Allow,
-    InvalidArguments,
-    InvalidResult,
-    MemoryServer,
-    Rule,
-    Rules,
-    Strictness,
-    ToolCall,
-    allow_all,
-    connect,
-)
+from mcp_client import Allow, MemoryServer, Rule, Rules, ToolCall, allow_all, connect
 from mcp_client.adapters import openai_chat
+from mcp_client.errors import InvalidArguments, InvalidResult
 from mcp_client.protocol.versions import HANDSHAKE, STATELESS
-from mcp_client.validation import Validation
+from mcp_client.validation import Strictness, Validation
 
 pytestmark = pytest.mark.one_backend
 

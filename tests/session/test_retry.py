@@ -10,13 +10,11 @@ import pytest
 
 from mcp_client import (
     Allow,
-    CallCancelled,
     CallDenied,
     CallTimeout,
     CancelToken,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     McpError,
     MemoryServer,
     Retry,
@@ -24,11 +22,15 @@ from mcp_client import (
     Session,
     Timeouts,
     ToolCall,
+    allow_all,
+    connect,
+)
+from mcp_client.errors import (
+    CallCancelled,
+    ConnectionLost,
     Unanswered,
     UnknownTool,
     UrlElicitationRequired,
-    allow_all,
-    connect,
 )
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock

@@ -16,20 +16,19 @@ from mcp_client import (
     CallDenied,
     CallPending,
     ConfigError,
-    Decisions,
     Deny,
     FileState,
     Host,
     HttpServer,
-    MemoryState,
     OAuth,
     Pins,
-    State,
     ToolCall,
     connect,
     sync,
 )
+from mcp_client.approval import Decisions
 from mcp_client.auth import MemoryTokens
+from mcp_client.state import MemoryState, State
 from mcp_client.transports.memory import MemoryTransport
 
 pytestmark = pytest.mark.one_backend

@@ -12,20 +12,17 @@ import pytest
 from mcp_client import (
     Allow,
     ConfigError,
-    InvalidArguments,
-    InvalidResult,
-    InvalidSchema,
     Limits,
     MemoryServer,
-    Strictness,
     Timeouts,
     ToolCall,
     allow_all,
     connect,
 )
 from mcp_client.adapters import gemini
+from mcp_client.errors import InvalidArguments, InvalidResult, InvalidSchema
 from mcp_client.session.tool_validation import arguments_finding, log_problem
-from mcp_client.validation import Validation
+from mcp_client.validation import Strictness, Validation
 from mcp_client.validation.checker import Problem
 from tests.loop_lag import loop_lag
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Accept, Allow, Decline, Deny, ElicitRequest
+from mcp_client import Allow, Deny
+from mcp_client.handlers import Accept, Decline, ElicitRequest
 
 from .observer import Observer
 from .world import MOMENT, World, faults

@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Accept, Allow, CancelToken, Deny, ElicitRequest, Host, McpError, ToolCall
+from mcp_client import Allow, CancelToken, Deny, Host, McpError, ToolCall
+from mcp_client.handlers import Accept, ElicitRequest
 
 from .world import World
 

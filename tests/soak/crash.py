@@ -31,16 +31,9 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import (
-    HttpServer,
-    McpError,
-    PostgresState,
-    Session,
-    Timeouts,
-    allow_all,
-    connect,
-    verify_audit,
-)
+from mcp_client import HttpServer, McpError, Session, Timeouts, allow_all, connect
+from mcp_client.audit import verify_audit
+from mcp_client.state import PostgresState
 from tests.free_ports import free_port
 from tests.postgres import PostgresServer, new_cluster
 

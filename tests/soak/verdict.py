@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mcp_client import verify_audit
+from mcp_client.audit import verify_audit
 
 from .measure import KINDS, Samples
 from .world import World

@@ -12,18 +12,10 @@ from typing import Any
 
 import pytest
 
-from mcp_client import (
-    ConfigError,
-    FileState,
-    InvalidArguments,
-    MemoryState,
-    NotPending,
-    NotSent,
-    PostgresState,
-    StateError,
-    ToolResult,
-)
+from mcp_client import ConfigError, FileState, NotSent, ToolResult
+from mcp_client.errors import InvalidArguments, NotPending, StateError
 from mcp_client.runtime.process_id import process_id
+from mcp_client.state import MemoryState, PostgresState
 from mcp_client.state import calls as calls_module
 from mcp_client.state import lease as module
 from mcp_client.state.calls import MAX_RESULT_BYTES, Calls, Claim

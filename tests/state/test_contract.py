@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable
 
 import pytest
 
-from mcp_client import PostgresState
 from mcp_client.runtime.storage import Change, Object, Storage
+from mcp_client.state import PostgresState
 from tests.state.contract import DatabaseStateContract
 
 pytestmark = pytest.mark.one_backend

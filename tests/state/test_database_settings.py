@@ -5,7 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from mcp_client import PostgresState, verify_audit
+from mcp_client.audit import verify_audit
+from mcp_client.state import PostgresState
 
 
 @pytest.mark.parametrize(

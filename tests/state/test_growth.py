@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import Pins, PostgresState, connect
+from mcp_client import Pins, connect
+from mcp_client.state import PostgresState
 from mcp_client.state.connections import Connection
 from tests.bench.state import Known, approve, fill
 from tests.postgres import PostgresServer

@@ -13,21 +13,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    ConfigError,
-    Decisions,
-    FileState,
-    FileTokens,
-    Pins,
-    Remember,
-    State,
-    Token,
-    Tool,
-)
+from mcp_client import ConfigError, FileState, Pins, Tool
+from mcp_client.approval import Decisions, Remember
 from mcp_client.approval.tickets import Ticket
+from mcp_client.auth import FileTokens, Token
 from mcp_client.auth.store import TOKENS
 from mcp_client.auth.tokens import Key
 from mcp_client.runtime.storage import Storage
+from mcp_client.state import State
 from tests.desk import call_of
 from tests.state.contract import killed_writers, run_together
 

@@ -19,19 +19,17 @@ from mcp_client import (
     HttpServer,
     NotSent,
     OAuth,
-    PostgresState,
     Session,
-    StateError,
     Timeouts,
     allow_all,
     connect,
-    verify_audit,
 )
 from mcp_client.approval import queue as approval_queue
 from mcp_client.approval.tickets import Tickets
-from mcp_client.audit import database_log
+from mcp_client.audit import database_log, verify_audit
+from mcp_client.errors import StateError
 from mcp_client.runtime.callbacks import in_thread
-from mcp_client.state import connections
+from mcp_client.state import PostgresState, connections
 from mcp_client.transports.memory import MemoryTransport
 from tests.postgres import PostgresServer
 from tests.server.authorization import guarded

@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from mcp_client import ConfigError, McpError, PostgresState, StateError
-from mcp_client.state import connections
+from mcp_client import ConfigError, McpError
+from mcp_client.errors import StateError
+from mcp_client.state import PostgresState, connections
 from tests.postgres import PASSWORD, PostgresServer
 from tests.state.contract import KIND
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from mcp_client import Allow, ApprovalQueue, Deny, PostgresState
+from mcp_client import Allow, ApprovalQueue, Deny
 from mcp_client.approval import queue as approval_queue
 from mcp_client.runtime.callbacks import in_thread
+from mcp_client.state import PostgresState
 from mcp_client.state.listener import Listener
 from tests.desk import call_of
 from tests.postgres import PASSWORD

@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import ConfigError, PostgresState
+from mcp_client import ConfigError
 from mcp_client.auth.tokens import Key, Registration, Token
+from mcp_client.state import PostgresState
 from mcp_client.state.sealing import Seal
 
 KEY, OTHER_KEY = b"0123456789abcdef", b"fedcba9876543210"

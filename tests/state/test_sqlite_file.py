@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ConfigError, StateError
+from mcp_client import ConfigError
+from mcp_client.errors import StateError
 from mcp_client.runtime import sqlite_file
 from mcp_client.runtime.sqlite_file import SqliteFile
 from tests.state.contract import KIND, SharedStateContract

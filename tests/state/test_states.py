@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import ConfigError, FileState, MemoryState, PostgresState, State
+from mcp_client import ConfigError, FileState
 from mcp_client.auth.tokens import Key, Token
 from mcp_client.runtime import atomic_file
 from mcp_client.runtime.json_file import JsonFile
 from mcp_client.runtime.storage import Change, Object
+from mcp_client.state import MemoryState, PostgresState, State
 from mcp_client.state.given import state_of
 from tests.state.contract import KIND, SharedStateContract, StateContract
 

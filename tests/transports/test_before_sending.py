@@ -14,11 +14,9 @@ import pytest
 from mcp_client import (
     Allow,
     ApprovalRequest,
-    AuthError,
     CallTimeout,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     HttpServer,
     NotSent,
     StdioServer,
@@ -27,6 +25,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import AuthError, ConnectionLost
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving

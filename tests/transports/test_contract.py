@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from mcp_client import Transport
 from mcp_client.errors import ConnectError, ConnectionLost
 from mcp_client.protocol.jsonrpc import Notification, Request, Response
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.session_context import Stats
+from mcp_client.transports import Transport
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport

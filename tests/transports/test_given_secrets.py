@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 import pytest
 
-from mcp_client import Handlers, LogMessage, McpError, ServerError, StdioServer, allow_all, connect
+from mcp_client import Handlers, McpError, ServerError, StdioServer, allow_all, connect
 from mcp_client.adapters import openai_chat
+from mcp_client.handlers import LogMessage
 from mcp_client.runtime.masking import secrets_given
 
 SECRET = "zq8-Kestrel/+Ünlit 4471"

@@ -12,23 +12,25 @@ import pytest
 
 from mcp_client import (
     Allow,
-    AuthError,
     CallTimeout,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     HttpServer,
-    NegotiationError,
     OutcomeUnknown,
-    ProtocolViolation,
     ServerError,
     Timeouts,
     ToolCall,
-    UnknownTool,
     allow_all,
     connect,
 )
 from mcp_client.connection import rpc
+from mcp_client.errors import (
+    AuthError,
+    ConnectionLost,
+    NegotiationError,
+    ProtocolViolation,
+    UnknownTool,
+)
 from mcp_client.transports.http_errors import is_passing
 from tests.clock import Clock, quickly
 from tests.server.http_apps import Stateless, answer, failure, text

@@ -10,8 +10,9 @@ import anyio
 import httpx
 import pytest
 
-from mcp_client import AuthError, HttpServer, allow_all, connect
+from mcp_client import HttpServer, allow_all, connect
 from mcp_client.auth import BearerToken
+from mcp_client.errors import AuthError
 from tests.server.http_apps import Handshake, Stateless, answer
 from tests.server.http_server import Reply, Request, serving
 

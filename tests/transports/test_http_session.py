@@ -11,7 +11,6 @@ import pytest
 from mcp_client import (
     Allow,
     CallTimeout,
-    ConnectionLost,
     Deny,
     HttpServer,
     ServerError,
@@ -20,6 +19,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.errors import ConnectionLost
 from mcp_client.transports.http_session import HttpSession
 from tests.clock import Clock, quickly
 from tests.server.http_apps import Handshake, answer, failure, text

@@ -24,7 +24,6 @@ from mcp_client import (
     CallTimeout,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     Host,
     HttpServer,
     Limits,
@@ -37,6 +36,7 @@ from mcp_client import (
 from mcp_client.auth import BearerToken
 from mcp_client.auth.safe_fetch import SafeFetcher
 from mcp_client.auth.steps import Fetch, Unreachable
+from mcp_client.errors import ConnectionLost
 from mcp_client.transports.http_stock import proxy_for
 from tests.server.authorization import guarded
 from tests.server.certificates import Authority

@@ -10,8 +10,6 @@ import anyio
 import pytest
 
 from mcp_client import (
-    AuthError,
-    BearerToken,
     Host,
     HttpServer,
     McpError,
@@ -21,6 +19,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.auth import BearerToken
+from mcp_client.errors import AuthError
 from mcp_client.transports.lost_session import names_lost_session
 from tests.server.authorization import guarded
 from tests.server.http_apps import Handshake, Legacy, failure

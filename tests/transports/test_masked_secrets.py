@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import BearerToken, HttpServer, McpError, allow_all, connect
+from mcp_client import HttpServer, McpError, allow_all, connect
+from mcp_client.auth import BearerToken
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 

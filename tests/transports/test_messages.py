@@ -13,7 +13,6 @@ import pytest
 from anyio.abc import SocketAttribute
 
 from mcp_client import (
-    AuthError,
     ConfigError,
     ConnectError,
     HttpServer,
@@ -24,6 +23,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.auth import BearerToken
+from mcp_client.errors import AuthError
 from tests.server.certificates import self_signed
 from tests.server.http_apps import Stateless
 from tests.server.http_server import Reply, Request, serving

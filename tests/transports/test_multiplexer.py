@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConnectionLost
+from mcp_client.errors import ConnectionLost
 from mcp_client.protocol.jsonrpc import Notification, Request
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.limits import Limits, Timeouts

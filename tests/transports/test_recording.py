@@ -18,21 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
-    Accept,
     ConfigError,
     ConnectError,
-    ConnectionLost,
-    ElicitRequest,
     Handlers,
     HttpServer,
     MemoryServer,
-    ReplayServer,
     ServerError,
     StdioServer,
     Tool,
     allow_all,
     connect,
 )
+from mcp_client.errors import ConnectionLost
+from mcp_client.handlers import Accept, ElicitRequest
+from mcp_client.testing import ReplayServer
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 from tests.server.start import scripted

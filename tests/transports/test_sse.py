@@ -8,17 +8,9 @@ import anyio
 import httpx
 import pytest
 
-from mcp_client import (
-    AuthError,
-    CallTimeout,
-    ConnectError,
-    ConnectionLost,
-    HttpServer,
-    Timeouts,
-    allow_all,
-    connect,
-)
+from mcp_client import CallTimeout, ConnectError, HttpServer, Timeouts, allow_all, connect
 from mcp_client.cli.exits import LOGIN_NEEDED, exit_code
+from mcp_client.errors import AuthError, ConnectionLost
 from tests.server.http_apps import Legacy, answer, text
 from tests.server.http_server import Reply, Request, serving
 

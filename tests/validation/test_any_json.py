@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema.validators import validator_for
 
-from mcp_client import InvalidSchema, Limits
+from mcp_client import Limits
+from mcp_client.errors import InvalidSchema
 from mcp_client.protocol.headers import InvalidHeaderParam, header_params_of
 from mcp_client.protocol.schema_walk import walk
 from mcp_client.validation.checker import checker_for

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from mcp_client import InvalidSchema, Limits
+from mcp_client import Limits
+from mcp_client.errors import InvalidSchema
 from mcp_client.validation import engine
 from mcp_client.validation import worker_pool as worker
 from mcp_client.validation.checker import Problem, checker_for

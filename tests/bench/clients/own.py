@@ -23,7 +23,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import FileState, MemoryServer, MemoryState, Session, State, allow_all, connect
+from mcp_client import FileState, MemoryServer, Session, allow_all, connect
+from mcp_client.state import MemoryState, State
 from tests.bench import catalogue, growth, sandbox, state
 
 Figures = dict[str, float]
@@ -149,7 +150,7 @@ async def _folder_key(server: list[str]) -> Figures:
 
 
 async def _postgres(server: list[str], *, key: bool = False) -> Figures:
-    from mcp_client import PostgresState
+    from mcp_client.state import PostgresState
     from tests.postgres import PostgresServer, new_cluster
 
     cluster = new_cluster()
