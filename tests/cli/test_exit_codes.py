@@ -148,6 +148,21 @@ def test_a_server_that_takes_longer_to_start_than_a_request_may_is_waited_for() 
     assert run("call", target, "echo", "--allow", "echo", "--timeout", "1").code == 0
 
 
+def test_a_login_that_a_server_of_a_config_file_needs_is_told_in_words_of_the_shell(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "c.json"
+    with refusing(401) as url:
+        config.write_text(json.dumps({"mcpServers": {"docs": {"url": url}}}))
+        shown = run("confirm", str(config), "--json", home=tmp_path).json["servers"]
+        yes = ["--yes", shown[0]["fingerprint"]]
+        assert run("confirm", str(config), *yes, home=tmp_path).code == 0
+        done = run("tools", "docs", "--config", str(config), home=tmp_path)
+    assert done.code == 6
+    assert f"log in with 'mcp-client login {url}'" in done.err
+    assert "reconnect" not in done.err
+
+
 def test_6_forbidden() -> None:
     with refusing(403) as url:
         assert run("tools", url, "--json").code == 6
