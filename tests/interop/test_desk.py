@@ -642,29 +642,6 @@ async def test_what_is_asked_stands_above_its_buttons_on_small_screens() -> None
         await with_browsers(site, look)
 
 
-async def test_no_bar_covers_what_it_would_allow_while_several_are_selected() -> None:
-    notes = [Finding("odd_name", "It is odd. " * 20)] * 3
-    calls = [ToolCall.example("write", {"n": n}, findings=notes) for n in range(12)]
-    async with a_site() as site:
-        await site.ask(*calls)
-
-        def look(page: Page) -> None:
-            for width in (390, 850):
-                page.look(width=width)
-                page.open(site.base)
-                until(lambda: live(page) == "Live", "it is not live")
-                page.run("document.getElementById('every').click()")
-                until(lambda: "12 of 12 selected" in text_of(page), "not selected")
-                assert not page.run(COVERED), width
-
-        await with_browsers(site, look)
-
-
-COVERED = """
-const what = document.querySelector('#open pre').getBoundingClientRect();
-const allow = document.querySelector('#open button.allow');
-return allow.offsetHeight > 0 && allow.getBoundingClientRect().top < what.bottom;
-"""
 BESIDE = ("#open input[name=reason]", "#open button.deny")
 PLACE = "return document.querySelector('WHAT').getBoundingClientRect().bottom;"
 ABOVE = """
