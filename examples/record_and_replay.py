@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from mcp_client import ServerError, StdioServer, allow_all, connect
-from mcp_client.testing import ReplayServer
+from mcp_client.testing import Recording, ReplayServer
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
 
@@ -15,7 +15,7 @@ WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "session.jsonl")
-        async with connect(WEATHER, approval=allow_all, record=path) as session:
+        async with connect(Recording(WEATHER, path), approval=allow_all) as session:
             await session.call_tool("get_weather", {"location": "Oslo"})
 
         async with connect(ReplayServer(path), approval=allow_all) as session:

@@ -48,6 +48,7 @@ from mcp_client.extensions.apps import App
 from mcp_client.host.options import HostOptions
 from mcp_client.session.session_options import OF_SESSION, Setup
 from mcp_client.state import MemoryState
+from mcp_client.testing import Recording
 from mcp_client.validation import Validation
 
 VIEW = {"_meta": {"ui": {"resourceUri": "ui://one", "visibility": ["model", "app"]}}}
@@ -419,7 +420,7 @@ OPTIONS = {
 }
 OF_ONE_SERVER = {"name"}
 """Options of ``connect`` that a host does not have for all its servers."""
-OF_A_HOST = {"naming", "required"}
+OF_A_HOST = {"naming", "required", "sandbox"}
 OF_THE_HOST_ALONE = {
     "audit",
     "state",
@@ -438,7 +439,9 @@ FOR_PROGRAMS = {
     "retry",
 }
 """Options of ``connect`` that no word of the command line sets."""
-OF_A_SERVER_CONFIG = {"server", "include", "exclude", "enabled", "lazy", "description"}
+OF_A_SERVER_CONFIG = {
+    *("server", "include", "exclude", "enabled", "lazy", "sandbox", "description")
+}
 
 
 class TestTheOptionsOfASession:
@@ -482,7 +485,7 @@ class TestTheOptionsOfASession:
         words = vars(parsed(["tools", "https://one.example"]))
         asked = options_of(Namespace(**{**words, "terminal": True}))
         assert set(asked) <= set(OPTIONS)
-        in_shell = set(asked) | ({"revision", "record", "state"} & set(words))
+        in_shell = set(asked) | ({"revision", "state"} & set(words))
         assert in_shell == set(OPTIONS) - FOR_PROGRAMS
 
     def test_help_has_a_word_on_each(self) -> None:
@@ -502,44 +505,37 @@ class TestTheOptionsOfASession:
             server,
             validation=Validation(arguments="off"),
             retry=Retry(5),
-            record=tmp_path / "own.jsonl",
         )
         options: Any = {
             "approval": allow_all,
             "validation": Validation(arguments="strict"),
             "retry": Retry(2),
         }
-        async with Host({"a/..": config, "b": server}, record=tmp_path / "all", **options) as host:
+        told = Recording(server, tmp_path / "b.jsonl")
+        async with Host({"a/..": config, "b": told}, **options) as host:
             setups = [host.sessions[name]._setup for name in ("a/..", "b")]
             assert [one.validation.arguments for one in setups] == ["off", "strict"]
             assert [one.retry for one in setups] == [Retry(5), Retry(2)]
             await host.call_tool("b__t")
-        assert [path.name for path in (tmp_path / "all").iterdir()] == ["b.jsonl"]
-        lines = (tmp_path / "all" / "b.jsonl").read_text().splitlines()
+        lines = (tmp_path / "b.jsonl").read_text().splitlines()
         assert [json.loads(line).get("method") for line in lines].count("tools/call") == 1
-        assert (tmp_path / "own.jsonl").exists()
 
     async def test_a_record_has_what_is_said_after_a_server_was_started_again(
         self, tmp_path: Path
     ) -> None:
         server = MemoryServer(Server().answer)
-        async with Host({"a/b": server}, approval=allow_all, record=tmp_path) as host:
+        told = Recording(server, tmp_path / "a.jsonl")
+        async with Host({"a/b": told}, approval=allow_all) as host:
             (tool,) = await host.list_tools()
             await host.call_tool(tool.qualified_name)
             session = await host.session("a/b")
             await session.aclose()
             await host.reconnect("a/b")
             await host.call_tool(tool.qualified_name)
-        text = (tmp_path / "a%2Fb.jsonl").read_text()
+        text = (tmp_path / "a.jsonl").read_text()
         assert [json.loads(line).get("method") for line in text.splitlines()].count(
             "tools/call"
         ) == 2
-
-    def test_a_folder_of_records_has_to_be_one(self, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-        for record, text in ((5, "record=5: give the path"), (tmp_path / "file", "is no folder")):
-            with pytest.raises(ConfigError, match=text):
-                Host({}, record=record)  # type: ignore[arg-type]
 
 
 def named(kind: object) -> set[str]:

@@ -29,7 +29,7 @@ from mcp_client.auth import FileTokens
 from mcp_client.config import load_config
 from mcp_client.errors import UnknownTool
 from mcp_client.stubs import generate
-from mcp_client.testing import ReplayServer
+from mcp_client.testing import Recording, ReplayServer
 
 WRONG: Any = 5
 
@@ -76,7 +76,7 @@ def test_a_wrong_type_is_a_config_error_that_says_what_to_give(
         (Decisions, "the decisions "),
         (FileTokens, "FileTokens("),
         (AuditLog, "AuditLog("),
-        (lambda path: connect(MemoryServer(_server), record=path), "record="),
+        (lambda path: Recording(MemoryServer(_server), path), "Recording("),
     ],
 )
 def test_what_cannot_be_the_path_of_a_file_is_a_config_error_that_says_so(

@@ -40,6 +40,7 @@ from ..session.connect import connect, transport_of
 from ..session.session import Session
 from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
+from ..transports.servers import confined
 from ..validation.checker import checker_of
 from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
@@ -147,14 +148,14 @@ async def _transport(
         name, target = target.name, (await started_from(target, options, queue)).server
     else:
         target = await logged_in(target, options)
-    transport = transport_of(target, sandbox_of(options))
+    transport = transport_of(confined(target, sandbox_of(options)))
     return transport, name or transport.name, notes
 
 
 async def _examine(report: Report, transport: Transport, options: argparse.Namespace) -> None:
     watched = RecordingTransport(transport, _Timeline(report))
     try:
-        given = {**options_of(options), "sandbox": None}  # which the transport has
+        given = options_of(options)
         async with connect(watched, revision=options.revision, **given) as session:
             report.revision = session.protocol_version
             if not transport.is_remote:

@@ -28,6 +28,7 @@ from ..runtime.folder import NO_WAIT
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..session.session import Session
+from ..transports.servers import Recording, confined
 from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
@@ -78,7 +79,6 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "handlers": _handlers(options),
         "timeouts": _timeouts(options),
         "policy": ManagedPolicy.system(),
-        "sandbox": sandbox_of(options),
     }
     return found
 
@@ -219,10 +219,15 @@ async def _session(
         async with _configured(target, options, chosen, queue) as session:
             yield session
         return
-    server = await logged_in(target, options)
-    revision, record = options.revision, _file_to_write("--record", options.record)
-    async with connect(server, revision=revision, record=record, **chosen) as session:
+    server = _recorded(confined(await logged_in(target, options), sandbox_of(options)), options)
+    async with connect(server, revision=options.revision, **chosen) as session:
         yield session
+
+
+def _recorded(server: Any, options: argparse.Namespace) -> Any:
+    """Return the server with its session written to the file of ``--record``."""
+    path = _file_to_write("--record", options.record)
+    return server if path is None else Recording(server, path)
 
 
 @asynccontextmanager
@@ -241,11 +246,10 @@ async def _configured(
     config = target.config._starts[target.name].config(secrets=False)
     if config.enabled:
         config = await started_from(target, options, queue)
-    record = _file_to_write("--record", options.record)
-    config = replace(config, lazy=True, record=record)
+    config = replace(config, lazy=True, server=_recorded(config.server, options))
     if options.revision != "auto":
         config = replace(config, revision=options.revision)
-    async with Host({target.name: config}, **chosen) as host:
+    async with Host({target.name: config}, sandbox=sandbox_of(options), **chosen) as host:
         yield await host.session(target.name)
 
 

@@ -31,7 +31,8 @@ from ..approval.start_request import Scope, StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
-from ..session.connect import is_started, transport_of
+from ..session.connect import transport_of
+from ..transports.servers import confined
 from .config import Config, load_config
 from .options import HostOptions, ServerConfig, StartGate
 from .reload import ConfigSource, HostOfFile
@@ -177,9 +178,8 @@ class Starting:
         """What is asked, and of whom: no one is asked about what the policy refuses."""
         request = self.start.request(self.sandbox)
         server = self.start.config(self.timeouts, secrets=False).server
-        sandbox = self.sandbox if is_started(server) else None
         try:
-            transport_of(server, sandbox).permit(self.policy)
+            transport_of(confined(server, self.sandbox)).permit(self.policy)
         except StartDenied as error:
             return request, Gate(_Refused(error), 0.0)
         return request, self.gate

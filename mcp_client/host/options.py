@@ -11,14 +11,13 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
-from urllib.parse import quote
 
 from ..approval.constraints import glob
 from ..errors import ConfigError, McpError
-from ..runtime.folder import given_path
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.option_names import check_names, with_option_names
 from ..runtime.storage import Storage
+from ..transports.servers import Recording, confined, is_started, recorded_by
 from ..transports.stdio import StdioServer
 
 if TYPE_CHECKING:  # who reads a config file needs no session
@@ -66,7 +65,7 @@ __all__ = [
 ]
 
 AnyServer: TypeAlias = (
-    "StdioServer | HttpServer | ServerInProcess | Transport | str | Sequence[str]"
+    "StdioServer | HttpServer | ServerInProcess | Recording | Transport | str | Sequence[str]"
 )
 """Whatever ``connect`` takes."""
 
@@ -118,8 +117,6 @@ class ServerConfig:
     """The arguments that the host sets of calls of this server's tools: see ``connect``."""
     retry: Retry | None = None
     """Whether a failed call is attempted again, and when."""
-    record: str | os.PathLike[str] | None = None
-    """A file that everything said on the session is written to."""
     sandbox: Sandbox | bool | None = None
     """What this server is confined to, where it is started; False: nothing."""
     revision: str | None = None
@@ -134,6 +131,11 @@ class ServerConfig:
             if type(getattr(self, name)) is not bool:
                 raise ConfigError(f"ServerConfig({name}={getattr(self, name)!r}): True or False")
         _check_server(self.server)
+        if self.sandbox not in (None, False) and not is_started(self.server):
+            raise ConfigError(
+                f"ServerConfig(sandbox={self.sandbox!r}): only what is started by a command is "
+                "confined, StdioServer(...)"
+            )
         if self.description is not None and not isinstance(self.description, str):
             raise ConfigError(f"ServerConfig(description={self.description!r}): give a text")
 
@@ -148,10 +150,13 @@ class ServerConfig:
         }
 
 
-_NOT_FOR_CONNECT = frozenset({"server", "include", "exclude", "enabled", "lazy", "description"})
+_NOT_FOR_CONNECT = frozenset(
+    {"server", "include", "exclude", "enabled", "lazy", "sandbox", "description"}
+)
 
 
 def _check_server(server: AnyServer | ServerConfig) -> None:
+    server = recorded_by(server)
     if isinstance(server, ServerConfig):
         raise ConfigError("ServerConfig(ServerConfig(...)): give the server itself")
     if isinstance(server, str):
@@ -194,12 +199,12 @@ def _globs(option: str, value: object) -> tuple[str, ...]:
 
 class HostOptions(TypedDict, total=False):
     """The options of a host: ``naming`` is how its tools are called, ``required`` names the servers
-    without which entering raises, ``record`` is a folder with a file for each server's session. The
-    others are those of ``connect``, for all servers: see there."""
+    without which entering raises, ``sandbox`` confines those that are started. The others are those
+    of ``connect``, for all servers: see there."""
 
     naming: Naming
     required: Iterable[str]
-    record: str | os.PathLike[str] | None
+    sandbox: Sandbox | bool | None
     trusted: Trust
     approval: ApprovalHook | Policy | None
     audit: Audit | AuditTo | None
@@ -213,7 +218,6 @@ class HostOptions(TypedDict, total=False):
     retry: Retry | None
     bind: Bind | None
     revision: str
-    sandbox: Sandbox | bool | None
     policy: ManagedPolicy | None
 
 
@@ -225,7 +229,6 @@ class SharedOptions:
 
         check_names("Host()", options, HostOptions.__annotations__, ELSEWHERE)
         self._options: dict[str, Any] = {**options}
-        self._folder = _folder(self._options.pop("record", None))
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
@@ -234,10 +237,10 @@ class SharedOptions:
         self.decisions: Decisions | None = kept.decisions
         self.policy: ManagedPolicy | None = options.get("policy")
         self.sandbox: Sandbox | None = None
-        if options.get("sandbox") is not None:
+        if self._options.pop("sandbox", None) is not None:
             from ..sandbox.sandbox import sandbox_of
 
-            self.sandbox = self._options["sandbox"] = sandbox_of(options["sandbox"])
+            self.sandbox = sandbox_of(options["sandbox"])
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
         state = kept.decisions if kept.state is None else kept.state
         self._options |= {"state": state, "audit": kept.audit}
@@ -250,22 +253,15 @@ class SharedOptions:
     def connecting(self, name: str, server: Any, config: ServerConfig) -> Connecting:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""
         from ..approval.rules import Rules
-        from ..session.connect import connect, is_started
+        from ..session.connect import connect
         from .naming import server_part
 
         options = {**self._options, **config.options}
-        if not is_started(server) and (server is not config.server or config.sandbox is None):
-            options.pop("sandbox", None)  # which is for the others, or in the transport already
-        if server is not config.server:  # one that was made for it before, which records already
-            options.pop("record", None)
-        elif self._folder is not None:
-            options.setdefault(
-                "record", os.path.join(self._folder, f"{quote(name, safe='')}.jsonl")
-            )
+        sandbox = self.sandbox if config.sandbox is None else config.sandbox
         try:
             if isinstance(rules := options.get("approval"), Rules):
                 rules.check_tools(name, f"{server_part(name)}__")
-            return connect(server, name=name, **options)
+            return connect(confined(server, sandbox), name=name, **options)
         except ConfigError as error:
             error.server = error.server or name
             raise
@@ -294,15 +290,3 @@ class SharedOptions:
     def audit_of(self, server: str) -> SessionAudit | None:
         audit: Audit | None = self._options["audit"]
         return None if audit is None else audit.of_server(server)
-
-
-def _folder(record: Any) -> str | None:
-    """The folder of records, which is made."""
-    if record is None:
-        return None
-    folder = given_path(record, f"record={record!r}")
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"record={folder!r} is no folder: {error.strerror or error}") from None
-    return folder

@@ -25,6 +25,7 @@ from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
+from ..transports.servers import Recording, is_started
 from ..transports.stdio import StdioServer, StdioTransport
 from ..validation.strictness import Strictness, Validation
 from .session_options import Setup, check_instance, checked, kept_in, paused_in
@@ -39,14 +40,13 @@ if TYPE_CHECKING:
     from ..connection.retry import Retry
     from ..errors import McpError
     from ..handlers.handlers import Handlers
-    from ..sandbox.sandbox import Sandbox
     from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
     from .binding import Bind
     from .session import Session
 
-__all__ = ["Connecting", "NotOpen", "connect", "is_started", "transport_of"]
+__all__ = ["Connecting", "NotOpen", "connect", "transport_of"]
 
 _USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
@@ -61,7 +61,13 @@ _USE = "use 'async with connect(...) as session', or 'session = await connect(..
     approve="did you mean approval?",
 )
 def connect(
-    server: StdioServer | HttpServer | ServerInProcess | Transport | str | Sequence[str],
+    server: StdioServer
+    | HttpServer
+    | ServerInProcess
+    | Recording
+    | Transport
+    | str
+    | Sequence[str],
     *,
     name: str | None = None,
     trusted: Trust = False,
@@ -77,17 +83,15 @@ def connect(
     revision: str = "auto",
     retry: Retry | None = None,
     bind: Bind | None = None,
-    record: str | os.PathLike[str] | None = None,
-    sandbox: Sandbox | bool | None = None,
     policy: ManagedPolicy | None = None,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
     ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
-    ``MemoryServer``, a ``ReplayServer`` or a ``Transport``. ``name`` is what the server is called
-    from here on, in approvals, errors and logs; by default, what its command runs or where its URL
-    leads, with four digits more while a session of another server has that name. Nothing the server
-    says of itself is used.
+    ``MemoryServer``, a ``ReplayServer``, a ``Recording`` or a ``Transport``. ``name`` is what the
+    server is called from here on, in approvals, errors and logs; by default, what its command runs
+    or where its URL leads, with four digits more while a session of another server has that name.
+    Nothing the server says of itself is used.
 
     ``approval`` decides every call: a hook, async or not, that is given an ``ApprovalRequest`` and
     answers ``Allow(...)`` or ``Deny(...)``, or ``Rules(...)``, or an ``ApprovalQueue``; anything
@@ -135,13 +139,6 @@ def connect(
     server is told of this program, ``ClientInfo("my-app", "1.0", extensions=[...])``: see
     ``mcp_client.extensions.ClientInfo``.
 
-    ``record`` is a file that everything said on the session is written to, without secrets, so that
-    ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
-    file is replaced.
-
-    ``sandbox=Sandbox(...)``, or ``True`` for one that grants nothing, confines a server that is
-    started, unless its ``StdioServer`` says so itself: see ``mcp_client.Sandbox``.
-
     ``policy`` is what an organisation allows, whatever the other options say:
     ``ManagedPolicy.system()``, that of this machine. A server that it refuses is not started or
     connected to, and opening raises ``StartDenied``: see ``mcp_client.approval.managed_policy``.
@@ -152,7 +149,7 @@ def connect(
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
     kept = kept_in(state, pins, audit, server)
-    transport = _recorded(transport_of(server, sandbox), record, kept.audit)
+    transport = transport_of(server)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
     by_default, name, secrets = not name, name or _default_name(transport), KnownSecrets()
     setup = Setup(
@@ -189,23 +186,14 @@ def _default_name(transport: Transport) -> str:
     return f"{name}-{sha256(identity)[:4]}"
 
 
-def is_started(server: object) -> bool:
-    """Whether ``connect`` starts it."""
-    is_words = isinstance(server, Sequence) and not isinstance(server, str | bytes)
-    return isinstance(server, StdioServer) or is_words
-
-
-def transport_of(server: Any, sandbox: Sandbox | bool | None = None) -> Transport:
-    """What leads to what ``connect`` was given. Raises ``ConfigError``."""
-    if server and is_started(server):
+def transport_of(server: Any) -> Transport:
+    """Return the transport to what ``connect`` was given. Raises ``ConfigError``."""
+    if isinstance(server, Recording):
+        return _recording(server)
+    if is_started(server):
         if not isinstance(server, StdioServer):
             server = StdioServer(server[0], tuple(server[1:]))
-        own = server.sandbox is not None or sandbox is None
-        return StdioTransport(server if own else replace(server, sandbox=sandbox))
-    if sandbox not in (None, False):
-        raise ConfigError(
-            f"sandbox={sandbox!r}: only what is started by a command is confined, StdioServer(...)"
-        )
+        return StdioTransport(server)
     if isinstance(server, Transport):
         return server
     from ..transports.memory import ServerInProcess
@@ -276,19 +264,13 @@ def _handlers(handlers: Any) -> Handlers:
     return handlers
 
 
-def _recorded(
-    transport: Transport, record: str | os.PathLike[str] | None, audit: Audit | None
-) -> Transport:
-    if record is None:
-        return transport
+def _recording(server: Recording) -> Transport:
     from ..audit.redaction_function import redaction_of
     from ..audit.session_record import SessionRecord
-    from ..runtime.folder import given_path
     from ..transports.recording import Recorder, RecordingTransport
 
-    record = given_path(record, f"record={record!r}")
-    redaction = redaction_of(None if audit is None else audit.redaction)
-    return RecordingTransport(transport, Recorder(record, SessionRecord(redaction)))
+    redact = SessionRecord(redaction_of(server.redaction))
+    return RecordingTransport(transport_of(server.server), Recorder(server.path, redact))
 
 
 def _pins(

@@ -21,6 +21,7 @@ from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Storage
 from ..state import State
 from ..state.given import state_of
+from ..transports.servers import recorded_by
 from ..validation.strictness import Validation, validation_of
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def kept_in(state: Any, pins: Any, audit: Any, server: object = None) -> Kept:
     state = None if decisions is not None else state_of(state)
     if state is None:
         return Kept(None, decisions, pins, _audit(audit, None))
-    keep = getattr(getattr(server, "auth", None), "keep_tokens_in", None)
+    keep = getattr(getattr(recorded_by(server), "auth", None), "keep_tokens_in", None)
     if callable(keep):
         keep(state.tokens)
     return Kept(

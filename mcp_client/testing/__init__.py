@@ -1,4 +1,4 @@
-"""Servers for tests, without a network: in memory, or made of a record."""
+"""Servers for tests, without a network: in memory, or made of the record of a session."""
 
 from ..runtime.lazy import lazy as _lazy
 
@@ -7,5 +7,6 @@ __getattr__, __dir__, __all__ = _lazy(
     {
         "..transports.memory": ["MemoryServer", "JsonRpcError"],
         "..transports.replay": ["ReplayServer"],
+        "..transports.servers": ["Recording"],
     },
 )

@@ -3,3 +3,4 @@
 from ..transports.memory import JsonRpcError as JsonRpcError
 from ..transports.memory import MemoryServer as MemoryServer
 from ..transports.replay import ReplayServer as ReplayServer
+from ..transports.servers import Recording as Recording

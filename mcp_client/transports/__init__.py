@@ -6,6 +6,7 @@
     multiplexer.py       one stream of messages, sorted by owner
     memory.py            ``MemoryServer``: a server in the same process
     stdio.py             ``StdioServer``: a server that the host starts
+    servers.py           which servers are started, what confines them, ``Recording``
     command_name.py      the default name of such a server
     http_options.py      ``HttpServer`` and its checks
     http.py              streamable HTTP: one request, one POST

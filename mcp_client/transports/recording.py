@@ -1,4 +1,4 @@
-"""A transport that writes down what passes through another: ``connect(..., record=path)``.
+"""A transport that writes down what passes through another: ``Recording(server, path)``.
 
 A record is a file of JSON lines. The first says which format it is; each other one is a message, in
 the order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.session_record`` says
@@ -111,7 +111,7 @@ class Recorder:
             return os.open(self._path, how, 0o600)
         except OSError as error:
             reason = error.strerror or error
-            raise ConfigError(f"record={self._path!r} cannot be written: {reason}") from None
+            raise ConfigError(f"Recording({self._path!r}) cannot be written: {reason}") from None
 
     def close(self) -> None:
         """One connection less writes."""

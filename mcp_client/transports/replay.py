@@ -64,7 +64,7 @@ class _Recorded:
 
 class ReplayServer(ServerInProcess):
     """The server of a record: ``connect(ReplayServer("session.jsonl"))``. ``path`` is what was
-    given to ``connect(record=...)``. Raises ``ConfigError`` where it cannot be read. Each session
+    given to ``Recording``. Raises ``ConfigError`` where it cannot be read. Each session
     has the record from its beginning."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -101,8 +101,8 @@ def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
     head = _parsed(complete[0], where, 1) if complete else {}
     if head.get("mcp-client-record") != FORMAT:
         raise ConfigError(
-            f"{where}: it is not a record of this version: give a file that connect(record=...) "
-            "wrote"
+            f"{where}: it is not a record of this version: give a file that Recording(server, "
+            "path) wrote"
         )
     if "key" in head:
         raise ConfigError(

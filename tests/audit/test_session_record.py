@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mcp_client import Handlers, MemoryServer, allow_all, connect
-from mcp_client.audit import Audit, Redaction
+from mcp_client.audit import Redaction
 from mcp_client.audit.session_record import SessionRecord
 from mcp_client.errors import McpError
 from mcp_client.handlers import Accept
-from mcp_client.testing import ReplayServer
+from mcp_client.testing import Recording, ReplayServer
 
 SECRET = "Quiet-Zebra-5518"
 TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
@@ -139,10 +139,9 @@ async def test_a_secret_is_in_no_part_of_any_message(shape: str, tmp_path: Path)
     server = Speaker(SHAPES[shape])
     handlers = Handlers(elicitation=lambda request: Accept(as_object(SHAPES[shape])))
     async with connect(
-        MemoryServer(server),
+        Recording(MemoryServer(server), path),
         approval=allow_all,
         handlers=handlers,
-        record=path,
         revision="2025-11-25",
         validation="off",
     ) as session:
@@ -178,7 +177,7 @@ async def test_what_is_replayed_has_the_shape_that_the_schema_asks_for(tmp_path:
             return {"content": [], "structuredContent": said}
         return NotImplemented
 
-    async with connect(MemoryServer(server), approval=allow_all, record=path) as session:
+    async with connect(Recording(MemoryServer(server), path), approval=allow_all) as session:
         await session.call_tool("t")
     async with connect(ReplayServer(path), approval=allow_all) as session:
         result = await session.call_tool("t")
@@ -203,7 +202,7 @@ async def test_nothing_is_cut_off_and_arguments_of_any_size_are_told_apart(tmp_p
         return NotImplemented
 
     texts = ["x" * 20_000 + "1", "x" * 20_000 + "2"]
-    async with connect(MemoryServer(server), approval=allow_all, record=path) as session:
+    async with connect(Recording(MemoryServer(server), path), approval=allow_all) as session:
         for text in texts:
             await session.call_tool("t", {"text": text, "many": list(range(5_000))})
     async with connect(ReplayServer(path), approval=allow_all) as session:
@@ -225,7 +224,7 @@ async def test_a_function_decides_for_arguments_and_the_default_for_all_else(
     server = Speaker({"password": SECRET})
     server.place = "structured content"
     async with connect(
-        MemoryServer(server), approval=allow_all, record=path, audit=Audit(redaction=hide_iban)
+        Recording(MemoryServer(server), path, redaction=hide_iban), approval=allow_all
     ) as session:
         await session.call_tool("t", {"iban": "DE02120300000000202051", "password": "shown by it"})
     text = path.read_text()

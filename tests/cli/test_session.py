@@ -153,8 +153,8 @@ async def test_a_server_of_a_file_is_opened_as_the_file_and_the_options_say(
         assert opened == "of own"  # type: ignore[comparison-overlap]
     ((servers, chosen),) = seen
     (config,) = servers.values()
-    assert (list(servers), chosen) == (["own"], {"a": 1})
-    assert (config.revision, config.record, config.lazy) == (wanted, "log", True)
+    assert (list(servers), chosen) == (["own"], {"a": 1, "sandbox": None})
+    assert (config.revision, config.server.path, config.lazy) == (wanted, "log", True)
     assert (config.trusted is True, config.enabled) == (enabled, enabled)
 
 

@@ -27,14 +27,15 @@ from mcp_client import (
 )
 from mcp_client.errors import CallCancelled, InvalidResult, ProtocolViolation
 from mcp_client.handlers import ElicitRequest
-from mcp_client.testing import JsonRpcError, ReplayServer
+from mcp_client.testing import JsonRpcError, Recording, ReplayServer
 from tests.clock import Clock
 from tests.server.core_tasking import ID, RELATED, CoreTasking, text
 
 
-def session_of(server: CoreTasking, **options: Any) -> Any:
+def session_of(server: CoreTasking, record: Path | None = None, **options: Any) -> Any:
     options.setdefault("approval", allow_all)
-    return connect(server.server, name="files", **options)
+    given = server.server if record is None else Recording(server.server, record)
+    return connect(given, name="files", **options)
 
 
 async def called(server: CoreTasking, **options: Any) -> Any:
@@ -623,7 +624,7 @@ async def test_a_record_has_no_id_and_plays_the_task_again(tmp_path: Path) -> No
 
     server.created, server.result = created, result
     handlers = Handlers(elicitation=person)
-    async with session_of(server, handlers=handlers, record=path) as session:
+    async with session_of(server, path, handlers=handlers) as session:
         assert (await session.call_tool("slow")).text == "hello Ana"
     assert ID not in path.read_text()
     replayed = ReplayServer(path)

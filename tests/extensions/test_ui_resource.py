@@ -18,7 +18,7 @@ from mcp_client.content import ResourceResult
 from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.extensions import Apps, ClientInfo, UiResource
 from mcp_client.protocol.content_policy import RESTRICTIVE
-from mcp_client.testing import ReplayServer
+from mcp_client.testing import Recording, ReplayServer
 from tests.server.start import in_memory
 from tests.server.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views
 
@@ -289,7 +289,7 @@ async def test_a_view_of_a_program_or_of_this_process_may_reach_this_machine_and
 ) -> None:
     record, csps = tmp_path / "record.jsonl", list[str]()
     ways: list[tuple[Any, dict[str, Any]]] = [
-        (lambda: in_memory(views), {"record": record}),
+        (lambda: Recording(in_memory(views), record), {}),
         (lambda: ReplayServer(record), {}),
     ]
     views.document["_meta"] = {"ui": {"csp": {"connectDomains": ["http://localhost:3000"]}}}

@@ -40,7 +40,7 @@ from mcp_client.errors import (
 )
 from mcp_client.extensions import ClientInfo, Extension
 from mcp_client.handlers import Accept, ElicitRequest
-from mcp_client.testing import JsonRpcError, ReplayServer
+from mcp_client.testing import JsonRpcError, Recording, ReplayServer
 from tests.clock import Clock, quickly
 from tests.server.asking import FORM
 from tests.server.http_server import serving
@@ -55,7 +55,7 @@ def question(*keys: str, **members: Any) -> dict[str, Any]:
     return {"status": "input_required", "inputRequests": asked, **members}
 
 
-async def call(server: Tasking, **options: Any) -> Any:
+async def call(server: Tasking, record: Path | None = None, **options: Any) -> Any:
     """Call the tool, with what belongs to ``connect`` and what belongs to the call."""
     own = {
         name: options.pop(name)
@@ -63,7 +63,9 @@ async def call(server: Tasking, **options: Any) -> Any:
         if name in options
     }
     options.setdefault("approval", allow_all)
-    async with connect(MemoryServer(server), **options) as session:
+    given: Any = MemoryServer(server)
+    given = given if record is None else Recording(given, record)
+    async with connect(given, **options) as session:
         return await session.call_tool("slow", **own)
 
 

@@ -16,10 +16,10 @@ from mcp_client import (
     Sandbox,
     ServerConfig,
     StdioServer,
-    connect,
 )
 from mcp_client.config import Config, load_config
 from mcp_client.errors import StartDenied
+from mcp_client.testing import Recording
 
 pytestmark = [
     pytest.mark.one_backend,
@@ -323,10 +323,13 @@ class TestWhichOneHolds:
             "none": StdioServer("true", sandbox=False),
             "off": ServerConfig(StdioServer("true"), sandbox=False),
             "docs": "https://docs.example/mcp",
+            "told": Recording(StdioServer("true"), "told.jsonl"),
         }
         host = Host(servers, sandbox=True)
         found = {
             name: getattr(vars(one._transport)["_server"], "sandbox", "at a URL")
+            if name != "told"
+            else vars(vars(one._transport)["_inner"])["_server"].sandbox
             for name, one in host._servers.items()
         }
         assert found == {
@@ -336,19 +339,17 @@ class TestWhichOneHolds:
             "none": False,
             "off": False,
             "docs": "at a URL",
+            "told": narrow,
         }
 
     def test_only_what_is_started_is_confined(self) -> None:
-        for make in (
-            lambda: connect("https://docs.example/mcp", sandbox=True),
-            lambda: Host({"docs": ServerConfig("https://docs.example/mcp", sandbox=Sandbox())}),
-        ):
+        for given in (True, Sandbox()):
             with pytest.raises(ConfigError, match="only what is started by a command is confined"):
-                make()
-        connect("https://docs.example/mcp", sandbox=False)
+                ServerConfig("https://docs.example/mcp", sandbox=given)
+        Host({"docs": ServerConfig("https://docs.example/mcp", sandbox=False)}, sandbox=True)
         wrong: Any
         for wrong in ("yes", 1, {"read": []}):
             with pytest.raises(ConfigError, match="give True, False or a Sandbox"):
                 Host({}, sandbox=wrong)
             with pytest.raises(ConfigError, match="give True, False or a Sandbox"):
-                connect(["true"], sandbox=wrong)
+                Host({"a": ServerConfig(["true"], sandbox=wrong)})

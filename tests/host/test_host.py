@@ -618,7 +618,7 @@ class TestOptions:
     def test_help_names_every_option(self) -> None:
         text = pydoc.render_doc(Host, renderer=pydoc.TextDoc())
         options = {*inspect.signature(connect).parameters, *HostOptions.__annotations__}
-        for name in options - {"server", "name", "revision", "record", "bind"}:
+        for name in options - {"server", "name", "revision", "bind"}:
             assert f"``{name}``" in text, name
             assert name in HostOptions.__annotations__, name
 

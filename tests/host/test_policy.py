@@ -29,6 +29,7 @@ from mcp_client import (
 from mcp_client.approval import Decisions, ManagedPolicy, managed_policy
 from mcp_client.cli.main import main
 from mcp_client.errors import StartDenied
+from mcp_client.testing import Recording
 from tests.server.http_server import Reply, Request, serving
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
@@ -69,7 +70,7 @@ async def test_a_session_is_not_opened_to_what_is_denied(tmp_path: Path) -> None
     server = marking(tmp_path / "marker")
     for given in (server, [server.command, *server.args], "https://docs.example/mcp"):
         with pytest.raises(StartDenied, match=TELLS) as raised:
-            await connect(given, policy=DENIED, approval=allow_all, record=tmp_path / "r.jsonl")
+            await connect(Recording(given, tmp_path / "r.jsonl"), policy=DENIED, approval=allow_all)
         assert raised.value.server
     with pytest.raises(StartDenied, match="none of those that it allows"):
         await connect(server, policy=ManagedPolicy(allow=["npx *"]), approval=allow_all)

@@ -1,4 +1,4 @@
-"""``connect(record=...)`` and ``ReplayServer``: what is kept, and played again."""
+"""``Recording`` and ``ReplayServer``: what is kept, and played again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mcp_client import (
 )
 from mcp_client.errors import ConnectionLost
 from mcp_client.handlers import Accept, ElicitRequest
-from mcp_client.testing import ReplayServer
+from mcp_client.testing import Recording, ReplayServer
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 from tests.server.start import scripted
@@ -74,7 +74,7 @@ class Vault:
 
 
 async def recorded(path: Path, *calls: dict[str, Any]) -> list[str]:
-    async with connect(MemoryServer(Vault()), approval=allow_all, record=path) as session:
+    async with connect(Recording(MemoryServer(Vault()), path), approval=allow_all) as session:
         return [(await session.call_tool("open", arguments)).text for arguments in calls]
 
 
@@ -103,7 +103,7 @@ class TestARecord:
                 return {"content": [{"type": "text", "text": f"not {PASSWORD}, nor {echo}"}]}
             return NotImplemented
 
-        async with connect(MemoryServer(server), approval=allow_all, record=path) as session:
+        async with connect(Recording(MemoryServer(server), path), approval=allow_all) as session:
             await session.call_tool("echo", {"password": PASSWORD})
         assert PASSWORD not in path.read_text()
         assert echo[16:32] not in path.read_text()
@@ -145,7 +145,7 @@ class TestARecord:
         path = tmp_path / "r.jsonl"
         look = f"import os, sys; sys.exit(os.path.getsize({str(path)!r}) > 0 and 7)"
         with pytest.raises(ConnectError) as caught:
-            async with connect([sys.executable, "-c", look], record=path):
+            async with connect(Recording([sys.executable, "-c", look], path)):
                 pass
         assert caught.value.exit_code == 7
 
@@ -153,7 +153,7 @@ class TestARecord:
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
         path = tmp_path / "r.jsonl"
-        async with connect(scripted(), approval=allow_all, record=path) as session:
+        async with connect(Recording(scripted(), path), approval=allow_all) as session:
             await session.call_tool("echo", {"n": 1})
             with pytest.raises(ConnectionLost):
                 await session.call_tool("kill")
@@ -171,19 +171,19 @@ class TestARecord:
         target.write_text("kept")
         (tmp_path / "link").symlink_to(target)
         for path in (tmp_path / "missing" / "r.jsonl", tmp_path, tmp_path / "link"):
-            with pytest.raises(ConfigError, match="record="):
-                async with connect(MemoryServer(Vault()), record=path):
+            with pytest.raises(ConfigError, match=r"Recording\("):
+                async with connect(Recording(MemoryServer(Vault()), path)):
                     pass
         assert target.read_text() == "kept"
         with pytest.raises(ConfigError, match="give the path of a file"):
-            connect(MemoryServer(Vault()), record=True)  # type: ignore[arg-type]
+            Recording(MemoryServer(Vault()), True)  # type: ignore[arg-type]
 
     async def test_that_cannot_be_continued_ends_no_call(
         self, tmp_path: Path, anyio_backend: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         path = tmp_path / "r.jsonl"
         server = MemoryServer(Vault())
-        async with connect(server, approval=allow_all, record=path) as session:
+        async with connect(Recording(server, path), approval=allow_all) as session:
             await session.list_tools()
             # The descriptor of the record now leads to a device that is always full.
             number = next(
@@ -318,10 +318,9 @@ class TestAReplay:
         texts = []
         for server in (asking(era), None):
             async with connect(
-                server or ReplayServer(path),
+                Recording(server, path) if server else ReplayServer(path),
                 approval=allow_all,
                 handlers=Handlers(elicitation=elicit),
-                **({"record": path} if server else {}),  # type: ignore[arg-type]
             ) as session:
                 texts.append((await session.call_tool("form")).text)
         assert "Ada" in texts[0]
@@ -336,9 +335,8 @@ class TestAReplay:
         told: list[Any] = []
         for server in (scripted("--era", era), None):
             async with connect(
-                server or ReplayServer(path),
+                Recording(server, path) if server else ReplayServer(path),
                 approval=allow_all,
-                **({"record": path} if server else {}),  # type: ignore[arg-type]
             ) as session:
                 if server is None:
                     await session.ping()  # ids are others than when it was recorded
@@ -437,7 +435,7 @@ async def test_a_session_over_http_is_recorded_and_replayed(
         async with serving(app(sse=sse)) as served:
             url = f"{served.url}?api_key={PASSWORD.replace(' ', '-')}"
             server = HttpServer(url, headers={"Authorization": f"Bearer {TOKEN}"})
-            async with connect(server, approval=allow_all, record=path) as session:
+            async with connect(Recording(server, path), approval=allow_all) as session:
                 first = (await session.call_tool("echo", {"n": 1})).text
         async with connect(ReplayServer(path), approval=allow_all) as session:
             assert (await session.call_tool("echo", {"n": 1})).text == first
@@ -463,7 +461,7 @@ async def test_a_bearer_token_that_a_list_repeats_is_not_in_the_record(
 
     async with serving(handler) as served:
         server = HttpServer(served.url, auth=lambda: token)
-        async with connect(server, approval=allow_all, record=path) as session:
+        async with connect(Recording(server, path), approval=allow_all) as session:
             (tool,) = await session.list_tools()
     assert token in str(tool.description)
     assert '"description":"sent with Bearer [redacted]"' in path.read_text()
