@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..approval.decision import Allow
     from ..approval.gate import Gate, Verdict
     from ..approval.tool_call import ToolCall
-    from ..audit import CallRecord
+    from ..audit.call_record import CallRecord
     from ..catalog.finding import Finding
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
