@@ -6,6 +6,7 @@
     version.py          the version of this package
     limits.py           ``Timeouts`` and ``Limits``, and what they defend against
     option_names.py     unknown names of options, with a suggestion
+    field_docs.py       the texts of a dataclass's fields, for help()
     frozen.py           frozen dataclasses that take little time
     session_context.py  what every part of one session has to know
     event_loop.py       asyncio or trio
