@@ -269,10 +269,10 @@ class Explanation:
 class Rules:
     """The policy, immutable. Give it to ``connect(approval=...)``.
 
-    A call that a rule allows or denies is not asked about, and a remembered answer never overrides
-    a denial. Every other call goes to remembered answers and then to ``ask``, an approval hook;
-    without one, to the person at the terminal. Arguments that ``ask`` edited are decided by the
-    rules again, and refused where the rules deny them.
+    The ``rules`` are tried in order. A call that one allows or denies is not asked about, and a
+    remembered answer never overrides a denial. Every other call goes to remembered answers and then
+    to ``ask``, an approval hook; without one, to the person at the terminal. Arguments that ``ask``
+    edited are decided by the rules again, and refused where the rules deny them.
 
     To refuse all that may write, ``Rules([Rule("allow", read_only=True)], ask=deny_all)`` beside
     ``connect(trusted=True)``: without that each tool counts as one that writes.

@@ -85,7 +85,9 @@ class ClientInfo:
     """
 
     name: str
+    """The name of the program."""
     version: str
+    """Its version."""
     _: KW_ONLY
     title: str | None = None
     """The name to show to people."""

@@ -109,6 +109,7 @@ class Accept:
 
     content: Mapping[str, Any] | None = None
     fill: bool = True
+    """Whether fields that ``content`` leaves out get their defaults."""
 
 
 @dataclass(frozen=True, slots=True)

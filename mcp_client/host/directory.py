@@ -204,6 +204,15 @@ class Directory:
         reasons = [f"{server}: {why}" for server, why in missing if why is not None]
         if reasons:
             more = ", ..." if len(reasons) > 5 else ""
+            # Advice that is the same for several of them is there once, for all.
+            advice = {
+                str(one.error.advice.text) for one in servers if one.error and one.error.advice
+            }
+            for each in sorted(advice):
+                shown_advice = f"; {safe_text(each, 200)}"
+                if sum(one.endswith(shown_advice) for one in reasons[:5]) > 1:
+                    reasons = [one.removesuffix(shown_advice) for one in reasons]
+                    more += shown_advice
             text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
         return UnknownTool(text, tool=shown, retryable=any(map(may_become_available, servers)))
 

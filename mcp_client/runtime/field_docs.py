@@ -15,10 +15,10 @@ __all__ = ["describe_fields"]
 
 def describe_fields(value: "Any") -> None:
     """Have ``help()`` show the texts of the fields, if ``value`` is a dataclass with slots."""
-    if isinstance(value, type) and "__dataclass_fields__" in vars(value):
-        slots = vars(value).get("__slots__")
-        if isinstance(slots, tuple):
-            value.__slots__ = FieldDocs(value, slots)  # type: ignore[attr-defined]
+    for cls in value.__mro__ if isinstance(value, type) else ():
+        slots = vars(cls).get("__slots__")
+        if "__dataclass_fields__" in vars(cls) and type(slots) is tuple:
+            cls.__slots__ = FieldDocs(cls, slots)  # type: ignore[attr-defined]
 
 
 class FieldDocs(dict[str, str]):

@@ -77,6 +77,7 @@ class HttpServer:
     client: httpx.AsyncClient | None = field(default=None, compare=False)
     identity: Sequence[str] = ()
     via_httpx: bool = False
+    """Whether httpx makes every request, instead of a faster path of this package."""
 
     def __post_init__(self) -> None:
         _check_url(self.url)

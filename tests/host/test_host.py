@@ -8,6 +8,7 @@ import inspect
 import json
 import pickle
 import pydoc
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -821,3 +822,16 @@ class TestEverythingElse:
             assert (await host.call_tool("one__echo", {"a": 1})).text == '{"a": 1}'
             assert (await host.call_tool("two__echo", {"b": 1})).text == '{"b": 1}'
         assert len(starts.read_text().splitlines()) == 2
+
+
+async def test_what_to_do_about_several_missing_servers_is_said_once() -> None:
+    dying = {
+        name: StdioServer(sys.executable, ["-c", f"raise SystemExit({code})"])
+        for name, code in (("one", 3), ("two", 4))
+    }
+    async with Host(dying) as host:
+        with pytest.raises(UnknownTool) as raised:
+            await host.call_tool("one__x")
+    assert str(raised.value).count("run it by hand to see why") == 1
+    assert "code 3" in str(raised.value)
+    assert "code 4" in str(raised.value)
