@@ -13,14 +13,8 @@ from typing import Any
 import pytest
 
 import mcp_client
-from mcp_client import (
-    PendingApproval,
-    Remember,
-    ServerConfig,
-    StdioServer,
-    ToolCall,
-    ToolResult,
-)
+from mcp_client import ServerConfig, StdioServer, ToolCall, ToolResult
+from mcp_client.approval import PendingApproval, Remember
 
 ROOMS = ("approval", "audit", "auth", "config", "content", "extensions", "handlers", "transports")
 OF_PYTHON = ("Alias for field number", "Represent a PEP 604", "PEP 604 union", "Built-in mutable")
