@@ -12,7 +12,6 @@ skipped for another reason. ``python -m tests.programs`` prints what this machin
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import shutil
 import socket
@@ -101,11 +100,6 @@ NEEDS = {
     "PostgreSQL": Need(f"{_INSTALL} postgresql", install.postgres),
     "git": Need(f"{_INSTALL} git", _on_path("git")),
     "Node": Need(f"{_INSTALL} npm", _on_path("node", "npx")),
-    "PyInstaller": Need(
-        f"{sys.executable} -m pip install pyinstaller",
-        lambda: importlib.util.find_spec("PyInstaller"),
-        is_program=False,
-    ),
     "Chromium": Need(f"{_INSTALL} chromium chromium-driver", install.browser),
     "GNOME Keyring": Need(f"{_INSTALL} gnome-keyring dbus-daemon", install.keyring),
     "zsh and fish": Need(f"{_INSTALL} zsh fish", install.shells),

@@ -28,6 +28,7 @@ from ..connection.cancellation import stop_if_cancelled
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread, invoke_hook, is_async
+from ..runtime.daemon_thread import NoThread
 from ..runtime.event_loop import being_cancelled, cancel_requests
 from ..runtime.limits import seconds_text
 from ..runtime.pausable_clock import asking
@@ -345,7 +346,7 @@ class Gate:
                     "session, and would have to decide this one too; use another session in the "
                     "hook, or let Rules allow the call"
                 )
-            case ConfigError():
+            case ConfigError() | NoThread():
                 return safe_text(error, 500)
             case McpError():
                 return f"it raised {type(error).__name__}: {safe_text(error, 500)}"

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import AuditError, StateError
+from ..runtime.daemon_thread import NoThread, start_thread
 from .database_chains import (
     APPEND,
     BEGIN,
@@ -131,11 +132,8 @@ class DatabaseLog:
         thread = self._retrying
         if self._kept and (thread is None or not thread.is_alive()):
             self._closed.clear()
-            self._retrying = threading.Thread(
-                target=self._retry, name="mcp_client audit", daemon=True
-            )
-            with suppress(RuntimeError):  # it cannot be started: the next record takes them along
-                self._retrying.start()
+            with suppress(NoThread):  # the next record takes them along
+                self._retrying = start_thread(self._retry, "mcp_client audit")
 
     @property
     def has_kept(self) -> bool:

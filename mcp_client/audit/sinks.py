@@ -18,6 +18,7 @@ from anyio.lowlevel import RunVar
 
 from ..errors import AuditError, ConfigError, StateError
 from ..protocol.canonical_json import sha256
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.event_loop import being_cancelled
 from ..runtime.keyed_digest import keyed
 from .log_file import AuditLog
@@ -259,7 +260,7 @@ async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -
         threads = anyio.CapacityLimiter(_MAX_THREADS)
         _threads.set(threads)
     with anyio.CancelScope(shield=shield):
-        await anyio.to_thread.run_sync(append, *args, limiter=threads)
+        await run_in_thread(append, *args, limiter=threads)
 
 
 def sink_of(place: Any) -> Sink:

@@ -17,7 +17,6 @@ import logging
 import math
 import os
 import sys
-import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
@@ -29,7 +28,7 @@ import anyio
 
 from ..errors import Advice, AuthError, ConfigError, McpError
 from ..runtime.console import open_console, tell, why_no_terminal
-from ..runtime.daemon_thread import in_daemon_thread
+from ..runtime.daemon_thread import NoThread, in_daemon_thread, start_thread
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .redirect import RedirectPage, listens_at, read_redirect
@@ -326,7 +325,10 @@ async def _opened(url: str) -> bool:
         except Exception:  # noqa: BLE001 - webbrowser.Error, or a browser that cannot be started
             opened.append(False)
 
-    threading.Thread(target=tell, name="mcp-client browser", daemon=True).start()
+    try:
+        start_thread(tell, "mcp_client browser")
+    except NoThread:
+        return False
     while not opened:  # noqa: ASYNC110 - the thread knows no event loop
         await anyio.sleep(_POLL_SECONDS)
     return opened[0]

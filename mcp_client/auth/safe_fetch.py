@@ -36,6 +36,7 @@ import httpx
 
 from ..errors import ConnectionLost, McpError
 from ..protocol.jsonrpc import InvalidFrame
+from ..runtime.daemon_thread import NoThread
 from ..runtime.limits import Limits
 from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
@@ -146,7 +147,10 @@ class _Refused(Exception):
 
 
 async def _addresses(host: str, port: int) -> list[str]:
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except RuntimeError as error:
+        raise NoThread(error) from None
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

@@ -26,9 +26,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-import anyio.to_thread
-
 from ..errors import ConfigError
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.folder import given_path
 from ..runtime.json_file import JsonFile
 from ..runtime.process_id import is_alive, process_id
@@ -184,7 +183,7 @@ class TokenStore:
     async def _call(self, method: Callable[..., Value], *arguments: Any) -> Value:
         if not self._state.waits:
             return method(*arguments)
-        return await anyio.to_thread.run_sync(method, *arguments)
+        return await run_in_thread(method, *arguments)
 
 
 class MemoryTokens(TokenStore):

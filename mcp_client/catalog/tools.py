@@ -23,6 +23,7 @@ from anyio.lowlevel import checkpoint
 
 from ..errors import UnknownTool
 from ..protocol.headers import InvalidHeaderParam, header_params_of
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.safe_text import invisible, safe_text
 from .finding import Finding
 from .inspection import LookAlikes, ordinary_name
@@ -162,9 +163,7 @@ class Catalog(PagedCache[ToolList]):
         differences = repeats
         if self._pins is not None:
             compare = self._pins._compare
-            differences = await anyio.to_thread.run_sync(
-                compare, self._server, tools, limiter=self._thread
-            )
+            differences = await run_in_thread(compare, self._server, tools, limiter=self._thread)
         differences += [
             _OTHER_ICONS.at(f"tool '{safe_text(tool.name, 128)}'")
             for tool in tools

@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import shlex
 
-import anyio.to_thread
-
 from ..approval.decision import Allow, Answer, Deny
 from ..approval.remembered import ApprovalMemory
 from ..approval.start_request import StartRequest
@@ -20,6 +18,7 @@ from ..errors import NotFound
 from ..host.config import Config, load_config
 from ..host.from_config import start_of
 from ..runtime.console_layout import Page
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import near, safe_text
 from .exits import DONE, REFUSED, UsageError
@@ -39,7 +38,7 @@ async def confirm(options: argparse.Namespace) -> int:
     shown: dict[str, StartRequest] = {}
     for name in _names(config, options.server):
         look = config._starts[name].request  # at the files that it names
-        shown[name] = await anyio.to_thread.run_sync(look, sandbox)
+        shown[name] = await run_in_thread(look, sandbox)
     for given in options.yes:
         if all(request.fingerprint != given for request in shown.values()):
             raise UsageError(

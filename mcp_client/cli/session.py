@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from ..approval.decision import Allow, Answer, Deny
 from ..approval.managed_policy import ManagedPolicy
 from ..approval.remember import Remember
@@ -24,6 +22,7 @@ from ..approval.tool_call import ToolCall
 from ..catalog.finding import Finding
 from ..errors import ConfigError, StartDenied
 from ..runtime.atomic_file import access_problem, lock, unlock
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.folder import NO_WAIT
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
@@ -160,7 +159,7 @@ async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer
     """What TARGET, ``--header`` and ``--env`` say. A keyring may wait for a person."""
     words = options.target, options.config, options.header, options.env
     if any("=keyring:" in word for word in (*options.header, *options.env)):
-        target = await anyio.to_thread.run_sync(target_of, *words, abandon_on_cancel=True)
+        target = await run_in_thread(target_of, *words, abandon_on_cancel=True)
     else:
         target = target_of(*words)
     if options.sandbox:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 import anyio
-import anyio.to_thread
 
+from ..runtime.daemon_thread import run_in_thread
 from .exits import UsageError
 
 __all__ = ["standard_input", "stdin_bytes", "stdin_lines"]
@@ -55,7 +55,7 @@ async def stdin_bytes(most: int = sys.maxsize) -> bytes:
         mode = os.fstat(fd).st_mode
         if sys.platform == "win32":
             read = partial(sys.stdin.buffer.read, most)
-            return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+            return await run_in_thread(read, abandon_on_cancel=True)
         while len(data) < most:
             if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd):
                 await anyio.wait_readable(fd)

@@ -39,6 +39,7 @@ from ..errors import (
 )
 from ..protocol.canonical_json import canonical, sha256
 from ..runtime.background import plain_task_group
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
@@ -389,12 +390,12 @@ class _Run:
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """``function()``, which is left to itself if this is cancelled: ``_close`` ends it."""
-        return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=_limiter())
+        return await run_in_thread(function, abandon_on_cancel=True, limiter=_limiter())
 
     async def _close(self) -> None:
         self._interpreter.kill(CLOSED)
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-            await anyio.to_thread.run_sync(self._interpreter.close, abandon_on_cancel=True)
+            await run_in_thread(self._interpreter.close, abandon_on_cancel=True)
 
 
 _SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."

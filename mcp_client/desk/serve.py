@@ -30,6 +30,7 @@ from ..approval.queue import ApprovalQueue
 from ..errors import ConfigError
 from ..runtime.background import BackgroundTasks
 from ..runtime.callbacks import in_thread, is_async
+from ..runtime.daemon_thread import NoThread, start_thread
 from ..runtime.event_loop import Backend, current
 from ..runtime.loopback import is_loopback
 from .document import document, message
@@ -90,11 +91,13 @@ class Desk:
         self._port = listener.getsockname()[1]
         self.url = self.invite()
         self._caller.open()
-        self._server = await in_thread(_server_of, self._app, self._page.end_streams)
-        self._thread = threading.Thread(
-            target=self._server.run, args=([listener],), name="mcp_client desk", daemon=True
-        )
-        self._thread.start()
+        try:
+            self._server = await in_thread(_server_of, self._app, self._page.end_streams)
+            self._thread = start_thread(self._server.run, "mcp_client desk", [listener])
+        except NoThread:
+            listener.close()
+            await self._caller.aclose()
+            raise
         return self
 
     def invite(self) -> str:

@@ -13,12 +13,11 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import anyio
-
 from ..protocol.consent_url import NotOpenable
 from ..protocol.elicitation import FormField
 from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import Page, Row, prose
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.safe_text import safe_text
 from .handlers import Accept, Cancel, Decline, ElicitRequest
 
@@ -91,7 +90,7 @@ async def _url(console: Console, request: ElicitRequest) -> Outcome:
     await _confirm(console, "Open it? [y/N] ")
     try:
         with console.lent():  # the browser may be one that runs in this terminal
-            opened = await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+            opened = await run_in_thread(webbrowser.open, url, abandon_on_cancel=True)
     except Exception:  # noqa: BLE001 - whatever was raised, no page was opened
         opened = False
     if not opened:

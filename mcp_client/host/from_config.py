@@ -19,8 +19,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import anyio
-
 from ..approval.decision import check_hook
 from ..approval.decisions import Decisions
 from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
@@ -30,6 +28,7 @@ from ..approval.request import new_id
 from ..approval.start_request import Scope, StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.limits import Timeouts
 from ..session.connect import transport_of
 from ..transports.servers import confined
@@ -155,14 +154,14 @@ class Starting:
             return None
         # Its secrets are read now, and the keyring may wait for a person.
         sandbox, timeouts = self.sandbox, self.timeouts
-        return await anyio.to_thread.run_sync(
+        return await run_in_thread(
             lambda: self.start.approved(request, sandbox, timeouts), abandon_on_cancel=True
         )
 
     async def decide(self) -> StartRequest:
         """Ask, and start nothing; return what was approved. Raises ``StartDenied``."""
         try:
-            request, gate = await anyio.to_thread.run_sync(self._look)
+            request, gate = await run_in_thread(self._look)
         except ConfigError as error:
             name = self.start.first.name
             text = f"the server was not started: {error.message}"

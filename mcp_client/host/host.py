@@ -23,6 +23,7 @@ from ..connection.call_options import CallOptions, check_call_options
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import Storage
@@ -192,7 +193,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
             for server in self._servers.values():
                 server.open(self._backend)
             if self._options.pins is not None:
-                pinned = await anyio.to_thread.run_sync(self._options.pins._read)
+                pinned = await run_in_thread(self._options.pins._read)
                 for name in self._servers.keys() & pinned.keys():
                     self._tools.directory.know(self._servers[name], pinned[name])
             self._stop_if_closed()

@@ -18,6 +18,7 @@ import anyio
 
 from ..errors import ConfigError
 from ..runtime.background import BackgroundTasks
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.event_loop import Backend
 from .config import Config
 from .config_fields import ConfigProblem
@@ -82,9 +83,9 @@ class ConfigSource:
 
     async def reload(self, host: HostOfFile) -> Reloaded:
         async with self.lock:
-            config = await anyio.to_thread.run_sync(self.read)
+            config = await run_in_thread(self.read)
             new, old = config._starts, self.starts
-            changed = await anyio.to_thread.run_sync(_changed, old, new)
+            changed = await run_in_thread(_changed, old, new)
             host._check_open()
             # From here on nothing is waited for, until the host has the new servers.
             host.problems = config.problems

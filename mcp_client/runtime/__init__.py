@@ -14,9 +14,10 @@
     callbacks.py        calls the host's callbacks, in order
     watch.py            notifies tasks and threads of changes
     cross_loop_lock.py  a lock for tasks of any event loop
-    daemon_thread.py    a plain function in a thread that the program does not wait for
+    daemon_thread.py    starts threads, which no program waits for when it ends
     ctrl_c.py           Ctrl-C for the threads of a program without an event loop
     portal.py           an event loop in a thread, for programs that have none
+    deadline_timer.py   a timer that lets the loop read what has arrived before it rings
     pausable_clock.py   the time of one connection, paused while a person is asked
     backoff.py          when a failed attempt is repeated
     process.py          a server's process: started without a shell, never left behind

@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from .background import BackgroundTasks
-from .daemon_thread import in_daemon_thread
+from .daemon_thread import in_daemon_thread, run_in_thread
 from .event_loop import Backend, current
 from .session_context import Stats
 
@@ -198,7 +198,7 @@ async def invoke_hook(hook: Callable[..., Any], *args: Any) -> Any:
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
     """``function(*args)`` in a thread, which is left to itself if the caller is cancelled."""
     limiter = _limiter(_other_threads, _OTHER_THREADS)
-    return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
+    return await run_in_thread(function, *args, abandon_on_cancel=True, limiter=limiter)
 
 
 _hook_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.hooks")

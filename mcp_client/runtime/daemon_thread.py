@@ -1,8 +1,12 @@
-"""Running a plain function in a daemon thread: one that a program does not wait for when it ends.
+"""Starting threads, and running plain functions in them.
 
-Hooks and handlers of the host may wait for a person at ``input()``. The threads that anyio starts
-on asyncio are not daemons, so such a hook would keep the program alive after Ctrl-C until somebody
-presses Enter. On trio, and on asyncio in a daemon thread, anyio's threads are daemons already.
+Everything of this package that needs a thread starts it here, so that a process in which none can
+be started gets one error, ``NoThread``, in place of a bare ``RuntimeError``.
+
+A *daemon* thread is one that a program does not wait for when it ends. Hooks and handlers of the
+host may wait for a person at ``input()``. The threads that anyio starts on asyncio are not daemons,
+so such a hook would keep the program alive after Ctrl-C until somebody presses Enter. On trio, and
+on asyncio in a daemon thread, anyio's threads are daemons already.
 """
 
 from __future__ import annotations
@@ -17,11 +21,58 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
+from ..errors import ConnectError
 from .event_loop import current
 
-__all__ = ["in_daemon_thread"]
+__all__ = ["NoThread", "in_daemon_thread", "run_in_thread", "start_thread"]
 
 T = TypeVar("T")
+
+
+class NoThread(ConnectError):
+    """No thread can be started, so what needs one was not begun."""
+
+    retryable = True
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(
+            f"cannot start a thread: {reason}. Raise the limit on processes and threads "
+            "(ulimit -u, the pids limit of a container), or use the main interpreter"
+        )
+
+
+def start_thread(target: Callable[..., object], name: str, *args: Any) -> threading.Thread:
+    """Start a daemon thread. Raises ``NoThread``."""
+    try:
+        thread = threading.Thread(target=target, name=name, args=args, daemon=True)
+        thread.start()
+    except RuntimeError as error:
+        raise NoThread(error) from None
+    return thread
+
+
+async def run_in_thread(
+    function: Callable[..., T],
+    *args: Any,
+    abandon_on_cancel: bool = False,
+    limiter: anyio.CapacityLimiter | None = None,
+) -> T:
+    """Return ``function(*args)`` from a thread of anyio's. Raises ``NoThread``."""
+    begun = False
+
+    def run() -> T:
+        nonlocal begun
+        begun = True
+        return function(*args)
+
+    try:
+        return await anyio.to_thread.run_sync(
+            run, abandon_on_cancel=abandon_on_cancel, limiter=limiter
+        )
+    except RuntimeError as error:
+        if begun:
+            raise
+        raise NoThread(error) from None
 
 
 async def in_daemon_thread(
@@ -29,12 +80,11 @@ async def in_daemon_thread(
 ) -> T:
     """Return ``function(*args)`` from a daemon thread, which goes on if the caller is cancelled.
 
-    ``limiter`` bounds the threads; by default anyio's own does. Raises ``RuntimeError`` if no
-    thread can be started.
+    ``limiter`` bounds the threads; by default anyio's own does. Raises ``NoThread``.
     """
     backend = current()
     if backend.has_daemon_threads:
-        return await anyio.to_thread.run_sync(
+        return await run_in_thread(
             _holding_stdin, function, *args, abandon_on_cancel=True, limiter=limiter
         )
     outcome: list[T] = []
@@ -55,7 +105,7 @@ async def in_daemon_thread(
 
     async with limiter or anyio.to_thread.current_default_thread_limiter():
         with anyio.CancelScope() as scope:
-            threading.Thread(target=run, name="mcp_client hook", daemon=True).start()
+            start_thread(run, "mcp_client hook")
             await waiter
     if errors:
         try:

@@ -26,6 +26,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .deadline_timer import DeadlineTimer
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -90,7 +92,8 @@ class Backend(Protocol):
         """Whether a cancel scope around the caller is cancelled."""
 
     def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
-        """Cancels what runs within it after ``seconds``, and raises ``TimeoutError`` then."""
+        """Cancels what runs within it after ``seconds``, and raises ``TimeoutError`` then. See
+        ``deadline_timer`` for a process that was stopped."""
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` in this event loop, from any thread: at once if that is the caller's.
@@ -247,9 +250,15 @@ class _Asyncio:
 
         return anyio.current_effective_deadline() == -math.inf
 
-    def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
-        limit: AbstractAsyncContextManager[object] = sys.modules["asyncio"].timeout(seconds)
-        return limit
+    @asynccontextmanager
+    async def time_limit(self, seconds: float) -> AsyncIterator[object]:
+        async with sys.modules["asyncio"].timeout(None) as limit:
+            timer = DeadlineTimer(self, lambda: limit.reschedule(self.now()))
+            timer.set(self.now() + seconds)
+            try:
+                yield limit
+            finally:
+                timer.stop()
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         if self.running_loop() is self.loop:
@@ -350,8 +359,13 @@ class _Trio:
     async def time_limit(self, seconds: float) -> AsyncIterator[object]:
         import trio
 
-        with trio.move_on_after(seconds) as scope:
-            yield scope
+        with trio.CancelScope() as scope:
+            timer = DeadlineTimer(self, scope.cancel)
+            timer.set(self.now() + seconds)
+            try:
+                yield scope
+            finally:
+                timer.stop()
         if scope.cancelled_caught:
             raise TimeoutError
 

@@ -2,7 +2,8 @@
 
 Deadlines are times of this clock, so that a login that takes a minute does not use up the timeouts
 of the requests that wait for it. ``stopped`` may be entered several times at once: the clock runs
-again when the last one has left. A script has such a clock, too, which its calls pause.
+again when the last one has left. One timer (``deadline_timer``) serves all scopes. A script has
+such a clock, too, which its calls pause.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from contextvars import ContextVar
 
 import anyio
 
+from .deadline_timer import DeadlineTimer
+from .event_loop import current
+
 __all__ = ["PausableClock", "asking", "script_clock"]
 
 _MIN_WAIT_SECONDS = 0.5
 """Seconds after which a wait without a scope checks whether the clock runs again."""
+_TIMER_SECONDS = 0.01
 
 
 class PausableClock:
     """The clock of one connection: see above."""
 
-    __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since", "pauses", "time")
+    __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since", "_timer", "pauses", "time")
 
     def __init__(self, loop: Callable[[], float]) -> None:
         self.time: Callable[[], float] = loop
@@ -36,6 +41,7 @@ class PausableClock:
         self.pauses: int = 0
         """How many people have been asked so far."""
         self._scopes: dict[anyio.CancelScope, float] = {}
+        self._timer: DeadlineTimer | None = None
 
     def now(self) -> float:
         """Seconds, without those during which a person was asked."""
@@ -50,13 +56,38 @@ class PausableClock:
     @contextmanager
     def scope(self, until: float) -> Iterator[anyio.CancelScope]:
         """A scope that is cancelled at ``until`` of this clock."""
+        timer = self._timer
+        if timer is None:
+            timer = self._timer = DeadlineTimer(current(), self._ring)
         deadline = math.inf if self._people else until + self._lost
-        with anyio.CancelScope(deadline=deadline) as scope:
+        with anyio.CancelScope() as scope:
             self._scopes[scope] = until
+            if deadline < timer.at:
+                if max(deadline, timer.patient_until) > self._loop():
+                    timer.set(deadline)
+                else:
+                    scope.cancel()
             try:
                 yield scope
             finally:
                 del self._scopes[scope]
+
+    def rest(self) -> None:
+        """Leave no timer behind if no scope needs it. The clock may be used again."""
+        if self._timer is not None and all(scope.cancel_called for scope in self._scopes):
+            self._timer.stop()
+
+    def _ring(self) -> None:
+        now, ahead = self._loop(), math.inf
+        for scope, until in self._scopes.items():
+            if scope.cancel_called:
+                continue
+            if until + self._lost <= now:
+                scope.cancel()
+            else:
+                ahead = min(ahead, until + self._lost)
+        if self._timer is not None and ahead < math.inf:
+            self._timer.set(max(ahead, now + _TIMER_SECONDS))
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -78,16 +109,16 @@ class PausableClock:
         self.time = self.now
         if self._people == 1:
             self._since = self._loop()
-            for scope in self._scopes:
-                scope.deadline = math.inf
+            if self._timer is not None:
+                self._timer.stop()
 
     def go(self) -> None:
         """Undo one ``stop``."""
         self._people -= 1
         if not self._people:
             self._lost += self._loop() - self._since
-            for scope, until in self._scopes.items():
-                scope.deadline = until + self._lost
+            if self._scopes and self._timer is not None:
+                self._timer.set(min(self._scopes.values()) + self._lost)
 
 
 script_clock: ContextVar[PausableClock | None] = ContextVar("mcp_client.script_clock", default=None)

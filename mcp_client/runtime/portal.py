@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ..errors import CallCancelled, CallWithdrawn, McpError, NotSent
+from .daemon_thread import NoThread, start_thread
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,8 +77,11 @@ class Portal:
         self._waiting: set[_Call[Any]] = set()
         self._ctrl_c = CtrlC(self._cancel_other_threads)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._main, name="mcp_client portal", daemon=True)
-        self._thread.start()
+        try:
+            self._thread = start_thread(self._main, "mcp_client portal")
+        except NoThread:
+            self._loop.close()
+            raise
 
     def run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Await ``function(*args, **kwargs)`` in the portal's loop, and return what it returns.

@@ -23,7 +23,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from ..errors import ConnectError
+from .daemon_thread import NoThread, start_thread
 from .event_loop import Backend, LoopEvent
 from .process_tree import ProcessTree, exit_code_of, new_tree
 
@@ -149,7 +149,7 @@ class Process:
         self._last_resort = weakref.finalize(self, _kill, self._tree, self._popen)
         try:
             self._started()
-        except (RuntimeError, OSError) as error:  # too many threads or descriptors; no add_reader
+        except (NoThread, RuntimeError, OSError) as error:  # too many descriptors; no add_reader
             self._last_resort.detach()
             _kill(self._tree, self._popen)
             self._release()
@@ -212,8 +212,7 @@ class Process:
     def _watch_exit_in_thread(self) -> None:
         name = f"mcp_client exit of {self.pid}"
         noticed = weakref.WeakMethod(self._notice_exit)
-        args = self._tree, self._popen, self._backend.run_soon, noticed
-        threading.Thread(target=_wait_for_exit, args=args, name=name, daemon=True).start()
+        start_thread(_wait_for_exit, name, self._tree, self._popen, self._backend.run_soon, noticed)
 
     async def exited(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for the process to end, and return whether it has."""

@@ -20,6 +20,7 @@ from typing import IO, Any, TypeAlias
 
 import anyio
 
+from .daemon_thread import start_thread
 from .process import CHUNK_BYTES, Pending, Process
 from .process_tree import bytes_unread
 
@@ -48,8 +49,7 @@ class ThreadProcess(Process):
             ("stdout", _Reader(popen.stdout, run_soon, output).run),
             ("stderr", _Reader(popen.stderr, run_soon, error).run),
         ):
-            label = f"mcp_client {name} of {self.pid}"
-            threading.Thread(target=target, name=label, daemon=True).start()
+            start_thread(target, f"mcp_client {name} of {self.pid}")
         self._watch_exit_in_thread()
 
     # ----------------------------------------------------------------- reading

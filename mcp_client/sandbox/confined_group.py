@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import ConnectError
+from ..runtime.daemon_thread import NoThread, run_in_thread
 from ..runtime.process_tree import PosixGroup
 from .bubblewrap import Launch, confine, remove
 from .grants import Confinement, Grants
@@ -60,14 +61,14 @@ async def confined(
 
     try:
         with anyio.move_on_after(seconds):
-            return await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+            return await run_in_thread(prepare, abandon_on_cancel=True)
         give_up()
         raise ConnectError(
             f"the server was not started within {seconds:g} s, Timeouts(connect=...): finding what "
             "its sandbox grants took too long",
             retryable=True,
         )
-    except (RuntimeError, OSError) as error:  # too many threads, or descriptors
+    except (NoThread, RuntimeError, OSError) as error:  # too many threads, or descriptors
         raise ConnectError(f"cannot make a sandbox: {error}", retryable=True) from None
     except BaseException:
         give_up()

@@ -9,8 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-import anyio
-
 from ..approval.decision import allow_all, check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import ApprovalMemory
@@ -20,6 +18,7 @@ from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
 from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets
@@ -367,9 +366,9 @@ class Connecting:
         self._entered = True
         setup = self._setup
         if setup.pins is not None:
-            await anyio.to_thread.run_sync(setup.pins._read)  # unusable: then nothing is started
+            await run_in_thread(setup.pins._read)  # unusable: then nothing is started
         if setup.memory.store is not None:
-            await anyio.to_thread.run_sync(setup.memory.store.check)  # likewise
+            await run_in_thread(setup.memory.store.check)  # likewise
         session = self._session = Session(self._transport, setup, why_left_out)
         if restarts is not None:
             session._connection.restarts, session._connection.on_lost = restarts, on_lost

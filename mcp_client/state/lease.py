@@ -17,10 +17,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import McpError, StateError
 from ..runtime.backoff import doubled
+from ..runtime.daemon_thread import NoThread, start_thread
 from ..runtime.process_id import is_alive, process_id
 
 if TYPE_CHECKING:
@@ -69,8 +71,8 @@ class Lease:
             if renewed is None or time.monotonic() - renewed >= _RENEW_SECONDS:
                 self._renew()
         with self._changed:
-            self._under_way.add(mark)
             self._start()
+            self._under_way.add(mark)
 
     def leave(self, mark: str) -> None:
         """The claim has ended."""
@@ -86,7 +88,8 @@ class Lease:
                 _log.error("the journal cannot be written: too many calls wait for that")
                 return
             self._left.append(change)
-            self._start()
+            with suppress(NoThread):  # the next claim starts it
+                self._start()
             self._changed.notify()
 
     def close(self) -> None:
@@ -134,10 +137,7 @@ class Lease:
     def _start(self) -> None:
         if self._thread is None and (self._storage.waits or self._left):
             self._closing = False
-            self._thread = threading.Thread(
-                target=self._run, name="mcp_client journal", daemon=True
-            )
-            self._thread.start()
+            self._thread = start_thread(self._run, "mcp_client journal")
 
     def _run(self) -> None:
         failures, tried = 0, time.monotonic()

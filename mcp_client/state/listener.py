@@ -13,6 +13,7 @@ from contextlib import suppress
 import psycopg
 
 from ..errors import McpError
+from ..runtime.daemon_thread import NoThread, start_thread
 from .connections import Connection, Connections
 
 __all__ = ["Listener"]
@@ -51,10 +52,15 @@ class Listener:
         with self._lock:
             self._watchers[watch] = kind, notify
             if self._waker is None:
-                self._waker, other = socket.socketpair()
-                threading.Thread(
-                    target=self._run, args=[other], name="mcp_client state", daemon=True
-                ).start()
+                waker, other = socket.socketpair()
+                try:
+                    start_thread(self._run, "mcp_client state", other)
+                except NoThread:
+                    waker.close()
+                    other.close()
+                    del self._watchers[watch]
+                    raise
+                self._waker = waker
         return lambda: self._forget(watch)
 
     def _forget(self, watch: object) -> None:

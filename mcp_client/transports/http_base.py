@@ -173,6 +173,7 @@ class HttpBasedTransport(Transport):
         await self._tasks.aclose(within)
         with anyio.move_on_after(within, shield=True):
             await client.aclose()
+        client.clock.rest()
 
     @abstractmethod
     async def _end_exchanges(self, client: HttpClient, within: float) -> None:

@@ -41,6 +41,7 @@ import httpx
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
+from ..runtime.daemon_thread import NoThread
 from ..runtime.event_loop import Backend, Handle, current
 from .http_response import InvalidHttp
 from .http_stock import SIGNS_OF_LIFE, RequestBody
@@ -187,8 +188,11 @@ class HttpPool(httpx.AsyncBaseTransport):
         return None
 
     async def _connect(self) -> _Connection:
-        with anyio.fail_after(self._connect_seconds):
-            plain = await anyio.connect_tcp(self._host, self._port)
+        async with self.backend.time_limit(self._connect_seconds):
+            try:
+                plain = await anyio.connect_tcp(self._host, self._port)
+            except RuntimeError as error:  # the name is looked up in a thread
+                raise NoThread(error) from None
             try:
                 raw = plain.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -16,8 +16,9 @@ its id is looked for.
 answer it was, that request fails with ``InvalidFrame`` at once. If a frame was too long to keep and
 it cannot be told whose it was, every waiting request fails: one of them would wait without end.
 
-*Clocks.* One timer serves all waits. It rings at the earliest deadline that was known when it
-was set; a later one costs nothing. With the usual equal clocks, new deadlines are always later.
+*Clocks.* One timer (``runtime.deadline_timer``) serves all waits. It rings at the earliest deadline
+that was known when it was set; a later one costs nothing. With the usual equal clocks, new
+deadlines are always later.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from ..protocol.jsonrpc import (
     owner_of_fragment,
     parse,
 )
-from ..runtime.event_loop import Backend, Handle, Waiter
+from ..runtime.deadline_timer import DeadlineTimer
+from ..runtime.event_loop import Backend, Waiter
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets, Stats
@@ -86,8 +88,8 @@ class LineExchange:
         if not inbox and self._failure is None:
             multiplexer = self._multiplexer
             self._until = until
-            if until < multiplexer.rings_at:
-                multiplexer.ring_at(until)
+            if until < multiplexer.timer.at:
+                multiplexer.timer.set(until)
             self._waiter = waiter = multiplexer.backend.waiter()
             try:
                 await waiter
@@ -150,9 +152,9 @@ class Multiplexer:
         self, backend: Backend, context: TransportContext, owner: Callable[[], Owner]
     ) -> None:
         self.backend = backend
+        self.timer: DeadlineTimer = DeadlineTimer(backend, self._ring)
         self.limits: Limits = context.limits
         self.stats: Stats = context.stats
-        self.rings_at: float = math.inf
         self._context = context
         self._secrets = context.secrets or KnownSecrets()
         self._owner = owner
@@ -170,7 +172,6 @@ class Multiplexer:
         """Lines that are not a message, or a response to a request that was not made."""
         self._first_unmatched = ""
         self._strays = 0
-        self._timer: Handle | None = None
 
     # ---------------------------------------------------------------- requests
 
@@ -186,7 +187,7 @@ class Multiplexer:
 
     def end(self, error: Callable[[], McpError]) -> None:
         """The line is over: every request that waits settles, each with an error of its own."""
-        self._stop_timer()
+        self.timer.stop()
         for exchange in list(self.exchanges.values()):
             if not exchange.settled:
                 exchange.fail(error())
@@ -340,24 +341,11 @@ class Multiplexer:
 
     # ------------------------------------------------------------------ clocks
 
-    def ring_at(self, when: float) -> None:
-        self._stop_timer()
-        self.rings_at = when
-        if when < math.inf:
-            self._timer = self.backend.call_at(when, self._ring)
-
     def _ring(self) -> None:
-        self.rings_at, self._timer = math.inf, None
         now = self.backend.now()
         ahead = min((e.expire(now) for e in self.exchanges.values()), default=math.inf)
         if ahead < math.inf:
-            self.ring_at(max(ahead, now + _TIMER_SECONDS))
-
-    def _stop_timer(self) -> None:
-        timer, self._timer = self._timer, None
-        self.rings_at = math.inf
-        if timer is not None:
-            timer.cancel()
+            self.timer.set(max(ahead, now + _TIMER_SECONDS))
 
 
 def _beginning(line: bytes) -> str:

@@ -344,7 +344,7 @@ class StdioTransport(Transport):
         process = self._process
         assert process is not None
         try:
-            with anyio.fail_after(self._context.timeouts.idle):
+            async with self._backend.time_limit(self._context.timeouts.idle):
                 await pending.over.wait()
         except BaseException:
             process.withdraw(pending)

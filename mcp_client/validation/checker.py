@@ -46,6 +46,7 @@ import anyio
 
 from ..errors import InvalidSchema
 from ..protocol.canonical_json import canonical
+from ..runtime.daemon_thread import NoThread, run_in_thread
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
@@ -195,7 +196,10 @@ def _cannot_tell(value: Any) -> bool:
 
 async def _load_engine() -> None:
     """Import ``jsonschema`` in a thread, so that the loop runs on meanwhile."""
-    await anyio.to_thread.run_sync(engine.load, limiter=anyio.CapacityLimiter(1))
+    try:
+        await run_in_thread(engine.load, limiter=anyio.CapacityLimiter(1))
+    except NoThread:
+        engine.load()
 
 
 def _problem(found: Any) -> Problem | None:

@@ -18,6 +18,7 @@ def _row(name: str, shown: str, unit: str, target: float | None = None, **more: 
 
 
 ROWS = (
+    _row("import-sync", "import of `mcp_client.sync`, of the async names", "ms", 1.25),
     _row("audit", "a call with the audit on, of one without", "us", 1.6),
     _row("many", "a call, 1,000 in flight, of one with 32, stdio", "us", 1.4),
     _row("search", "`search_tools`, 20,000 tools, first: in all", "ms", most=500),

@@ -1,7 +1,8 @@
 """Install the real peers that the tests talk to, and the type checker Pyright: run by name.
 
 ``python tests/interop/install.py`` needs Python with venv, and npm. What it installs goes into the
-git-ignored ``.interop/`` at the root of the repository; what is there already is left alone.
+git-ignored ``.interop/`` at the root of the repository; what is there already is left alone. With
+names, such as ``environments``, it installs these parts alone.
 
 Chromium with its driver, and GNOME Keyring with D-Bus, are Debian's. Where they are not installed
 they are unpacked beside the other peers, with the libraries that the system lacks, which takes no
@@ -19,8 +20,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 __all__ = [
@@ -77,6 +79,13 @@ DURABLE = (
     *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21", "psycopg[binary]>=3.3"),
 )
 """Durable engines, and what we need ourselves, in one environment."""
+ENVIRONMENTS = (
+    *("fastapi==0.165.0", "uvicorn==0.54.0", "gunicorn==27.0.1", "celery==5.7.0"),
+    *("nbclient==0.11.0", "ipykernel==7.4.0", "pytest==9.2.0", "pytest-asyncio==1.5.0"),
+    "pyinstaller==6.22.3",
+    *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21"),  # what we need ourselves
+)
+"""What programs run in, and PyInstaller, in one environment."""
 UV = ("uv==0.13.9",)
 """It runs servers by ``uvx``."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
@@ -178,30 +187,41 @@ def _libraries(home: Path, *without: Path) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": ":".join(sorted(map(str, places)))} if places else {}
 
 
-def main() -> int:
+def main(*names: str) -> int:
+    """Install the parts of these names, all without any. Returns the exit code."""
+    packages = {
+        "npm": _PACKAGES,
+        "npm-login": _LOGIN_PACKAGES,
+        "npm-types": _TYPES_PACKAGES,
+        "npm-axe": _AXE_PACKAGES,
+        "npm-servers": _SERVER_PACKAGES,
+        "npm-extensions": _EXTENSION_PACKAGES,
+        "npm-native": _NATIVE_PACKAGES,
+        "npm-restate": _RESTATE_PACKAGES,
+    }
+    pythons = {
+        **{f"sdk-{version}": wanted for version, wanted in SDKS.items()},
+        "authlib": AUTHLIB,
+        "servers": SERVERS,
+        "fastmcp-tasks": FASTMCP_TASKS,
+        "providers": PROVIDERS,
+        "durable": DURABLE,
+        "environments": ENVIRONMENTS,
+    }
+    parts: dict[str, Callable[[], None]] = {
+        **{name: partial(_install_packages, name, wanted) for name, wanted in packages.items()},
+        "programs": _unpack_programs,
+        "system": _install_system_packages,
+        "caches": _fill_caches,
+        **{name: partial(_install_python, name, wanted) for name, wanted in pythons.items()},
+    }
+    if unknown := {*names} - {*parts}:
+        print(f"no part is called {min(unknown)}: {', '.join(parts)}", file=sys.stderr)
+        return 2
     PEERS.mkdir(exist_ok=True)
     _install_python("uv", UV, by_uv=False)
     with ThreadPoolExecutor(3) as several:
-        jobs = [
-            several.submit(_install_packages, "npm", _PACKAGES),
-            several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
-            several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
-            several.submit(_install_packages, "npm-axe", _AXE_PACKAGES),
-            several.submit(_install_packages, "npm-servers", _SERVER_PACKAGES),
-            several.submit(_install_packages, "npm-extensions", _EXTENSION_PACKAGES),
-            several.submit(_install_packages, "npm-native", _NATIVE_PACKAGES),
-            several.submit(_install_packages, "npm-restate", _RESTATE_PACKAGES),
-        ]
-        jobs.append(several.submit(_unpack_programs))
-        jobs.append(several.submit(_install_system_packages))
-        jobs.append(several.submit(_fill_caches))
-        pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
-        pythons["authlib"] = AUTHLIB
-        pythons["servers"] = SERVERS
-        pythons["fastmcp-tasks"] = FASTMCP_TASKS
-        pythons["providers"] = PROVIDERS
-        pythons["durable"] = DURABLE
-        jobs += [several.submit(_install_python, *each) for each in pythons.items()]
+        jobs = [several.submit(part) for name, part in parts.items() if name in (names or parts)]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:
         print(failure, file=sys.stderr)
@@ -366,4 +386,4 @@ def _run(command: Sequence[str], where: Path = PEERS) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -45,6 +45,7 @@ __all__ = [
     "conformance",
     "core_tasks",
     "durable",
+    "environments",
     "everything",
     "fastmcp",
     "filesystem",
@@ -260,6 +261,11 @@ def repository(folder: Path) -> Path:
 def providers() -> Path:
     """The Python that has the packages of LLM providers."""
     return _found(PEERS / "providers" / "bin" / "python", "the packages of LLM providers")
+
+
+def environments() -> Path:
+    """The Python that has what programs run in: FastAPI, gunicorn, Celery and the like."""
+    return _found(PEERS / "environments" / "bin" / "python", "the packages of environments")
 
 
 def postgresql() -> Path:

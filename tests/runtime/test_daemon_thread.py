@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -83,3 +85,115 @@ def raises() -> None:
 
 async def doubled(number: int) -> int:
     return 2 * number
+
+
+WITHOUT_THREADS = """
+import asyncio, json, os, sys, tempfile, threading
+import anyio, trio
+from mcp_client import *
+from mcp_client import sync
+from mcp_client.desk import serve_desk
+
+outcomes = {}
+
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+
+RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "x", "version": "1"}},
+    "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"},
+                              "outputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": "called"}], "structuredContent": {}},
+}
+
+def server(message, send):
+    if "id" in message and message["method"] in RESULTS:
+        called.append(message["method"])
+        send({"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]})
+
+def note(name, error):
+    said = f"{error}: {error.reason}" if isinstance(error, CallDenied) else str(error)
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    outcomes[name] = [kinds, said, "tools/call" in called]
+
+async def allow(call):
+    return Allow()
+
+async def use(name, server, **options):
+    called.clear()
+    try:
+        options = {"approval": allow, "revision": "2025-11-25", **options}
+        async with connect(server, **options) as it:
+            outcomes[name] = [[], (await it.call_tool("add")).text, True]
+    except Exception as error:
+        note(name, error)
+
+async def enter(name, context):
+    called.clear()
+    try:
+        async with context:
+            outcomes[name] = [[], "entered", False]
+    except Exception as error:
+        note(name, error)
+
+async def main():
+    folder = tempfile.mkdtemp()
+    memory = MemoryServer(server)
+    await use("nothing that needs a thread", memory)
+    await use("a plain hook", memory, approval=lambda call: Allow())
+    await use("a state", memory, state=folder)
+    await use("pins", memory, pins=Pins(folder + "/pins.json"))
+    await use("a host name", "http://localhost:9/mcp")
+    os.environ["MCP_CLIENT_STDIO"] = "threads"
+    await use("pipes", StdioServer(sys.executable, ["-c", "input()"]))
+    await enter("pins of a host", Host({"a": memory}, pins=Pins(folder + "/pins.json")))
+    await enter("a desk", serve_desk(ApprovalQueue()))
+    threading.Thread.start = start_thread  # asyncio itself needs one at its end
+
+called, start_thread = [], threading.Thread.start
+threading.Thread.start = refuse
+for name, start in {
+    "a sync session": lambda: sync.connect(MemoryServer(server)),
+    "a sync host": lambda: sync.Host({"a": MemoryServer(server)}).__enter__(),
+}.items():
+    try:
+        start()
+    except Exception as error:
+        note(name, error)
+anyio.run(main, backend=sys.argv[1])
+print(json.dumps(outcomes))
+"""
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_where_no_thread_can_be_started_one_error_says_so_and_nothing_is_sent(backend: str) -> None:
+    words = [sys.executable, "-W", "error::ResourceWarning", "-c", WITHOUT_THREADS, backend]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    assert outcomes.pop("nothing that needs a thread") == [[], "called", True]
+    kinds, said, sent = outcomes.pop("a plain hook")
+    assert kinds[0] == "CallDenied"
+    assert "(cannot start a thread: can't start new thread. Raise the limit" in said
+    assert not sent
+    assert len(outcomes) == 8
+    for name, (kinds, said, sent) in outcomes.items():
+        assert "ConnectError" in kinds, (name, said)
+        assert "cannot start a thread: can't start new thread. Raise the limit" in said, name
+        assert not sent, name
+    assert "Exception ignored" not in done.stderr
+
+
+def test_threads_are_started_in_one_file() -> None:
+    # ``confined_group`` and others make locks and events; the worker of validation and the timer
+    # of the command line run in processes of their own, where there is nobody to be told.
+    elsewhere = {"validation/engine.py", "cli/signals.py"}
+    package = ROOT / "mcp_client"
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"threading\.(Thread|Timer)\(|to_thread\.run_sync\(", path.read_text())
+    }
+    assert found == {"runtime/daemon_thread.py", *elsewhere}

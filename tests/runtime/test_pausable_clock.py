@@ -61,17 +61,19 @@ async def test_a_scope_has_no_deadline_while_a_person_is_asked(stopped_before: b
         watch.stop()
         loop.time = 150.0
     with watch.scope(105.0) as scope:
+        timer: Any = watch._timer
         if not stopped_before:
-            assert scope.deadline == 105.0
+            assert timer.at == 105.0
             watch.stop()
             loop.time = 150.0
-        assert scope.deadline == math.inf
+        assert timer.at == math.inf
         watch.go()
-        assert scope.deadline == 155.0
-        scope.deadline = math.inf  # the loop of this test is not the one of the watch
-    scope.deadline = 5.0
+        assert timer.at == 155.0
+        timer.stop()  # the loop of this test is not the one of the watch
+        assert not scope.cancel_called
     with watch.stopped():
-        assert scope.deadline == 5.0, "a scope that was left is left alone"
+        pass
+    assert timer.at == math.inf, "nothing rings for a scope that was left"
 
 
 async def test_a_scope_whose_time_is_over_is_cancelled() -> None:

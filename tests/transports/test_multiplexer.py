@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -137,6 +138,6 @@ def test_a_long_line_costs_what_it_is_long() -> None:
 async def test_the_timer_is_gone_when_the_line_is_over() -> None:
     link = TransportContext("s", lambda message: None, Limits(), Timeouts(), Stats())
     channel = Multiplexer(current(), link, lambda: lambda notice: None)
-    channel.ring_at(current().now() + 100)
+    channel.timer.set(current().now() + 100)
     channel.end(lambda: AssertionError("no request waits"))  # type: ignore[arg-type, return-value]
-    assert channel._timer is None
+    assert channel.timer.at == math.inf

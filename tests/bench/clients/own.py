@@ -36,6 +36,20 @@ _WATCHED_SECONDS = 4.0
 _INNER_CALLS = 50
 
 
+async def _import_sync(server: list[str]) -> Figures:
+    """What a script that is not async imports, each time in a fresh process."""
+
+    async def imported(names: str) -> float:
+        timed = f"from time import process_time\nbegan = process_time()\n{names}\n"
+        code = f"{timed}print(process_time() - began)"
+        return float((await anyio.run_process([sys.executable, "-c", code])).stdout)
+
+    return await _in_turns(
+        lambda: imported("from mcp_client.sync import connect"),
+        lambda: imported("from mcp_client import Allow, StdioServer, connect"),
+    )
+
+
 async def _audit(server: list[str]) -> Figures:
     """A call that is recorded in a file."""
     with tempfile.TemporaryDirectory() as folder:
@@ -209,6 +223,7 @@ async def _in_turns(
 
 
 WORK: dict[str, Callable[[list[str]], Awaitable[Figures]]] = {
+    "import-sync": _import_sync,
     "audit": _audit,
     "many": _many,
     "search": _search,
