@@ -1,12 +1,14 @@
 """What looks dangerous in a server that a config file names, as findings.
 
-No list of dangers is complete, so what is not known here is not thereby harmless: a project's file
-is always said to be able to do anything, first of all. The words are judged as they will be run,
-with everything put in; what comes from the host's environment is named as it is written.
+The first finding for a program of a project's file is that it can do anything. The others are about
+the structure of its words: code in arguments, sources of downloads, paths that leave the project,
+places of secrets. The words are judged as they will be run, with everything put in; what comes from
+the host's environment is named as it is written.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -41,64 +43,24 @@ _SHELLS = frozenset(
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
 _SHELL_CODE = re.compile(r"-(?=[abd-z]*c)[a-z]+|/[ck]|-(enc|e|ec|encodedcommand|command)", re.I)
-_WITH_E = ("lua", "luajit", "rscript", "groovy", "scala", "osascript")
-_INLINE = {
-    **dict.fromkeys(("python", "pypy"), re.compile(r"-[abd-zA-Z]*c")),
-    "node": re.compile(r"-[ep]|-pe|--eval|--print|-r|--require|--import|--loader"),
-    "bun": re.compile(r"-[ep]|--eval|--print"),
-    "deno": re.compile(r"eval"),
-    "perl": re.compile(r"-[a-zA-Z]*[eE]"),
-    "ruby": re.compile(r"-[a-zA-Z]*e"),
-    "php": re.compile(r"-[rBRE]|--run"),
-    **dict.fromkeys(_WITH_E, re.compile(r"-e")),
-    **dict.fromkeys(("guile", "expect"), re.compile(r"-c")),
-    "julia": re.compile(r"-[eE]|--eval|--print"),
-    "elixir": re.compile(r"-e|--eval|--rpc-eval"),
-    "erl": re.compile(r"-eval|-run|-s"),
-    "git": re.compile(r"-c|--config-env|--exec-path|--upload-pack|--receive-pack"),
-    "find": re.compile(r"-exec|-execdir|-ok|-okdir"),
-    "tar": re.compile(r"--to-command|--checkpoint-action|-I|--use-compress-program"),
-    "gdb": re.compile(r"-i?ex|--eval-command|--init-eval-command"),
-    "emacs": re.compile(r"-?-eval|--execute|-l|--load|-f|--funcall"),
-    "vim": re.compile(r"-c|--cmd|-S|\+.*", re.DOTALL),
-    "nvim": re.compile(r"-c|--cmd|-S|-l|\+.*", re.DOTALL),
-    "ssh": re.compile(r"(proxy|local|knownhosts)command[= ].*", re.I | re.DOTALL),
-    "make": re.compile(r"--eval"),
-}
-_GLUED = {
-    **dict.fromkeys(("python", "pypy"), re.compile(r"-[bBdEhiIOPqsSuvVx]*c(?!\Z)")),
-    "node": re.compile(r"--(eval|print|require|import|loader|experimental-loader)="),
-    "bun": re.compile(r"--(eval|print|preload|require|import)="),
-    **dict.fromkeys(("npx", "npm", "yarn"), re.compile(r"-c|--call")),
-    "pnpm": re.compile(r"-c|--shell-mode"),
-    "perl": re.compile(r"-[a-zA-Z]*[eE](?!\Z)"),
-    "ruby": re.compile(r"-[a-zA-Z]*e(?!\Z)"),
-    "php": re.compile(r"-[rBRE](?!\Z)"),
-    "lua": re.compile(r"-e(?!\Z)"),
-    "luajit": re.compile(r"-e(?!\Z)"),
-    "julia": re.compile(r"-[eE](?!\Z)|--(eval|print)="),
-    "git": re.compile(r"--(config-env|exec-path|upload-pack)="),
-    "tar": re.compile(r"--(to-command|checkpoint-action|use-compress-program)="),
-    "ssh": re.compile(r"-o(proxy|local|knownhosts)command[= ]", re.I),
-    "make": re.compile(r"--eval="),
-}
-"""How options begin that have the code in the same word, or that only count here: sought up to the
-first word that is not an option."""
-_AWK = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
-_AWK_FILE = re.compile(r"-f|--file|-E|--exec|-f.*|--file=.*", re.DOTALL)
-_FETCHERS = frozenset(
-    """
-    deno bun bunx npx pnpx npm pnpm yarn uv uvx pipx pip go cargo nix gem
-    """.split()  # noqa: SIM905
+_TAKES_CODE = re.compile(
+    r"-[a-zA-Z]{0,9}[ceE]"
+    r"|(?i:--?(eval|exec|execdir|execute|call|command|print|import|require|loader|preload)(=.*|\Z)"
+    r"|(-o)?\w{0,20}command[= ].*)",
+    re.DOTALL,
 )
-"""Programs that download what they run."""
+"""Options whose value is code or a command, in most programs that have them."""
+_NO_CODE = re.compile(r"[A-Z][A-Z0-9_]*(=.*)?|[^\s;|&`(]*([/\\]|\.\w{1,5}\Z)[^\s;|&`(]*", re.DOTALL)
+"""What follows such an option and is the name of a variable or of a file."""
+_CODE = re.compile(r"[;`]|\$\(|<\(|&&|\|\||\w\(|\w\{[^,\d{}]*\}|\s\|\s")
+"""What is in text that a shell or an interpreter runs."""
 _SUBCOMMANDS = frozenset({"run", "tool", "exec", "x", "dlx", "install", "add", "create", "serve"})
-_FROM = frozenset({"--from", "--with", "--package", "-p", "--with-editable", "--spec", "--git"})
-_WITH_VALUE = _FROM | {"-X", "-W"}
-_SOURCE = re.compile(
-    r"(https?|git|ssh|file|data|blob)(\+\w+)?:|git\+|github:|gitlab:|bitbucket:", re.I
+_DOWNLOADED = re.compile(
+    r"(git|github|gitlab|bitbucket|https?|ssh)\+\w+:|(git|github|gitlab|bitbucket|data|blob):"
+    r"|(https?|file)://\S{1,2000}\.(m?[jt]s|py|rb|sh|lua|tgz|tar\.gz|zip|whl|git)([?#@].*)?\Z",
+    re.I | re.DOTALL,
 )
-_KNOWN = _SHELLS | _INLINE.keys() | _GLUED.keys() | _AWK | _FETCHERS
+"""Where a program or package comes from, if not from a registry."""
 _PIPED = re.compile(
     r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]{0,2000}\|\s{0,9}(sudo\s{1,9})?"
     r"(\S{0,99}/)?\w{0,9}(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
@@ -174,12 +136,7 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
         yield Finding(
             "other_user", f"it uses {name}, which runs commands with another user's rights", name
         )
-    first: dict[str, int] = {}
-    for at, word in enumerate(words):
-        first.setdefault(word.program.rstrip("0123456789."), at)
-    first.setdefault(names[0].rstrip("0123456789."), 0)
-    for base in (base for base in first if base in _KNOWN):
-        yield from _of_program(base, words[first[base]], words[first[base] + 1 :])
+    yield from _of_code(words, names)
     whole = " ".join(word.value for word in words)
     if len(whole) > _MAX_CHARS:
         yield Finding(
@@ -206,40 +163,76 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
         yield Finding("hidden_text", "it contains characters that cannot be seen")
 
 
-def _of_program(base: str, program: _Word, rest: list[_Word]) -> Iterator[Finding]:
-    """What ``program``, known as ``base``, is made to do by the words after it."""
-    inline = _SHELL_CODE if base in _SHELLS else _INLINE.get(base)
-    matches = () if inline is None else ((word, inline.fullmatch(word.value)) for word in rest)
-    found = next((word.named(match[0]) for word, match in matches if match), None)
-    found = found or _glued(base, rest)
-    if found is not None:
-        text = f"{program.name} runs code that stands in its arguments ({found})"
-        if base in _SHELLS:
-            text = f"a shell runs what stands in its arguments ({program.name} {found})"
-        yield Finding("runs_code", text, f"{program.name} {found}")
-    elif base in _AWK and not any(_AWK_FILE.fullmatch(word.value) for word in rest):
+def _of_code(words: list[_Word], names: list[str]) -> Iterator[Finding]:
+    """Code that stands in arguments, and code that is downloaded to be run."""
+    for at, name in enumerate((names[0], *(word.program for word in words[1:]))):
+        if name in _SHELLS:
+            matches = ((word, _SHELL_CODE.fullmatch(word.value)) for word in words[at + 1 :])
+            found = next((word.named(match[0]) for word, match in matches if match), None)
+            if found is not None:
+                what = f"{words[at].name} {found}"
+                text = f"a shell runs what stands in its arguments ({what})"
+                yield Finding("runs_code", text, what)
+            break
+    start = _start(words)
+    program, rest = words[start], words[start + 1 :]
+    found = _option_with_code(rest)
+    is_code = any(_is_code(word.value) for word in rest if not word.value.startswith("--"))
+    if program.program not in _SHELLS and (is_code or found is not None):
+        text = f"{program.name} runs code that stands in its arguments"
         yield Finding(
-            "runs_code", f"{program.name} runs code that stands in its arguments", program.name
+            "runs_code",
+            text if found is None else f"{text} ({found})",
+            program.name if found is None else f"{program.name} {found}",
         )
-    if base in _FETCHERS and (source := _source(rest)) is not None:
-        name = _short(source.shown)
-        yield Finding("runs_code", f"{program.name} downloads code and runs it: {name}", name)
-
-
-def _source(rest: list[_Word]) -> _Word | None:
-    """The word that says from where code is downloaded, if that is not a name of a package."""
-    previous = ""
+    is_run = False
     for word in rest:
+        is_option = word.value.startswith("-")
+        value = word.value.partition("=")[2] if is_option else word.value
+        if _DOWNLOADED.match(value) or (is_run and re.match("https?:", value)):
+            name = _short(word.shown)
+            yield Finding("runs_code", f"{program.name} downloads code and runs it: {name}", name)
+            break
+        is_run = is_run if is_option else value in _SUBCOMMANDS
+
+
+def _start(words: list[_Word]) -> int:
+    """Where the program is that ``env`` starts, or the first word."""
+    at = 0
+    if words[0].program == "env":
+        while at + 1 < len(words) and (at == 0 or re.match(r"-|\w+=", words[at].value)):
+            at += 1
+    return at
+
+
+def _option_with_code(rest: list[_Word]) -> str | None:
+    """The option among the first words that has code as its value, without the code."""
+    is_value = False
+    for at, word in enumerate(rest):
         value = word.value
-        option, _, given = value.partition("=")
-        if previous in _FROM and _SOURCE.match(value):
-            return word
-        if option in _FROM and _SOURCE.match(given):
-            return word
-        if not value.startswith("-") and previous not in _FROM and value not in _SUBCOMMANDS:
-            return word if _SOURCE.match(value) else None
-        previous = value
+        if not value.startswith("-"):
+            if is_value and "=" in value and _TAKES_CODE.fullmatch(value):
+                return word.named(value)
+            if not is_value and value not in _SUBCOMMANDS:
+                return None
+        elif match := _TAKES_CODE.fullmatch(value):
+            after = rest[at + 1].value if at + 1 < len(rest) else ""
+            if "=" in value or (after and not _NO_CODE.fullmatch(after[:_MAX_PATH_CHARS])):
+                return word.named(re.match(r"[^=]*=?", match[0])[0])  # type: ignore[index]
+        elif not value.startswith("--") and (_is_code(value) or re.search(r"\s", value)):
+            return word.named(value[:2])
+        is_value = re.fullmatch("-[A-Zo]", value) is not None
     return None
+
+
+def _is_code(word: str) -> bool:
+    if _CODE.search(word) is None or ("://" in word and not re.search(r"\s", word)):
+        return False
+    try:
+        json.loads(word)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def _split(words: list[Expanded]) -> list[_Word]:
@@ -262,29 +255,6 @@ def _split(words: list[Expanded]) -> list[_Word]:
         parts = [*([option] if option else []), *parts]
         found += (_Word.of(part, part if is_shown else word.shown) for part in parts)
     return found
-
-
-def _glued(program: str, words: list[_Word]) -> str | None:
-    """The option of ``program`` that has code in its own word, without the code."""
-    pattern = _GLUED.get(program)
-    if pattern is None:
-        return None
-    for word in _leading(words):
-        match = pattern.match(word.value)
-        if match is not None:
-            return word.named(match[0])
-    return None
-
-
-def _leading(words: list[_Word]) -> Iterator[_Word]:
-    """The options before the first word that is neither an option nor the value of one."""
-    is_value = False
-    for word in words:
-        if word.value.startswith("-"):
-            yield word
-        elif not is_value and word.value not in _SUBCOMMANDS:
-            return
-        is_value = word.value in _WITH_VALUE
 
 
 def _of_hosts(words: Iterable[str]) -> Iterator[Finding]:

@@ -282,6 +282,9 @@ def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> No
         ["a=" * 150_000],
         [".ssh" * 80_000],
         ["`" * 300_000],
+        ["a{" * 150_000],
+        ["-c", "/" * 300_000 + ";"],
+        ["https://" + ".py" * 100_000 + "!"],
     ],
     ids=lambda words: words[0][:12],
 )
