@@ -6,12 +6,10 @@ The ``__init__.py`` of a room has one table, from its modules to the public name
 
 Type checkers and editors cannot follow the table. They read the ``__init__.pyi`` beside it, which
 ``python -m tests.room_stubs`` writes from the table. Importing a room loads none of its modules,
-and this module imports next to nothing, so that ``import mcp_client`` stays light.
+and this module imports nothing but ``sys``, so that ``import mcp_client`` stays light.
 """
 
 import sys
-
-from .field_docs import describe_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +42,8 @@ def lazy(
         __import__(home)
         value = getattr(sys.modules[home], name)
         setattr(sys.modules[package], name, value)
+        from .field_docs import describe_fields
+
         describe_fields(value)
         return value
 
