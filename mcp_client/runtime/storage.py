@@ -42,6 +42,12 @@ class Storage(ABC):
     tells_changes: bool = False
     """Whether ``watch`` tells of changes, so that it is enough to look again seldom."""
 
+    @property
+    def place(self) -> Hashable:
+        """A value that is equal for two storages of one file, directory or database."""
+        path = getattr(self, "path", None)
+        return id(self) if path is None else os.path.realpath(path)
+
     @abstractmethod
     def get(self, kind: str, key: str) -> Object | None:
         """The object that is there, or None."""

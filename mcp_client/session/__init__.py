@@ -4,6 +4,7 @@
 
     connect.py          ``connect`` and its options
     session_options.py  how the options are checked
+    names.py            refuses two servers under one name in one store
     session.py          ``Session``: one server, and how to call it
     call.py             the life of one call, top to bottom
     call_state.py       what is known of a call while it is made

@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from ..approval.decision import allow_all, check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
@@ -16,7 +15,6 @@ from ..approval.request import ApprovalRequest
 from ..catalog.trust import Trust
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
-from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.limits import Limits, Timeouts
@@ -27,6 +25,7 @@ from ..transports.base import Transport
 from ..transports.servers import Recording, is_started
 from ..transports.stdio import StdioServer, StdioTransport
 from ..validation.strictness import Strictness, Validation
+from .names import take_name
 from .session_options import Setup, check_instance, checked, kept_in, paused_in
 
 if TYPE_CHECKING:
@@ -89,8 +88,9 @@ def connect(
     ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
     ``MemoryServer``, a ``ReplayServer``, a ``Recording`` or a ``Transport``. ``name`` is what the
     server is called from here on, in approvals, errors and logs; by default, what its command runs
-    or where its URL leads, with four digits more while a session of another server has that name.
-    Nothing the server says of itself is used.
+    or where its URL leads. Nothing the server says of itself is used. Opening raises
+    ``ConfigError`` if decisions or pins of two different servers would go by one such name: see
+    ``mcp_client.session.names``.
 
     ``approval`` decides every call: a hook, async or not, that is given an ``ApprovalRequest`` and
     answers ``Allow(...)`` or ``Deny(...)``, or ``Rules(...)``, or an ``ApprovalQueue``; anything
@@ -150,9 +150,11 @@ def connect(
     kept = kept_in(state, pins, audit, server)
     transport = transport_of(server)
     memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
-    by_default, name, secrets = not name, name or _default_name(transport), KnownSecrets()
+    secrets, has_default_name = KnownSecrets(), name is None
+    name = name or transport.name
     setup = Setup(
         name=name,
+        has_default_name=has_default_name,
         gate=Gate(approval, of_session["timeouts"].approval, _ask_on_terminal, memory),
         memory=memory,
         client=_client(client_info, handlers),
@@ -166,23 +168,7 @@ def connect(
         secrets=secrets,
         **of_session,
     )
-    return Connecting(transport, setup, by_default=by_default)
-
-
-_by_default_name: WeakValueDictionary[str, Connecting | Session] = WeakValueDictionary()
-
-
-def _default_name(transport: Transport) -> str:
-    """The transport's own, with a part of a digest of its command or URL where a session of another
-    server is open that is called so."""
-    name = transport.name
-    other = _by_default_name.get(name)
-    if other is None or other.closed:
-        return name
-    identity, of_other = transport.lasting_identity, other._transport.lasting_identity
-    if identity is None or of_other is None or identity == of_other:
-        return name
-    return f"{name}-{sha256(identity)[:4]}"
+    return Connecting(transport, setup)
 
 
 def transport_of(server: Any) -> Transport:
@@ -310,17 +296,11 @@ class NotOpen(ConfigError, AttributeError):
 class Connecting:
     """A session that is not open yet: enter it with ``async with``, or await it. Either, once."""
 
-    closed = False
-
-    def __init__(self, transport: Transport, setup: Setup, *, by_default: bool) -> None:
-        """``by_default``: whether the session has the name that its transport has."""
+    def __init__(self, transport: Transport, setup: Setup) -> None:
         self._transport = transport
         self._setup = setup
-        self._by_default = by_default
         self._entered = False
         self._session: Session | None = None
-        if by_default:
-            _by_default_name[setup.name] = self
 
     if not TYPE_CHECKING:  # a type checker reports these by itself
 
@@ -372,6 +352,5 @@ class Connecting:
         session = self._session = Session(self._transport, setup, why_left_out)
         if restarts is not None:
             session._connection.restarts, session._connection.on_lost = restarts, on_lost
-        if self._by_default:
-            _by_default_name[setup.name] = session
+        take_name(session, setup)
         return await session._open()

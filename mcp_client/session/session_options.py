@@ -42,6 +42,7 @@ class Setup:
     """The options of one session, checked and with their defaults."""
 
     name: str
+    has_default_name: bool
     trusted: Trust
     gate: Gate
     memory: ApprovalMemory

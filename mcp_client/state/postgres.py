@@ -121,6 +121,10 @@ class PostgresState(State):
     def __repr__(self) -> str:
         return f"PostgresState({self._connections!r}, schema={self._schema!r})"
 
+    @property
+    def place(self) -> Hashable:
+        return repr(self._connections), self._schema
+
     def close(self) -> None:
         """Close its connections, and end its threads; a later use opens others.
 

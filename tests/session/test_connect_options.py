@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from mcp_client import (
     Allow,
     ConfigError,
-    ConnectError,
     Deny,
     Handlers,
     HttpServer,
@@ -124,37 +122,6 @@ async def test_a_session_is_opened_once() -> None:
         with pytest.raises(ConfigError, match="once; call connect again"):
             await again()
     await session.aclose()
-
-
-def _name(*args: str) -> tuple[Any, str]:
-    connecting = connect(StdioServer("no-such-launcher", args))
-    return connecting, connecting._setup.name
-
-
-def test_servers_of_one_name_are_told_apart_while_both_have_sessions() -> None:
-    first, name = _name("one")
-    assert name == "no-such-launcher"
-    other, name_of_other = _name("two")
-    assert re.fullmatch(r"no-such-launcher-[0-9a-f]{4}", name_of_other)
-    _, name_of_same = _name("one")
-    assert name_of_same == name
-    del first, other
-
-
-def test_a_name_does_not_depend_on_how_many_others_have_it() -> None:
-    first, _ = _name("one")
-    second, name_of_second = _name("two")
-    third, _ = _name("three")
-    assert _name("two")[1] == name_of_second
-    del first, second, third
-
-
-async def test_a_closed_session_leaves_its_name_to_the_next() -> None:
-    first, name = _name("one")
-    assert _name("two")[1] != name
-    with pytest.raises(ConnectError):
-        await first
-    assert _name("two")[1] == name
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.state.contract import DatabaseStateContract
 
 
 class TestPostgresState(DatabaseStateContract):
-    opener = "mcp_client:PostgresState"
+    opener = "mcp_client.state:PostgresState"
 
     @pytest.fixture
     def address(self, database: str) -> str:
