@@ -31,6 +31,7 @@ __getattr__, __dir__, __all__ = _lazy(
     {
         "httpx_auth": ["BearerToken"],
         "oauth": ["OAuth"],
+        "code_request": ["Deviations"],
         "service": [
             "ClientCredentials",
             "WorkloadIdentity",

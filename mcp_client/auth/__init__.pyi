@@ -1,5 +1,6 @@
 # Written by `python -m tests.room_stubs` from the table in __init__.py: do not edit.
 
+from .code_request import Deviations as Deviations
 from .httpx_auth import BearerToken as BearerToken
 from .oauth import OAuth as OAuth
 from .service import ClientCredentials as ClientCredentials

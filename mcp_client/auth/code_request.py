@@ -6,13 +6,14 @@ See ``flow.py`` for what is checked. RFC 6749 section 4.1, RFC 7636, RFC 8707, R
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ..errors import AuthError, ConfigError
 from ..runtime.masking import mask, secrets_sent
+from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer
@@ -21,7 +22,7 @@ from .signing import Prover, base64_sha256
 from .steps import Fetch, Fetched, Flow, Unreachable
 from .token_endpoint import ClientAuthentication, post_form, refusal
 
-__all__ = ["AuthorizationRequest", "LoginOptions", "is_forgotten"]
+__all__ = ["AuthorizationRequest", "Deviations", "LoginOptions", "is_forgotten"]
 
 _OWN = frozenset(
     {
@@ -43,35 +44,58 @@ _NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
 _WHAT_PUSHED = "the pushed authorization request endpoint"
 
 
+@with_option_names()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviations:
+    """A list of ways in which an authorization server deviates from the specification.
+
+    All are off by default: ``OAuth(deviations=Deviations(send_resource=False))``.
+    """
+
+    authorize_params: Mapping[str, str] = field(default_factory=dict)
+    """Parameters to add to the authorization request (Google: ``{"access_type": "offline"}``)."""
+    send_resource: bool = True
+    """Whether requests have the parameter ``resource`` (Entra: False)."""
+    require_iss: bool = False
+    """Whether a redirect that does not name its issuer (RFC 9207) is refused."""
+    allow_http_hosts: Collection[str] = ()
+    """The hosts to which plain http is allowed, such as ``["nas.local"]``."""
+    insecure_allow_missing_pkce: bool = False
+    """Whether a server that does not announce PKCE is accepted."""
+
+    def __post_init__(self) -> None:
+        taken = sorted(_OWN & self.authorize_params.keys())
+        if taken:
+            raise ConfigError(
+                f"Deviations(authorize_params=...): {', '.join(taken)} cannot be set here; give "
+                "scopes as OAuth(scopes=[...])"
+            )
+        pairs = self.authorize_params.items()
+        if not all(isinstance(each, str) for pair in pairs for each in pair):
+            raise ConfigError("Deviations(authorize_params=...): give names and values as strings")
+        hosts = self.allow_http_hosts
+        if isinstance(hosts, str):
+            raise ConfigError(
+                f"Deviations(allow_http_hosts=...): give a list of strings, such as [{hosts!r}]"
+            )
+        object.__setattr__(self, "allow_http_hosts", frozenset(map(str.lower, hosts)))
+        object.__setattr__(self, "authorize_params", dict(self.authorize_params))
+
+
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
     """What the host may choose about logins. See ``OAuth`` for each."""
 
     scopes: frozenset[str] | None = None
     """None for those the server names."""
-    params: Mapping[str, str] = field(default_factory=dict)
-    """Further parameters of the authorization request."""
-    send_resource: bool = True
-    require_iss: bool = False
+    deviations: Deviations = field(default_factory=Deviations)
     issuer: str | None = None
     """The authorization server that the host itself named, whose metadata are trusted."""
-    allow_missing_pkce: bool = False
-    http_hosts: frozenset[str] = frozenset()
     device: bool | Literal["auto"] = False
     """Whether a person logs in on another device; "auto": if the server offers that."""
 
-    def __post_init__(self) -> None:
-        taken = sorted(_OWN & self.params.keys())
-        if taken:
-            raise ConfigError(
-                f"OAuth(authorize_params=...): {', '.join(taken)} cannot be set here; give scopes "
-                "as scopes=[...]"
-            )
-        if not all(isinstance(each, str) for pair in self.params.items() for each in pair):
-            raise ConfigError("OAuth(authorize_params=...): give names and values as strings")
-
     def resource_field(self, resource: str) -> dict[str, str]:
-        return {"resource": resource} if self.send_resource else {}
+        return {"resource": resource} if self.deviations.send_resource else {}
 
 
 def _new_secret() -> str:
@@ -153,7 +177,7 @@ class AuthorizationRequest:
             params["prompt"] = "consent"
         if self.prover is not None:
             params["dpop_jkt"] = self.prover.thumbprint
-        return {**params, **self.options.params}
+        return {**params, **self.options.deviations.authorize_params}
 
     def _with_query(self, params: Mapping[str, str]) -> str:
         server = self.discovered.server
@@ -172,7 +196,7 @@ class AuthorizationRequest:
         server = self.discovered.server
         name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
         sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
-        if iss is None and (server.promises_iss or self.options.require_iss):
+        if iss is None and (server.promises_iss or self.options.deviations.require_iss):
             # Shown, the error of another server would be its message to the person.
             what = "used" if error is None else "used, and the error in it is not shown"
             raise AuthError(f"the redirect has no iss, so it may not come from {name}: not {what}")
@@ -185,7 +209,8 @@ class AuthorizationRequest:
         description = mask(params.get("error_description", ""), sent)
         text = f": {safe_text(description, 300)}" if description else ""
         if error == "invalid_target":
-            text += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
+            text += "; if it does not know the parameter resource, give Deviations("
+            text += "send_resource=False)"
         raise AuthError(
             f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error
         )

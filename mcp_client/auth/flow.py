@@ -147,7 +147,7 @@ def authorize(
         request.metadata_url,
         lambda issuers: _chosen(issuers, client, request),
         request.revision,
-        http_hosts=options.http_hosts,
+        http_hosts=options.deviations.allow_http_hosts,
     )
     device = _by_device(discovered.server, options)
     if device:
@@ -222,15 +222,16 @@ def _check_server(server: ServerMetadata, options: LoginOptions) -> None:
     if server.response_types is not None and "code" not in server.response_types:
         raise AuthError(f"the authorization server {name} does not support authorization codes")
     pkce = server.guessed or "S256" in (server.challenge_methods or ())
-    if not pkce and not options.allow_missing_pkce:
+    if not pkce and not options.deviations.insecure_allow_missing_pkce:
         raise AuthError(
             f"the authorization server {name} does not say that it supports PKCE with S256, "
             "without which a stolen authorization code can be used",
             advice=Advice(
-                "if you know that it does, give OAuth(insecure_allow_missing_pkce=True)", "program"
+                "if you know that it does, give Deviations(insecure_allow_missing_pkce=True)",
+                "program",
             ),
         )
-    check_browser(server, options.issuer, iss=server.promises_iss or options.require_iss)
+    check_browser(server, options.issuer, iss=server.promises_iss or options.deviations.require_iss)
 
 
 def scopes_asked_for(
@@ -306,7 +307,7 @@ def _with_device(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_
             attempt.prover,
             request.server,
             request.now,
-            options.http_hosts,
+            options.deviations.allow_http_hosts,
         )
     )
 

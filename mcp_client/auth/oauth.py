@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from ..errors import ConfigError
 from ..runtime.storage import Storage
 from .browser import Browser, OnDevice, OnUrl, has_browser
-from .code_request import LoginOptions
+from .code_request import Deviations, LoginOptions
 from .flow import Login, LoginRequest, authorize
 from .httpx_auth import Authorization
 from .registration import RegisteredClient
@@ -54,11 +54,8 @@ class OAuth(Authorization):
     ``client`` is an ``httpx.AsyncClient`` for the requests to the authorization server (proxies,
     certificates). ``await oauth.logout(url)`` revokes and deletes a token.
 
-    For servers that deviate from the specification, off by default: ``authorize_params`` are added
-    to the authorization request (Google: ``{"access_type": "offline"}``); ``send_resource=False``
-    leaves out the parameter ``resource`` (Entra); ``allow_http_hosts=["nas.local"]`` allows plain
-    http to these hosts; ``insecure_allow_missing_pkce`` accepts a server that does not announce
-    PKCE. ``require_iss`` refuses a redirect that does not name its issuer (RFC 9207).
+    ``deviations=Deviations(...)`` is for authorization servers that deviate from the specification:
+    parameters of their own, no ``resource``, plain http, no PKCE.
 
     A login is refused before a page is opened if the login page and the token endpoint do not
     belong together, because a hostile server could obtain a login at another server this way.
@@ -85,27 +82,18 @@ class OAuth(Authorization):
         device: bool | Literal["auto"] = "auto",
         on_device: OnDevice | None = None,
         client: httpx.AsyncClient | None = None,
-        authorize_params: Mapping[str, str] | None = None,
-        send_resource: bool = True,
-        require_iss: bool = False,
-        allow_http_hosts: Iterable[str] = (),
-        insecure_allow_missing_pkce: bool = False,
+        deviations: Deviations | None = None,
     ) -> None:
-        for name, value in (("scopes", scopes), ("allow_http_hosts", allow_http_hosts)):
-            if isinstance(value, str):
-                raise ConfigError(f"OAuth({name}=...): give a list of strings, such as [{value!r}]")
+        if isinstance(scopes, str):
+            raise ConfigError(f"OAuth(scopes=...): give a list of strings, such as [{scopes!r}]")
+        if deviations is not None and not isinstance(deviations, Deviations):
+            raise ConfigError(f"OAuth(deviations={deviations!r}): give Deviations(...)")
         grant = _login_grant(
             RegisteredClient(
                 client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri
             ),
             LoginOptions(
-                scopes=None if scopes is None else frozenset(scopes),
-                params=dict(authorize_params or {}),
-                send_resource=send_resource,
-                require_iss=require_iss,
-                issuer=issuer,
-                allow_missing_pkce=insecure_allow_missing_pkce,
-                http_hosts=frozenset(host.lower() for host in allow_http_hosts),
+                None if scopes is None else frozenset(scopes), deviations or Deviations(), issuer
             ),
             partial(Browser, on_url, headless, redirect_uri, on_device=on_device),
             device,
@@ -119,8 +107,10 @@ def _login_grant(
     browser_for: Callable[..., Browser],
     device: bool | Literal["auto"],
 ) -> Grant:
+    deviations, http_hosts = options.deviations, frozenset(options.deviations.allow_http_hosts)
+
     def browser(seconds: float) -> Browser:
-        return browser_for(seconds=seconds, http_hosts=options.http_hosts)
+        return browser_for(seconds=seconds, http_hosts=http_hosts)
 
     here = browser(1.0)  # raises now what would be wrong later
     if device not in (True, False, "auto"):
@@ -147,9 +137,9 @@ def _login_grant(
         obtain=obtain,
         authenticate=lambda source, server, now: client_authentication(source, own),
         owns=own.owns,
-        refresh=partial(refresh, own, send_resource=options.send_resource),
+        refresh=partial(refresh, own, send_resource=deviations.send_resource),
         browser=browser,
         shares_browser=here.on_url is None,
-        policy=FetchPolicy(() if own.issuer is None else (own.issuer,), options.http_hosts),
+        policy=FetchPolicy(() if own.issuer is None else (own.issuer,), http_hosts),
         secrets=() if own.client_secret is None else (own.client_secret,),
     )

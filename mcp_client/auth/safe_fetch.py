@@ -322,7 +322,7 @@ class SafeFetcher:
             if url.scheme == "http" and kind != "loopback" and host not in self._http_hosts:
                 raise _Refused(
                     f"{named} is not this machine, and plain http is used for this machine only; "
-                    f"to allow this host, give OAuth(allow_http_hosts=[{named!r}])"
+                    f"to allow this host, give Deviations(allow_http_hosts=[{named!r}])"
                 )
         return addresses
 
@@ -458,6 +458,6 @@ def refused_url(url: str, http_hosts: Collection[str] = ()) -> str | None:
     if scheme == "http" and not (is_loopback(host) or host in http_hosts):
         return (
             f"{quoted} is plain http, which is used for this machine only; to allow this host, "
-            f"give OAuth(allow_http_hosts=[{safe_text(host, 60)!r}])"
+            f"give Deviations(allow_http_hosts=[{safe_text(host, 60)!r}])"
         )
     return None

@@ -273,7 +273,9 @@ def refusal(
     said = words_of(response, secrets, code=code)
     message += f": {said}" if said else ""
     if any(hint in f"{code}{said}".lower() for hint in _RESOURCE_HINTS):
-        message += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
+        message += (
+            "; if it does not know the parameter resource, give Deviations(send_resource=False)"
+        )
     return AuthError(
         message,
         oauth_error=code,

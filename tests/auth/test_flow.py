@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_client.auth import Deviations
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
 from mcp_client.auth.flow import (
@@ -182,7 +183,7 @@ def test_no_page_is_opened_where_the_login_would_not_be_safe(
 
 def test_without_pkce_a_host_may_insist_and_we_send_it_nevertheless() -> None:
     world = World({METADATA: metadata(code_challenge_methods_supported=None)})
-    logged_in(world, options=LoginOptions(allow_missing_pkce=True))
+    logged_in(world, options=LoginOptions(deviations=Deviations(insecure_allow_missing_pkce=True)))
     assert world.consents[0]["code_challenge_method"] == "S256"
 
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_client import HttpServer, OAuth, allow_all, connect
-from mcp_client.auth import DeviceLogin
+from mcp_client.auth import Deviations, DeviceLogin
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.one_issuer import may_revoke, within
@@ -172,7 +172,7 @@ def test_the_issuer_of_the_last_login_is_not_one_that_the_host_named() -> None:
     assert named(EVIL, **MIXED).run(trusting.obtain(request)).token.access_token == "at"
 
 
-@pytest.mark.parametrize("options", [{}, {"require_iss": True}])
+@pytest.mark.parametrize("options", [{}, {"deviations": Deviations(require_iss=True)}])
 def test_iss_serves_as_well_and_no_code_is_sent_without_it(options: Any) -> None:
     promised: dict[str, Any] = {} if options else PROMISED
     for iss in ({}, {"iss": HONEST}):
@@ -278,7 +278,7 @@ def device(issuer: str, at: str, token: str) -> World:
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"require_iss": True}])
+@pytest.mark.parametrize("options", [{}, {"deviations": Deviations(require_iss=True)}])
 @pytest.mark.parametrize("way", [True, "auto"])
 def test_a_device_code_goes_only_where_its_own_server_says(way: Any, options: Any) -> None:
     text = refused(device(EVIL, HONEST, EVIL), device=way, **options)
@@ -458,7 +458,9 @@ async def test_a_hostile_server_gets_no_device_code_of_an_honest_one() -> None:
             return {**document, "device_authorization_endpoint": endpoint}
 
         async with guarded(server_metadata=mixed) as evil:
-            auth = OAuth(device=True, on_device=shown.append, require_iss=True)
+            auth = OAuth(
+                device=True, on_device=shown.append, deviations=Deviations(require_iss=True)
+            )
             with anyio.fail_after(30), pytest.raises(AuthError, match="device authorization"):
                 await connect(HttpServer(evil.url, auth=auth), approval=allow_all)
             assert not shown

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mcp_client import ConfigError, OAuth
+from mcp_client.auth import Deviations
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
@@ -23,6 +24,7 @@ from tests.server.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
+GOOGLE = {"access_type": "offline", "prompt": "select_account"}
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
 TOKEN = f"{ISSUER}/token"
 
@@ -46,7 +48,7 @@ def logged_in(
 
 def test_further_parameters_go_into_the_authorization_request() -> None:
     world = World()
-    logged_in(world, params={"access_type": "offline", "prompt": "select_account"})
+    logged_in(world, deviations=Deviations(authorize_params=GOOGLE))
     assert world.consents[0]["access_type"] == "offline"
     assert world.consents[0]["prompt"] == "select_account"
     assert "access_type" not in world.form(TOKEN)
@@ -57,17 +59,17 @@ def test_further_parameters_go_into_the_authorization_request() -> None:
 )
 def test_parameters_that_decide_who_gets_the_token_cannot_be_given(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        OAuth(authorize_params={name: "x"})
+        Deviations(authorize_params={name: "x"})
 
 
 def test_a_parameter_that_is_not_a_string_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="authorize_params"):
-        OAuth(authorize_params={"max_age": 5})  # type: ignore[dict-item]
+        Deviations(authorize_params={"max_age": 5})  # type: ignore[dict-item]
 
 
 def test_the_resource_can_be_left_out() -> None:
     world = World()
-    logged_in(world, send_resource=False)
+    logged_in(world, deviations=Deviations(send_resource=False))
     assert "resource" not in world.consents[0]
     assert "resource" not in world.form(TOKEN)
 
@@ -300,4 +302,10 @@ async def test_a_private_address_that_is_refused_is_told_with_the_option() -> No
 
 def test_a_list_is_not_a_string() -> None:
     with pytest.raises(ConfigError, match="allow_http_hosts"):
-        OAuth(allow_http_hosts="nas.local")
+        Deviations(allow_http_hosts="nas.local")
+    with pytest.raises(ConfigError, match="scopes"):
+        OAuth(scopes="read")
+    with pytest.raises(ConfigError, match="deviations="):
+        OAuth(deviations={"send_resource": False})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="did you mean send_resource"):
+        Deviations(send_resouce=False)  # type: ignore[call-arg]

@@ -12,6 +12,7 @@ import pytest
 from mcp_client import HttpServer, OAuth, allow_all, connect
 from mcp_client.auth import (
     ClientCredentials,
+    Deviations,
     EnterpriseAuthorization,
     FileTokens,
     IdentityProvider,
@@ -127,7 +128,7 @@ async def test_a_server_that_forgot_the_client_is_registered_with_again(tmp_path
 async def test_a_resource_that_is_left_out_is_refused_with_the_name_of_the_error() -> None:
     async with guarded(http_peers.authlib()) as server:
         with pytest.raises(AuthError, match="invalid_target"):
-            await use(server.url, OAuth(send_resource=False, on_url=agree))
+            await use(server.url, OAuth(deviations=Deviations(send_resource=False), on_url=agree))
 
 
 # ---------------------------------------------------------------- without a person
