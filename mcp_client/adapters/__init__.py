@@ -28,7 +28,6 @@ The modules::
     char_limits.py        how long such content may be
     kept_results.py       results too large for a model, read in pieces
     paused.py             model responses that wait for approval
-    messages.py           prompts and resources as messages for a model
     tool_search.py        three tools in place of many
     code_mode.py          code mode: one tool that runs a script
 """

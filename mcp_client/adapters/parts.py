@@ -5,13 +5,15 @@ Nothing is fetched. What a provider cannot take is named with its kind, MIME typ
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from ..catalog.library import PromptResult, ResourceResult
 from ..catalog.result import ToolResult
-from ..errors import ProtocolViolation
+from ..errors import ConfigError, ProtocolViolation
 from ..protocol.content import (
     SIGNATURES,
     AudioContent,
@@ -27,7 +29,6 @@ from ..runtime.keyed_digest import end_mark
 from ..runtime.safe_text import safe_text
 
 if TYPE_CHECKING:
-    from ..catalog.library import ResourceResult
     from ..protocol.prompts import PromptMessage
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "Part",
     "ServerContent",
     "Structured",
+    "content_of",
     "encodable",
     "ends",
+    "messages_of",
     "shortened",
 ]
 
@@ -327,3 +330,57 @@ def _same(a: Any, b: Any) -> bool:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# ------------------------------------------------------ prompts and resources
+
+
+T = TypeVar("T")
+
+_MAX_MESSAGES = 100
+
+
+def messages_of(
+    result: PromptResult, media: MediaTypes, max_chars: int
+) -> Iterator[tuple[str, list[Part]]]:
+    """The role and the parts of each message. ``media`` is what a user's may have: an assistant's
+    is text. Raises ``ConfigError`` for anything but a ``PromptResult``."""
+    messages = _checked(result, PromptResult, "prompt", "get_prompt").messages
+    contents = [
+        ServerContent.of_message(one, media if one.role == "user" else {}, result.server)
+        for one in messages[:_MAX_MESSAGES]
+    ]
+    most = _level([one.chars for one in contents], max_chars)
+    for message, content in zip(messages, contents, strict=False):
+        yield message.role, content.marked(most)
+    if len(messages) > _MAX_MESSAGES:
+        left_out = len(messages) - _MAX_MESSAGES
+        yield "user", [f"[{left_out} more messages of the prompt are left out]"]
+
+
+def content_of(result: ResourceResult, media: MediaTypes, max_chars: int) -> list[Part]:
+    """The parts of a resource. Raises ``ConfigError`` for anything but a ``ResourceResult``."""
+    checked = _checked(result, ResourceResult, "resource", "read_resource")
+    return ServerContent.of_resource(checked, media).marked(max_chars)
+
+
+def _checked(result: object, wanted: type[T], method: str, source: str) -> T:
+    if isinstance(result, wanted):
+        return result
+    waits = " that was not awaited" if inspect.isawaitable(result) else ""
+    raise ConfigError(
+        f"{method}() was given a {type(result).__name__}{waits}: give what {source}() of a session "
+        "or host returns"
+    )
+
+
+def _level(sizes: Iterable[int], max_chars: int) -> int:
+    """How long each may be so that all together are no longer than ``max_chars``: what the short
+    ones leave is for the long ones."""
+    left, ascending = max_chars, sorted(sizes)
+    for number, size in enumerate(ascending):
+        level = left // (len(ascending) - number)
+        if size > level:
+            return level
+        left -= size
+    return max_chars

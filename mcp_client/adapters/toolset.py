@@ -450,7 +450,7 @@ class Toolset:
         at most ``max_chars`` characters: a long one makes way for short ones. Raises
         ``ConfigError`` for a wrong ``result`` or option.
         """
-        from .messages import messages_of
+        from .parts import messages_of
 
         check_number("max_chars", max_chars)
         found = messages_of(result, self.message_media, max_chars)
@@ -464,7 +464,7 @@ class Toolset:
 
         Raises ``ConfigError`` for a wrong ``result`` or option.
         """
-        from .messages import content_of
+        from .parts import content_of
 
         check_number("max_chars", max_chars)
         return list(map(self._content, content_of(result, self.message_media, max_chars)))

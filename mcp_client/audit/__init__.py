@@ -7,7 +7,6 @@
     options.py             what ``connect(audit=...)`` takes
     record.py              where the records of a session go
     call_record.py         the two records of one call
-    edit_paths.py          where an approver's arguments differ from the caller's
     request_record.py      the records of a skill, a start, a use of the model, and a read
     run_record.py          the records of a script's run
     sinks.py               a file, or a function of the host, as a place for records

@@ -33,9 +33,8 @@ from ..errors import (
 )
 from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.safe_text import safe_text
-from .edit_paths import differing_paths
 from .hash_chain import now, timestamp
-from .shown_arguments import MAX_ARGUMENTS_CHARS, shown_arguments
+from .shown_arguments import MAX_ARGUMENTS_CHARS, differing_paths, shown_arguments
 from .sinks import Digested, Record, Recorder, Sink, Within, failure_reason
 
 __all__ = ["MAX_FACT_CHARS", "CallRecord"]

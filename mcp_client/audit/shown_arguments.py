@@ -9,7 +9,7 @@ from ..catalog.tool import Tool
 from ..runtime.session_context import KnownSecrets
 from .redaction import Redaction, Shown, marked
 
-__all__ = ["MAX_ARGUMENTS_CHARS", "shown_arguments"]
+__all__ = ["MAX_ARGUMENTS_CHARS", "differing_paths", "shown_arguments"]
 
 MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
@@ -40,3 +40,33 @@ def _marks_of(tool: Tool | None) -> Any:
 def _marked_schema(tool: Tool) -> Any:
     schema = tool._definition["inputSchema"]
     return schema if marked(schema) else None
+
+
+# ---------------------------------------------------- what an approver edited
+
+
+_MAX_PATHS = 32
+
+
+def differing_paths(before: Any, after: Any) -> list[str]:
+    """JSON pointers to what differs, as far as both values have the same shape: at most 32."""
+    paths: list[str] = []
+    _collect(before, after, "", paths)
+    return paths
+
+
+def _collect(before: Any, after: Any, path: str, paths: list[str]) -> None:
+    if len(paths) >= _MAX_PATHS or (type(before) is type(after) and before == after):
+        return
+    if type(before) is dict and type(after) is dict:
+        for key in dict.fromkeys((*before, *after)):
+            step = key.replace("~", "~0").replace("/", "~1")
+            _collect(before.get(key, _ABSENT), after.get(key, _ABSENT), f"{path}/{step}", paths)
+    elif type(before) is list and type(after) is list and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            _collect(*pair, f"{path}/{index}", paths)
+    else:
+        paths.append(path)
+
+
+_ABSENT = object()

@@ -21,7 +21,6 @@ The names of resources, prompts and content are in ``mcp_client.content``.
     orders.py           text that tries to instruct the model
     order_words.py      the words that ``orders`` looks for
     order_phrases.py    the phrases that ``orders`` looks for
-    schema_findings.py  the parts of a tool's schemas that cannot be judged
     pins.py             the lock file of tool definitions
     drift.py            how a definition differs from an earlier one
     skill_file.py       the files of a skill

@@ -281,7 +281,7 @@ def _findings_of(tool: Tool) -> tuple[Finding, ...]:
 
 
 def _schema_findings(member: str, usable: UsableSchema) -> list[Finding]:
-    from .schema_findings import schema_findings  # few tools need it
+    from .inspection import schema_findings  # few tools need it
 
     return schema_findings(member, usable)
 

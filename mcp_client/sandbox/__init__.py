@@ -6,7 +6,6 @@
     grants.py            everything that is granted, as real paths, fixed before approval
     program.py           what a program may read unasked, by its command
     program_caches.py    what npx and uvx find of their caches
-    system.py            the files that the system's programs consist of
     visible_paths.py     what is mounted, and the links on the way to it
     bubblewrap.py        the sandbox itself, made by the program bwrap (Linux)
     seccomp.py           the filter of system calls inside

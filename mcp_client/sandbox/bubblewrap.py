@@ -38,9 +38,8 @@ from ..errors import ConfigError, ConnectError
 from ..runtime.folder import CLOSED_IN_CHILDREN
 from ..runtime.safe_text import safe_text
 from .abstract_sockets import lacking, without_abstract_sockets
-from .grants import Confinement, Grants
+from .grants import DEVICES, Confinement, Grants, system_paths
 from .seccomp import machine, namespace_program
-from .system import DEVICES, system_paths
 from .visible_paths import VisiblePaths, inside
 
 if TYPE_CHECKING:

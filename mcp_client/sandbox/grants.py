@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..errors import Advice, ConnectError
 from ..runtime.safe_text import safe_text
 from .program import program_of
-from .system import system_paths
 from .visible_paths import inside
 
 if TYPE_CHECKING:
     from .program_caches import PrivateFiles
     from .sandbox import Network, Sandbox
 
-__all__ = ["Confinement", "Grant", "Grants", "GrantsChanged"]
+__all__ = ["DEVICES", "Confinement", "Grant", "Grants", "GrantsChanged", "system_paths"]
 
 _MAX_SHOWN = 8
 _PLAIN = re.compile(r"[\w@%+=:./~${}-]+")
@@ -226,3 +225,27 @@ _NETWORKS = {
     "loopback": ("can reach no address but those of a loopback of its own", _SOCKETS),
     "all": ("can reach the network", _SOCKETS),
 }
+
+
+# ----------------------------------------------------- the system's own files
+
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+"""What can be read and written."""
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store")
+_SETTINGS = """
+    alternatives crypto-policies fonts gai.conf gitconfig group host.conf ld.so.cache locale.alias
+    locale.conf localtime mime.types nsswitch.conf os-release passwd pki/tls/certs pki/tls/cert.pem
+    pki/tls/openssl.cnf pki/ca-trust/extracted protocols services ssl/cert.pem ssl/certs
+    ssl/openssl.cnf terminfo timezone
+""".split()  # noqa: SIM905 - a list of words is read as words
+"""In ``/etc``, each of which costs a mount, and where other files hold passwords and keys."""
+
+
+def system_paths(network: str) -> tuple[str, ...]:
+    """The files and folders that exist; some are symbolic links. Where names of the network can be
+    looked up, what says how is among them."""
+    names = {"none": (), "loopback": ("hosts",), "all": ("hosts", "resolv.conf")}[network]
+    named = (*_PROGRAMS, *(f"/etc/{name}" for name in (*_SETTINGS, *names)))
+    return tuple(path for path in named if os.path.exists(path))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError
-from mcp_client.adapters.messages import _level
+from mcp_client.adapters.parts import _level
 from mcp_client.content import PromptResult, ResourceResult
 from mcp_client.protocol.prompts import PromptMessage
 from tests.adapters.marks import MARKED, unmarked

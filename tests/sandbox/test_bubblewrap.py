@@ -13,8 +13,7 @@ from mcp_client import ConnectError, Sandbox
 from mcp_client.sandbox import bubblewrap
 from mcp_client.sandbox.bubblewrap import Launch, confine
 from mcp_client.sandbox.confined_group import ConfinedGroup
-from mcp_client.sandbox.grants import Grants
-from mcp_client.sandbox.system import DEVICES
+from mcp_client.sandbox.grants import DEVICES, Grants
 
 from .confined import ENV, needs_bubblewrap, run, shell
 
