@@ -6,6 +6,8 @@ import copy
 import inspect
 import json
 import pickle
+import re
+import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -418,6 +420,22 @@ OPTIONS = {
     for name, parameter in inspect.signature(connect).parameters.items()
     if parameter.kind is parameter.KEYWORD_ONLY
 }
+WORDS_OF_CONNECT = [
+    *("name", "trusted", "approval", "handlers", "state", "pins", "audit", "timeouts", "limits"),
+    *("validation", "retry", "bind", "policy", "revision", "client_info"),
+]
+MOVED = {
+    "record": "Recording",
+    "decisions": "FileState",
+    "argument_validation": "Validation",
+    "audit_failure": "Audit",
+    "redaction": "Audit",
+    "trace_content": "Audit",
+    "extensions": "ClientInfo",
+    "headers": "HttpServer",
+    "env": "StdioServer",
+}
+"""Options of another object, and which."""
 OF_ONE_SERVER = {"name"}
 """Options of ``connect`` that a host does not have for all its servers."""
 OF_A_HOST = {"naming", "required", "sandbox"}
@@ -490,14 +508,29 @@ class TestTheOptionsOfASession:
 
     def test_help_has_a_word_on_each(self) -> None:
         for text, names in (
-            (connect.__doc__, set(OPTIONS)),
-            (sync.connect.__doc__, set(OPTIONS)),
             (Host.__init__.__doc__, set(HostOptions.__annotations__)),
             (sync.Host.__init__.__doc__, set(HostOptions.__annotations__)),
             (CallOptions.__doc__, set(CallOptions.__annotations__)),
             (Session.call_tool.__doc__, set(CallOptions.__annotations__)),
         ):
             assert {name for name in names if f"``{name}" not in (text or "")} == set()
+        for face in (connect, sync.connect):
+            described = re.findall(r"^ +(\w+): ", (face.__doc__ or "").split("Returns:")[0], re.M)
+            assert described == ["server", *OPTIONS]
+
+    def test_they_are_fifteen_in_the_order_of_the_help(self) -> None:
+        assert list(OPTIONS) == WORDS_OF_CONNECT
+        of_host = [name for name in HostOptions.__annotations__ if name not in OF_A_HOST]
+        assert of_host == WORDS_OF_CONNECT[1:]
+
+    @pytest.mark.parametrize("option", MOVED)
+    def test_an_option_that_is_elsewhere_is_an_error_that_says_where(self, option: str) -> None:
+        given: Any = {option: None}
+        for make in (lambda: connect([sys.executable], **given), lambda: Host({}, **given)):
+            with pytest.raises(
+                ConfigError, match=f"has no option '{option}': give.*{MOVED[option]}"
+            ):
+                make()
 
     async def test_what_one_server_says_beats_the_host(self, tmp_path: Path) -> None:
         server = MemoryServer(Server().answer)

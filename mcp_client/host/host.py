@@ -70,8 +70,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``trusted``, ``audit``, ``pins``, ``validation``, ``handlers``,
         ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``, ``policy`` and ``client_info``.
-        ``sandbox=Sandbox(...)``, or ``True`` for one that grants nothing, confines the servers that
-        are started, unless their ``StdioServer`` or ``ServerConfig`` says so itself.
+        ``sandbox`` confines the servers that are started, unless their ``StdioServer`` or
+        ``ServerConfig`` says so itself: ``Sandbox(...)``, or ``True`` for one that grants nothing.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten

@@ -47,12 +47,8 @@ ELSEWHERE = {
     "exclude": "give it to ServerConfig(server, exclude=[...])",
     "lazy": "give it to ServerConfig(server, lazy=True)",
     "confirm": "it is an option of Host.from_config()",
-    **dict.fromkeys(("headers", "auth"), "give it to HttpServer(url, ...)"),
-    **dict.fromkeys(("env", "cwd"), "give it to StdioServer(command, args, ...)"),
-    "timeout": "give timeouts=Timeouts(total=...), or timeout= to call_tool()",
-    "approve": "did you mean approval?",
 }
-"""What to write instead of an option that a host has not."""
+"""What to write instead of an option that a host has not, beside what ``connect`` says."""
 
 __all__ = [
     "AnyServer",
@@ -207,27 +203,29 @@ class HostOptions(TypedDict, total=False):
     sandbox: Sandbox | bool | None
     trusted: Trust
     approval: ApprovalHook | Policy | None
-    audit: Audit | AuditTo | None
+    handlers: Handlers | None
     state: State | Decisions | str | os.PathLike[str] | None
+    pins: Pins | str | os.PathLike[str] | None
+    audit: Audit | AuditTo | None
     timeouts: Timeouts | None
     limits: Limits | None
     validation: Validation | Strictness
-    pins: Pins | str | os.PathLike[str] | None
-    handlers: Handlers | None
-    client_info: ClientInfo | None
     retry: Retry | None
     bind: Bind | None
-    revision: str
     policy: ManagedPolicy | None
+    revision: str
+    client_info: ClientInfo | None
 
 
 class SharedOptions:
     """What a host was given, checked, with its stores made once."""
 
     def __init__(self, options: HostOptions) -> None:
+        from ..session.session_options import ELSEWHERE as OF_CONNECT
         from ..session.session_options import kept_in
 
-        check_names("Host()", options, HostOptions.__annotations__, ELSEWHERE)
+        known = HostOptions.__annotations__
+        check_names("Host()", options, known, {**OF_CONNECT, **ELSEWHERE})
         self._options: dict[str, Any] = {**options}
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()

@@ -26,7 +26,14 @@ from ..transports.servers import Recording, is_started
 from ..transports.stdio import StdioServer, StdioTransport
 from ..validation.strictness import Strictness, Validation
 from .names import take_name
-from .session_options import Setup, check_instance, checked, kept_in, paused_in
+from .session_options import (
+    ELSEWHERE,
+    Setup,
+    check_instance,
+    checked,
+    kept_in,
+    paused_in,
+)
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
@@ -49,15 +56,7 @@ __all__ = ["Connecting", "NotOpen", "connect", "transport_of"]
 _USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
 
-@with_option_names(
-    timeout="give timeouts=Timeouts(total=...), or timeout= to call_tool()",
-    headers="give it to HttpServer(url, headers={...})",
-    auth="give it to HttpServer(url, auth=...)",
-    env="give it to StdioServer(command, args, env={...})",
-    cwd="give it to StdioServer(command, args, cwd=...)",
-    args="give StdioServer(command, args), or the words of the command as a list",
-    approve="did you mean approval?",
-)
+@with_option_names(**ELSEWHERE)
 def connect(
     server: StdioServer
     | HttpServer
@@ -70,80 +69,70 @@ def connect(
     name: str | None = None,
     trusted: Trust = False,
     approval: ApprovalHook | Policy | None = None,
-    audit: Audit | AuditTo | None = None,
+    handlers: Handlers | None = None,
     state: State | Decisions | str | os.PathLike[str] | None = None,
+    pins: Pins | str | os.PathLike[str] | None = None,
+    audit: Audit | AuditTo | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
     validation: Validation | Strictness = "strict",
-    pins: Pins | str | os.PathLike[str] | None = None,
-    handlers: Handlers | None = None,
-    client_info: ClientInfo | None = None,
-    revision: str = "auto",
     retry: Retry | None = None,
     bind: Bind | None = None,
     policy: ManagedPolicy | None = None,
+    revision: str = "auto",
+    client_info: ClientInfo | None = None,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
-    ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
-    ``MemoryServer``, a ``ReplayServer``, a ``Recording`` or a ``Transport``. ``name`` is what the
-    server is called from here on, in approvals, errors and logs; by default, what its command runs
-    or where its URL leads. Nothing the server says of itself is used. Opening raises
-    ``ConfigError`` if decisions or pins of two different servers would go by one such name: see
-    ``mcp_client.session.names``.
+    Args:
+        server: A ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
+            ``MemoryServer``, a ``ReplayServer``, a ``Recording`` or a ``Transport``.
+        name: What the server is called in approvals, errors, logs and stores. Without one, the name
+            is made of the command or the URL. Nothing that the server says of itself is used.
+        trusted: True if the server's annotations may be believed, or a function that decides it for
+            each ``Tool`` as it is listed; only True is a yes.
+        approval: Who decides each call: a hook, async or not, that takes an ``ApprovalRequest`` and
+            returns ``Allow(...)`` or ``Deny(...)``; ``Rules(...)``; or an ``ApprovalQueue``.
+            Anything but ``Allow`` is a denial. None asks the user at the terminal; without a
+            terminal every call is refused.
+        handlers: What answers the server's own requests, and takes its log lines:
+            ``Handlers(elicitation=..., sampling=..., roots=..., log=...)``. Only what is given is
+            declared to the server.
+        state: Where decisions, pins, the audit, the tokens of ``OAuth()`` and the key of saved
+            tasks are stored if they have no place of their own: the path of a directory, or any
+            ``State``. ``Decisions(path)`` stores decisions alone. Servers are stored by ``name``,
+            so give one: see ``mcp_client.session.names``.
+        pins: A lock file of the server's tools: a path, or ``Pins(path, policy=...)``. See
+            ``mcp_client.catalog.pins``, and give a ``name``.
+        audit: Where each call is recorded, before it is decided and when it is over: the path of a
+            file, ``AuditLog(path, ...)``, a callable that takes each record, a list of those, or
+            ``Audit(to, failure=..., redaction=..., trace_content=...)``. See ``mcp_client.audit``.
+        timeouts: The clocks, in seconds: ``Timeouts(connect=30, idle=60, total=600)``.
+        limits: Bounds on what the server may send: ``Limits(tools=100, ...)``.
+        validation: What happens to a result that breaks the tool's output schema: "strict" raises
+            ``InvalidResult``, "warn" returns it with a finding, "off" does not check.
+            ``Validation(results=..., arguments=...)`` says it of arguments, too.
+        retry: When a failed call is attempted again, where that can do no harm: ``Retry(...)``.
+        bind: Arguments that neither a model nor another caller may see or choose, by globs over
+            names of tools: ``{"create_*": {"tenant": "acme", "user": lambda user: user.id}}``. A
+            value is JSON, or a function of the call's ``context=``: see
+            ``mcp_client.session.binding``.
+        policy: What an organisation allows, whatever the other options say:
+            ``ManagedPolicy.system()`` is that of this machine.
+        revision: The one protocol revision to speak, such as "2025-06-18"; "auto" agrees on the
+            newest in common.
+        client_info: What the server is told of this program, with the extensions that are declared:
+            ``ClientInfo("my-app", "1.0", extensions=[...])``.
 
-    ``approval`` decides every call: a hook, async or not, that is given an ``ApprovalRequest`` and
-    answers ``Allow(...)`` or ``Deny(...)``, or ``Rules(...)``, or an ``ApprovalQueue``; anything
-    else than ``Allow`` means no. Without one, the person at the terminal is asked, and without a
-    terminal every call is refused.
+    Returns:
+        A session that is not open yet. Enter it or await it, once.
 
-    ``state`` is where everything is stored that is not given by an option of its own: decisions,
-    pins, the audit, the tokens of ``OAuth()`` without ``store=``, and the key of saved tasks. Give
-    the path of a directory, or any ``State``; ``Decisions(path)`` stores decisions alone. Servers
-    in it go by ``name``, so give one: see ``mcp_client.approval.decisions``.
-
-    ``trusted=True`` is the host's word that the server's annotations may be believed. A function
-    decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
-    one, and only True means yes.
-
-    ``audit`` is where every call is recorded, before it is decided and when it is over: the path
-    of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of those.
-    ``Audit(to, failure=..., redaction=..., trace_content=...)`` takes one of these and says what
-    happens to a call that cannot be recorded, what records leave out, and what spans show: see
-    ``mcp_client.audit``.
-
-    ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
-    raises ``InvalidResult``, which has the result; "warn" returns it with a finding; "off" does not
-    check. ``Validation(results=..., arguments=...)`` says the same of arguments, too: see
-    ``mcp_client.validation.Validation``.
-
-    ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
-    see ``mcp_client.catalog.pins``. Its servers go by ``name``, so give one.
-
-    ``handlers`` answer what the server asks back and get its log lines,
-    ``Handlers(elicitation=..., sampling=..., roots=..., log=...)``: what is given there is declared
-    to the server, and nothing else.
-
-    ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
-
-    ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
-
-    ``bind`` sets arguments of calls that neither a model nor anybody else who calls may see or
-    choose: ``bind={"create_*": {"tenant": "acme", "user": lambda context: context.user}}``, by
-    globs over names of tools; a value is JSON, or a function of the call's ``context=``, async or
-    not. See ``mcp_client.session.binding``.
-
-    ``timeouts=Timeouts(connect=30, idle=60, total=600)`` are the clocks, in seconds; ``limits`` are
-    bounds on what the server may send, ``Limits(tools=100, ...)``. ``client_info`` is what the
-    server is told of this program, ``ClientInfo("my-app", "1.0", extensions=[...])``: see
-    ``mcp_client.extensions.ClientInfo``.
-
-    ``policy`` is what an organisation allows, whatever the other options say:
-    ``ManagedPolicy.system()``, that of this machine. A server that it refuses is not started or
-    connected to, and opening raises ``StartDenied``: see ``mcp_client.approval.managed_policy``.
-
-    Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
-    where no revision is in common) when entered or awaited.
+    Raises:
+        ConfigError: An option is wrong. When opening: a store cannot be used, or has another
+            server under this name.
+        ConnectError: When opening: the server cannot be reached, or no revision is in common
+            (``NegotiationError``).
+        StartDenied: When opening: ``policy`` refuses the server, and nothing was started.
     """
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)

@@ -34,7 +34,31 @@ if TYPE_CHECKING:
     from ..handlers.handlers import Handlers
     from .binding import Binding
 
-__all__ = ["OF_SESSION", "Kept", "Setup", "check_instance", "checked", "kept_in", "paused_in"]
+__all__ = [
+    "ELSEWHERE",
+    "OF_SESSION",
+    "Kept",
+    "Setup",
+    "check_instance",
+    "checked",
+    "kept_in",
+    "paused_in",
+]
+
+ELSEWHERE: Mapping[str, str] = {
+    "timeout": "give timeouts=Timeouts(total=...), or timeout= to call_tool()",
+    **dict.fromkeys(("headers", "auth"), "give it to HttpServer(url, ...)"),
+    **dict.fromkeys(("env", "cwd", "sandbox"), "give it to StdioServer(command, args, ...)"),
+    "args": "give StdioServer(command, args), or the words of the command as a list",
+    "approve": "did you mean approval?",
+    "decisions": "give state=Decisions(path), or state=FileState(directory, decisions=path)",
+    "argument_validation": "give validation=Validation(arguments=...)",
+    "audit_failure": "give audit=Audit(to, failure=...)",
+    **dict.fromkeys(("redaction", "trace_content"), "give it to audit=Audit(to, ...)"),
+    "extensions": "give client_info=ClientInfo(name, version, extensions=[...])",
+    "record": "give Recording(server, path) in the place of the server",
+}
+"""What to write instead of an option that ``connect`` and ``Host`` do not have."""
 
 
 @frozen_dataclass
