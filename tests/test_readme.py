@@ -48,7 +48,7 @@ def test_every_program_of_the_readme_runs_and_prints_what_is_shown_below_it() ->
     shown = 0
     for program, output in programs():
         done = run(sys.executable, "-c", program)
-        logged = re.sub(r"broken: not connected: .*\n", "", done.stderr)  # a server of its own
+        logged = re.sub(r"broken: not connected: .*\n", "", done.stderr)  # a server that cannot start
         assert (done.returncode, logged) == (0, "")
         if output:
             mark = re.compile(r"\[end [0-9a-f]{8}\]")  # of what a server wrote: another each time
