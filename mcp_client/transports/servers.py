@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.folder import given_path
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.option_names import with_option_names
 from .stdio import StdioServer
@@ -37,6 +36,8 @@ class Recording:
     """What the file leaves out, as ``Audit(redaction=...)`` takes it."""
 
     def __post_init__(self) -> None:
+        from ..runtime.folder import given_path  # which loads pathlib
+
         path = given_path(self.path, f"Recording({self.path!r})")
         object.__setattr__(self, "path", path)
 
