@@ -38,6 +38,12 @@ def test_its_repr_names_the_database_and_no_password(state: PostgresState) -> No
     assert "tester" not in repr(state)
 
 
+def test_two_states_of_one_schema_are_one_place_and_those_of_two_are_not(database: str) -> None:
+    one, same, other = (PostgresState(database, schema=name) for name in ("a", "a", "b"))
+    assert one.place == same.place != other.place
+    assert PASSWORD not in str(one.place)
+
+
 # --------------------------------------------------------------------- notifications
 
 
