@@ -31,9 +31,10 @@ import select
 import socket
 import sys
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import anyio
 import h11
@@ -46,7 +47,7 @@ from ..runtime.event_loop import Backend, Handle, current
 from .http_response import InvalidHttp
 from .http_stock import SIGNS_OF_LIFE, RequestBody
 
-__all__ = ["HttpPool", "PooledStream", "request_head"]
+__all__ = ["Dialled", "HttpPool", "PooledStream", "dial", "request_head"]
 
 _log = logging.getLogger("mcp_client")
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -114,6 +115,35 @@ def _kind_of(name: bytes) -> str | None:
     return _HOP_BY_HOP.get(name.lower())
 
 
+class Dialled(NamedTuple):
+    """A TCP connection, and what is asked of its socket past the stream."""
+
+    stream: ByteStream
+    write: Callable[[bytes], int]
+    """Return how many bytes the socket takes without waiting. Raises ``OSError`` if it has ended,
+    ``BlockingIOError`` if it takes none."""
+    has_input: Callable[[], bool]
+    """Whether there is anything to read, the end of the stream included."""
+
+
+async def dial(host: str, port: int) -> Dialled:
+    """Open a TCP connection. The simulation puts a network of its own in the place of this."""
+    try:
+        stream = await anyio.connect_tcp(host, port)
+    except RuntimeError as error:  # the name is looked up in a thread
+        raise NoThread(error) from None
+    try:
+        raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for option in SIGNS_OF_LIFE:
+            raw.setsockopt(*option)
+    except BaseException:
+        await _close(stream)
+        raise
+    # The number is asked for each time: once the socket is closed, it may be another's.
+    return Dialled(stream, lambda data: os.write(raw.fileno(), data), lambda: _is_readable(raw))
+
+
 class HttpPool(httpx.AsyncBaseTransport):
     """Connections to ``host``, kept alive between requests.
 
@@ -179,7 +209,7 @@ class HttpPool(httpx.AsyncBaseTransport):
         while idle:
             connection = idle.pop()
             try:
-                if not connection.has_input() or await connection.has_only_a_ticket():
+                if not connection._dialled.has_input() or await connection.has_only_a_ticket():
                     return connection
             except BaseException:
                 await connection.aclose()
@@ -189,17 +219,11 @@ class HttpPool(httpx.AsyncBaseTransport):
 
     async def _connect(self) -> _Connection:
         async with self.backend.time_limit(self._connect_seconds):
+            dialled = await dial(self._host, self._port)
+            if self._tls is None:
+                return _Connection(self, dialled)
+            plain = dialled.stream
             try:
-                plain = await anyio.connect_tcp(self._host, self._port)
-            except RuntimeError as error:  # the name is looked up in a thread
-                raise NoThread(error) from None
-            try:
-                raw = plain.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
-                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                for option in SIGNS_OF_LIFE:
-                    raw.setsockopt(*option)
-                if self._tls is None:
-                    return _Connection(self, plain, raw)
                 tls = await TLSStream.wrap(
                     plain,
                     server_side=False,
@@ -207,7 +231,7 @@ class HttpPool(httpx.AsyncBaseTransport):
                     ssl_context=self._tls,
                     standard_compatible=False,
                 )
-                return _Connection(self, tls, raw)
+                return _Connection(self, dialled._replace(stream=tls))
             except anyio.EndOfStream:
                 await _close(plain)
                 raise ConnectionError("the connection was closed in the TLS handshake") from None
@@ -256,25 +280,19 @@ class HttpPool(httpx.AsyncBaseTransport):
 
 
 class _Connection:
-    __slots__ = ("_http", "_next", "_pool", "_raw", "_socket", "_stream", "_writer", "idle_since")
+    __slots__ = ("_dialled", "_http", "_next", "_pool", "_stream", "_writer", "idle_since")
 
-    def __init__(self, pool: HttpPool, stream: ByteStream, raw: socket.socket) -> None:
+    def __init__(self, pool: HttpPool, dialled: Dialled) -> None:
         self.idle_since: float = 0.0
         self._pool = pool
-        self._stream = stream
+        self._dialled = dialled
+        self._stream = dialled.stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
-        self._socket = raw
-        self._raw = None if isinstance(stream, TLSStream) or not _CAN_WRITE else raw
-        """The socket, where bytes can be written to it past ``stream``."""
         self._writer: Handle | None = None
         self._next: Any = None
         """An event of h11 that came with the one before it."""
 
     # ------------------------------------------------------------ while it is idle
-
-    def has_input(self) -> bool:
-        """Whether there is anything to read, the end of the stream included."""
-        return _is_readable(self._socket)
 
     async def has_only_a_ticket(self) -> bool:
         """Whether what there is to read is nothing but a part of TLS."""
@@ -318,10 +336,10 @@ class _Connection:
         This tells whether anything has left, and saves a turn of the event loop: the stream has
         nothing of its own to send, since each of its ``send`` waits until all has gone.
         """
-        if self._raw is None:
+        if isinstance(self._stream, TLSStream) or not _CAN_WRITE:
             return 0
         try:
-            return os.write(self._raw.fileno(), data)
+            return self._dialled.write(data)
         except BlockingIOError:
             return 0
 

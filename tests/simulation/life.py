@@ -6,8 +6,10 @@ some lives the faults stop at a moment: then everything has to be listed and cal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,8 +17,10 @@ import anyio
 from mcp_client import CancelToken, Handlers, Timeouts, connect
 from mcp_client.connection.retry import Retry
 from mcp_client.errors import McpError
+from mcp_client.session.connect import Connecting
 
 from .loops import BACKENDS, run
+from .network import Network
 from .observer import Observer, Seen
 from .people import Hook, answer_of
 from .servers import SimServer
@@ -31,6 +35,7 @@ TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
 SLACK = 30.0
 """Seconds of a bound that no clock of the client's counts."""
 CONNECT_ATTEMPTS = 6
+WIRES = ("memory", "stdio", "http", "http")
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ def live(seed: int, options: Options = Options()) -> World:
     with ExitStack() as stack:
         life = Life(world, options.calls)
         life.pipes.install(stack)
+        life.network.install(stack)
         run(world, options.backend or world.draw("backend", BACKENDS), life.run)
         life.pipes.forget()
     return world
@@ -68,6 +74,7 @@ class Life:
         self.world = world
         self.observer = Observer(world)
         self.pipes = Pipes(world)
+        self.network = Network(world)
         self._most = most
         draw = world.draw
         self.count = draw("calls", (2, 3, 4, 6))
@@ -90,27 +97,28 @@ class Life:
         self.observer.judge()
 
     def _wire(self, client: str, server: SimServer) -> Any:
-        if self.world.draw(f"wire of {client}", ("memory", "stdio")) == "memory":
-            return memory(self.world, client, server)
-        return self.pipes.stdio(client, server)
+        match self.world.draw(f"wire of {client}", WIRES):
+            case "memory":
+                return memory(self.world, client, server)
+            case "stdio":
+                return self.pipes.stdio(client, server)
+        return self.network.http(client, server)
 
     async def _session(self, client: str, server: SimServer) -> None:
         world = self.world
-        opening = connect(
-            self._wire(client, server),
+        wire = self._wire(client, server)
+        opening = partial(
+            connect,
+            wire,
             name=server.name,
             approval=Hook(world, self.observer, client),
             handlers=Handlers(elicitation=answer_of(world)),
             audit=self.observer.record,
             timeouts=self.timeouts,
         )
-        try:
-            session = await opening
-        except McpError as error:
-            world.note(client, f"cannot connect: {type(error).__name__}: {error}"[:160])
-            world.happened[f"connect: {type(error).__name__}"] += 1
+        session = await self._connected(client, opening)
+        if session is None:
             return
-        world.note(client, "is connected")
         async with anyio.create_task_group() as tasks:
             for number in range(min(self.count, self._most)):
                 if world.has(f"c{number}"):
@@ -121,6 +129,20 @@ class Life:
             await self._recovers(client, session, server)
         await session.aclose()
         world.note(client, "is closed")
+
+    async def _connected(self, client: str, opening: Callable[[], Connecting]) -> Any:
+        world = self.world
+        for _ in range(CONNECT_ATTEMPTS):
+            try:
+                session = await opening()
+            except McpError as error:
+                world.note(client, f"cannot connect: {type(error).__name__}: {error}"[:160])
+                world.happened[f"connect: {type(error).__name__}"] += 1
+                await anyio.sleep(1)
+            else:
+                world.note(client, "is connected")
+                return session
+        return None
 
     async def _other_uses(self, client: str, session: Any) -> None:
         world = self.world

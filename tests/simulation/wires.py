@@ -27,11 +27,11 @@ from .loops import spawn
 from .servers import SimServer
 from .world import MOMENT, World, faults
 
-__all__ = ["Pipes", "memory"]
+__all__ = ["PIECES", "Line", "Pipe", "Pipes", "Told", "memory"]
 
 faults("server goes away", "cannot start", "pipe is full", "stderr flood", "does not end", "exits")
 _ROOM = (64, 4_096, 65_536)
-_PIECES = (7, 4_096, 65_536, 65_536)
+PIECES = (7, 4_096, 65_536, 65_536)
 Told = Callable[[], None] | None
 
 
@@ -95,6 +95,23 @@ class Watch:
                 await self._event.wait()
 
 
+class Line:
+    """Things that happen one after another, each at a time that is drawn."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world, self._name = world, name
+        self._at = 0.0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def put(self, callback: Callable[[], None]) -> None:
+        wait = self._world.draw(self._name, (0.0, 0.0, 0.0, MOMENT))
+        self._at = max(self._at, self._world.now()) + wait
+        self._waiting.append(callback)
+        # Timers of one time may ring in any order.
+        ring = current().call_at(self._at, lambda: self._waiting.popleft()())
+        self._world.ends.append(ring.cancel)
+
+
 class Pipe:
     """One direction of bytes. As a file, it is the end that the client has."""
 
@@ -122,6 +139,15 @@ class Pipe:
     def poke(self) -> None:
         for watch in self.watches:
             watch.poke()
+
+    @property
+    def has_input(self) -> bool:
+        return bool(self.data) or self.is_over
+
+    def add(self, data: bytes, delivered: Told = None) -> None:
+        self.data += data
+        if delivered is not None:
+            self.marks.append((self.taken + len(self.data), delivered))
 
     def take(self, size: int) -> bytes:
         data = bytes(self.data[:size])
@@ -156,9 +182,7 @@ class SimProcess:
         self.code: int | None = None
         self._line = b""
         self._reads = False
-        self._out_at = 0.0
-        self._out: deque[Callable[[], None]] = deque()
-        """What arrives of its output, in order; timers may ring in any."""
+        self._out = Line(self._world, f"{self._where} output")
         self._tasks = [spawn(self._world, self._live)]
         self._world.note(client, f"starts {server.name}")
 
@@ -186,7 +210,7 @@ class SimProcess:
         world, name = self._world, self._server.name
         while self.stdin.data:
             await anyio.sleep(world.latency(f"{name} reads"))
-            self._line += self.stdin.take(world.draw(f"{name} takes", _PIECES))
+            self._line += self.stdin.take(world.draw(f"{name} takes", PIECES))
             self.stdin.poke()
             *lines, self._line = self._line.split(b"\n")
             for line in lines:
@@ -208,23 +232,13 @@ class SimProcess:
     def _put(self, data: bytes, delivered: Told = None) -> None:
         """Write output, which arrives in order and in pieces."""
         while data and self.code is None:
-            size = self._world.draw(f"{self._server.name} piece", _PIECES)
+            size = self._world.draw(f"{self._server.name} piece", PIECES)
             piece, data = data[:size], data[size:]
-            self._later(partial(self._arrive, piece, None if data else delivered))
-
-    def _later(self, callback: Callable[[], None]) -> None:
-        wait = self._world.draw("pipe", (0.0, 0.0, 0.0, MOMENT))
-        self._out_at = max(self._out_at, self._world.now()) + wait
-        self._out.append(callback)
-        ring = current().call_at(self._out_at, lambda: self._out.popleft()())
-        self._world.ends.append(ring.cancel)
+            self._out.put(partial(self._arrive, piece, None if data else delivered))
 
     def _arrive(self, piece: bytes, delivered: Told) -> None:
-        out = self.stdout
-        out.data += piece
-        if delivered is not None:
-            out.marks.append((out.taken + len(out.data), delivered))
-        out.poke()
+        self.stdout.add(piece, delivered)
+        self.stdout.poke()
 
     def ends(self, code: int) -> None:
         """The process ends; what it has written still arrives."""
@@ -236,7 +250,7 @@ class SimProcess:
         for pipe in (self.stdin, self.stderr, self.exit):
             pipe.is_over = True
             pipe.poke()
-        self._later(self._close_output)
+        self._out.put(self._close_output)
         for cancel in self._tasks:
             cancel()
 
@@ -319,7 +333,7 @@ class Pipes:
         pipe = self._pipe(fd)
         if not pipe.data and not pipe.is_over:
             raise BlockingIOError
-        return pipe.take(min(size, self.world.draw("os.read", _PIECES)))
+        return pipe.take(min(size, self.world.draw("os.read", PIECES)))
 
     def write(self, fd: int, data: Any) -> int:
         pipe = self._pipe(fd)

@@ -22,7 +22,9 @@ MOMENT = 1 / 1024
 LATENCIES = (0.0, 0.0, 0.0, 0.0, MOMENT, MOMENT, 1.0, 60.0)
 """Few values, and sums of them that are exact, so that two things often happen at the same time."""
 SHORT = (0.0, 0.0, MOMENT)
-_RATES = (0.05, 0.2, 0.5)
+_RATES = (0.03, 0.1, 0.3, 0.6)
+_DENSITIES = (0.04, 0.1, 0.2, 0.4)
+"""Of all kinds of faults, how many there are in a life."""
 
 FAULTS: tuple[str, ...] = ()
 """The kinds of faults; each module of the simulation adds its own with ``faults``."""
@@ -57,10 +59,11 @@ class World:
         """Called when nothing may be left of it."""
         self._drawn: Counter[str] = Counter()
         self._key = f"{seed}/".encode()
+        most = self.draw("density", _DENSITIES) * 2**64
         self.rates = {
             kind: self.draw(f"rate of {kind}", _RATES)
             for kind in FAULTS
-            if self.draw(f"has {kind}", (True, False, False)) and kind not in self.dropped
+            if self.number(f"has {kind}") < most and kind not in self.dropped
         }
 
     def number(self, name: str) -> int:
