@@ -435,9 +435,9 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
     # -------------------------------------------------------------------- private
 
-    def _check_open(self) -> None:
+    def _check_open(self, *, follows: bool = False) -> None:
         if self._closed:
-            raise ConnectError("the host is closed")
+            raise ConnectError("the host is closed", follows=follows)
         if not self._opened:
             raise ConfigError(f"the host is not open yet: {_USE}")
 
@@ -472,7 +472,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         self, name: str, arguments: Any, options: CallOptions
     ) -> tuple[Entry, Session]:
         """What a call needs. Raises what prevents it, which no session records in the audit."""
-        self._check_open()
+        follows = options.get("idempotency_key") is not None  # the journal was not looked at
+        self._check_open(follows=follows)
         check_call_options(options)
         cancel = options.get("cancel")
         before = cancel_requests()
@@ -491,5 +492,6 @@ class Host(LibraryOfHost, ScriptsOfHost):
             server = "" if known is None else known.server.name
             raise cancel._error(server, safe_text(name, 128), False)
         except McpError as error:
+            error.follows = follows
             await self._options.record(name, arguments, options, error)
             raise

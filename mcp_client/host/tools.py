@@ -57,7 +57,9 @@ class HostTools:
         await self.refresh()
         if name in self.entries:
             return error
-        return self.directory.unknown(name, list(self._servers.values()))
+        unknown = self.directory.unknown(name, list(self._servers.values()))
+        unknown.follows = error.follows
+        return unknown
 
     # ------------------------------------------------------------------- listing
 

@@ -76,8 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
-_MAX_LOGINS = 3
-"""Times that somebody may be asked to log in for one call."""
+_MAX_LOGINS = 3  # times that somebody may be asked to log in for one call
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
@@ -239,6 +238,7 @@ class Caller:
         ``current``: as the server lists it now, where the list may be out of date.
         """
         connection, tools = self._connection, self._tools
+        looks = iter((2, 3) if current else ())
         while True:
             rpc, version = connection.usable or await connection.ensure_connected(), tools.version
             try:
@@ -246,6 +246,8 @@ class Caller:
                 tool = (None if current else tools.usable(name)) or await find(name)
             except OutcomeUnknown as error:
                 raise not_fetched(error) from error
+            if tools.outdated and next(looks, None):  # told of another change meanwhile
+                continue
             if tools.version == version or connection.is_current(rpc):  # else lost while it waited
                 return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
 

@@ -25,29 +25,24 @@ is bounded here; what it may have in its body, by ``HttpResponse``.
 from __future__ import annotations
 
 import logging
-import os
 import re
-import select
-import socket
-import sys
 from collections import deque
-from collections.abc import Callable
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import anyio
 import h11
 import httpx
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
-from ..runtime.daemon_thread import NoThread
 from ..runtime.event_loop import Backend, Handle, current
+from .http_dial import Dialled, close, dial
 from .http_response import InvalidHttp
-from .http_stock import SIGNS_OF_LIFE, RequestBody
+from .http_stock import RequestBody
 
-__all__ = ["Dialled", "HttpPool", "PooledStream", "dial", "request_head"]
+__all__ = ["HttpPool", "PooledStream", "request_head"]
 
 _log = logging.getLogger("mcp_client")
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -59,8 +54,6 @@ _READ_BYTES = 256 * 1024
 _MAX_HEAD_BYTES = 100 * 1024
 """Bytes that the headers of a response may have, as in httpx."""
 _MAX_INFORMATIONAL = 100
-_CAN_WRITE = sys.platform != "win32"
-"""Whether ``os.write`` writes to sockets."""
 _KEPT_REQUEST = h11.Request(
     method="POST", target="/", headers=[("host", "."), ("transfer-encoding", "chunked")]
 )
@@ -76,6 +69,7 @@ _HOP_BY_HOP = {
     b"content-length": "framing",
     b"transfer-encoding": "framing",
 }
+_EARLY_SECONDS = 0.02  # asyncio may ring a timer early: the clock of Windows has steps of 16 ms
 _TICKET_SECONDS = 0.02
 """Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
 _DISCONNECTED = "the server disconnected without sending a response"
@@ -113,35 +107,6 @@ def _kind_of(name: bytes) -> str | None:
     if not _TOKEN.fullmatch(name):
         raise ValueError("a header has a name that HTTP cannot carry")
     return _HOP_BY_HOP.get(name.lower())
-
-
-class Dialled(NamedTuple):
-    """A TCP connection, and what is asked of its socket past the stream."""
-
-    stream: ByteStream
-    write: Callable[[bytes], int]
-    """Return how many bytes the socket takes without waiting. Raises ``OSError`` if it has ended,
-    ``BlockingIOError`` if it takes none."""
-    has_input: Callable[[], bool]
-    """Whether there is anything to read, the end of the stream included."""
-
-
-async def dial(host: str, port: int) -> Dialled:
-    """Open a TCP connection. The simulation puts a network of its own in the place of this."""
-    try:
-        stream = await anyio.connect_tcp(host, port)
-    except RuntimeError as error:  # the name is looked up in a thread
-        raise NoThread(error) from None
-    try:
-        raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for option in SIGNS_OF_LIFE:
-            raw.setsockopt(*option)
-    except BaseException:
-        await _close(stream)
-        raise
-    # The number is asked for each time: once the socket is closed, it may be another's.
-    return Dialled(stream, lambda data: os.write(raw.fileno(), data), lambda: _is_readable(raw))
 
 
 class HttpPool(httpx.AsyncBaseTransport):
@@ -233,10 +198,10 @@ class HttpPool(httpx.AsyncBaseTransport):
                 )
                 return _Connection(self, dialled._replace(stream=tls))
             except anyio.EndOfStream:
-                await _close(plain)
+                await close(plain)
                 raise ConnectionError("the connection was closed in the TLS handshake") from None
             except BaseException:
-                await _close(plain)
+                await close(plain)
                 raise
 
     def keep(self, connection: _Connection) -> bool:
@@ -259,7 +224,7 @@ class HttpPool(httpx.AsyncBaseTransport):
         self.backend.spawn(self._close_expired)
 
     async def _close_expired(self) -> None:
-        idle, now = self._idle, self.backend.now()
+        idle, now = self._idle, self.backend.now() + _EARLY_SECONDS
         while idle and idle[0].idle_since + self._keep_seconds <= now:
             await idle.popleft().aclose()
         if idle and self._timer is None and not self._closed:
@@ -336,7 +301,7 @@ class _Connection:
         This tells whether anything has left, and saves a turn of the event loop: the stream has
         nothing of its own to send, since each of its ``send`` waits until all has gone.
         """
-        if isinstance(self._stream, TLSStream) or not _CAN_WRITE:
+        if isinstance(self._stream, TLSStream):
             return 0
         try:
             return self._dialled.write(data)
@@ -439,7 +404,7 @@ class _Connection:
     async def aclose(self) -> None:
         self._pool.forget(self)
         self._stop_writing()
-        await _close(self._stream)
+        await close(self._stream)
 
     def server_address(self) -> Any:
         return self._stream.extra(SocketAttribute.remote_address, None)  # noqa: S610
@@ -483,22 +448,3 @@ class PooledStream(httpx.AsyncByteStream):
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.aclose()
-
-
-async def _close(stream: ByteStream) -> None:
-    with anyio.CancelScope(shield=True):  # without a closing handshake nothing is waited for
-        try:
-            await stream.aclose()
-        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass
-
-
-def _is_readable(raw: socket.socket) -> bool:
-    try:
-        if sys.platform == "win32" or not hasattr(select, "poll"):
-            return bool(select.select([raw], [], [], 0)[0])
-        poll = select.poll()
-        poll.register(raw.fileno(), select.POLLIN)
-        return bool(poll.poll(0))
-    except (OSError, ValueError):  # it is closed
-        return True

@@ -21,6 +21,7 @@ from mcp_client import (
     CallTimeout,
     CancelToken,
     ConfigError,
+    ConnectError,
     Deny,
     FileState,
     Handlers,
@@ -491,6 +492,22 @@ async def test_the_same_key_for_another_call_is_refused(
         with pytest.raises(InvalidArguments, match="was used for another call"):
             await call_of(session, **change)
     assert len(server.calls) == len(approver.asked) == 1
+
+
+async def test_a_host_that_does_not_look_under_the_key_says_that_an_attempt_may_have_run(
+    here: MemoryState,
+) -> None:
+    server = MemoryServer(bank := Server())
+    async with Host({"bank": server}, state=here, approval=allow_all) as host:
+        await host.call_tool("bank__pay", {"n": 1}, idempotency_key=KEY)
+        for name, key in (("bank__none", KEY), ("bank__none", None), ("other__pay", KEY)):
+            with pytest.raises(UnknownTool) as unknown:
+                await host.call_tool(name, {"n": 1}, idempotency_key=key)
+            assert unknown.value.follows is (key is not None), name
+    with pytest.raises(ConnectError, match="closed") as closed:
+        await host.call_tool("bank__pay", {"n": 1}, idempotency_key=KEY)
+    assert closed.value.follows
+    assert len(bank.calls) == 1
 
 
 async def test_what_is_kept_has_no_argument_in_plain_text(tmp_path: Path) -> None:

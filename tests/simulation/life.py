@@ -1,7 +1,8 @@
-"""One life of a client, from its first connection until nothing of it is left.
+"""One life of some clients, from the first connection until nothing of them is left.
 
-The seed draws how the servers are reached, what the callers do and when, and what goes wrong. In
-some lives the faults stop at a moment: then everything has to be listed and callable again.
+The seed draws how many there are, how their servers are reached, what the callers do and when, and
+what goes wrong. In some lives the faults stop at a moment: then everything has to be listed and
+callable again. A client may be killed: another goes on with its storage.
 """
 
 from __future__ import annotations
@@ -14,28 +15,26 @@ from typing import Any
 
 import anyio
 
-from mcp_client import CancelToken, Handlers, Timeouts, connect
-from mcp_client.connection.retry import Retry
+from mcp_client import ApprovalQueue, Handlers, Host, Timeouts, connect
 from mcp_client.errors import McpError
-from mcp_client.session.connect import Connecting
 
-from .loops import BACKENDS, run
-from .network import Network
-from .observer import Observer, Seen
-from .people import Hook, answer_of
+from .callers import Callers
+from .loops import BACKENDS, run, spawn
+from .network import NETWORK, Network
+from .observer import Observer
+from .people import Hook, Person, answer_of
 from .servers import SimServer
+from .storage import Disk, SimState, process
 from .wires import Pipes, memory
-from .world import MOMENT, World, faults
+from .world import World, faults
 
 __all__ = ["Options", "live"]
 
-WAYS_OUT = faults("token", "scope", "short timeout")
-faults("session is closed early", "list is refreshed")
-TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
-SLACK = 30.0
-"""Seconds of a bound that no clock of the client's counts."""
-CONNECT_ATTEMPTS = 6
+faults("client is killed", "session is closed early", "list is refreshed", "host reconnects")
+faults("host replaces a server", "audit fails")
 WIRES = ("memory", "stdio", "http", "http")
+CONNECT_ATTEMPTS = 6
+CLOSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Options:
     dropped: frozenset[str] = frozenset()
     """Kinds of faults and calls that are left out."""
     calls: int = 99
-    """The most that it makes."""
+    """The most that each client makes."""
     backend: str = ""
     messages: bool = False
     """Whether the timeline has every message."""
@@ -62,8 +61,8 @@ def live(seed: int, options: Options = Options()) -> World:
     world = World(seed, options.dropped, messages=options.messages)
     with ExitStack() as stack:
         life = Life(world, options.calls)
-        life.pipes.install(stack)
-        life.network.install(stack)
+        for part in (life.pipes, life.network, life.disk):
+            part.install(stack)
         run(world, options.backend or world.draw("backend", BACKENDS), life.run)
         life.pipes.forget()
     return world
@@ -73,171 +72,186 @@ class Life:
     def __init__(self, world: World, most: int) -> None:
         self.world = world
         self.observer = Observer(world)
-        self.pipes = Pipes(world)
-        self.network = Network(world)
-        self._most = most
+        self.pipes, self.network, self.disk = Pipes(world), Network(world), Disk(world)
         draw = world.draw
-        self.count = draw("calls", (2, 3, 4, 6))
+        self.count = min(most, draw("calls", (1, 2, 3, 4, 6)))
         self.becomes_calm = draw("liveness", (True, False))
+        self.is_host = draw("host", (True, False, False))
+        self.has_state = draw("state", (True, False))
+        self.approval = draw("approval", ("hook", "hook", "queue", "tickets"))
+        is_hook = self.approval == "hook"
+        self.clients = ["A", "B"] if draw("clients", (1, 1, 2)) == 2 else ["A"]
         self.timeouts = Timeouts(
             connect=draw("connect", (5.0, 30.0)),
             idle=draw("idle", (1.0, 60.0)),
             total=draw("total", (61.0, 150.0)),
-            approval=draw("approval", (1.0, 60.0, 200.0)),
+            approval=draw("approval time", (1.0, 60.0, 200.0) if is_hook else (60.0, 200.0)),
             close=1.0,
             ping=draw("ping", (None, None, 20.0)),
         )
+        names = ("s", "t") if self.is_host else ("s",)
+        self.servers = {name: SimServer(world, self.observer, name) for name in names}
+        self.observer.servers = dict(self.servers)
 
     async def run(self) -> None:
-        server = SimServer(self.world, self.observer, "s")
-        self.observer.servers["s"] = server
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.live)
-            tasks.start_soon(self._session, "A", server)
+            for server in self.servers.values():
+                tasks.start_soon(server.live)
+            for name in self.clients:
+                tasks.start_soon(Client(self, name).run)
         self.observer.judge()
 
-    def _wire(self, client: str, server: SimServer) -> Any:
-        match self.world.draw(f"wire of {client}", WIRES):
-            case "memory":
-                return memory(self.world, client, server)
-            case "stdio":
-                return self.pipes.stdio(client, server)
-        return self.network.http(client, server)
 
-    async def _session(self, client: str, server: SimServer) -> None:
-        world = self.world
-        wire = self._wire(client, server)
-        opening = partial(
-            connect,
-            wire,
-            name=server.name,
-            approval=Hook(world, self.observer, client),
-            handlers=Handlers(elicitation=answer_of(world)),
-            audit=self.observer.record,
-            timeouts=self.timeouts,
-        )
-        session = await self._connected(client, opening)
-        if session is None:
-            return
+class Client:
+    """One process that uses the package."""
+
+    def __init__(self, life: Life, name: str) -> None:
+        self.life, self.name = life, name
+        self.world, self.observer = life.world, life.observer
+        self.state = SimState(self.world, life.disk, name) if life.has_state else None
+        self.callers = Callers(self.world, self.observer, life.timeouts, name, life.is_host)
+
+    async def run(self) -> None:
+        process.set(self.name)
         async with anyio.create_task_group() as tasks:
-            for number in range(min(self.count, self._most)):
-                if world.has(f"c{number}"):
-                    tasks.start_soon(self._call, f"c{number}", session)
-            tasks.start_soon(self._other_uses, client, session)
-        if self.becomes_calm:
-            world.calm = True
-            await self._recovers(client, session, server)
-        await session.aclose()
-        world.note(client, "is closed")
+            tasks.start_soon(self._dies, tasks.cancel_scope)
+            await self._live()
+            tasks.cancel_scope.cancel()
+        if self.name in self.world.dead and self.name[-1] != "'":
+            await Client(self.life, f"{self.name}'").run()
 
-    async def _connected(self, client: str, opening: Callable[[], Connecting]) -> Any:
+    async def _dies(self, scope: anyio.CancelScope) -> None:
+        await anyio.sleep(self.world.latency(f"{self.name} dies"))
+        if self.life.has_state and self.world.fault("client is killed", self.name):
+            self.world.dead.add(self.name)
+            scope.cancel()
+
+    async def _live(self) -> None:
+        opened: Any = None
+        try:
+            opened = await self._opened()
+            if opened is not None:
+                await self._use(opened)
+        finally:
+            if opened is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._close(opened)
+
+    async def _close(self, opened: Any) -> None:
+        world, began = self.world, self.world.now()
+        await opened.aclose()
+        took = world.now() - began
+        world.note(self.name, "is closed")
+        if took > CLOSE_SECONDS:
+            world.fail(f"closing took {took:.0f} s")
+
+    async def _use(self, opened: Any) -> None:
         world = self.world
+        async with anyio.create_task_group() as tasks:
+            for number in range(self.life.count):
+                if world.has(f"{self.name}{number}"):
+                    tasks.start_soon(self.callers.call, number, opened, self.state is not None)
+            tasks.start_soon(self._other_uses, opened)
+        if not NETWORK & {*world.rates}:
+            await anyio.sleep(61)
+            for server in self.life.servers.values():
+                self.observer.given_up(self.name, server.waited_for(self.name))
+        if self.life.becomes_calm:
+            world.calm = True
+            await self._recovers(opened)
+
+    async def _opened(self) -> Any:
+        """A session or a host, once it can be opened."""
+        world, life = self.world, self.life
+        options: dict[str, Any] = {
+            "approval": self._approval(),
+            "handlers": Handlers(elicitation=answer_of(world, self.observer)),
+            "audit": self._audit,
+            "timeouts": life.timeouts,
+            "state": self.state,
+        }
+        wires = {name: self._wire(server) for name, server in life.servers.items()}
+        new: Callable[[], Any] = partial(connect, wires["s"], name="s", **options)
+        if life.is_host:
+            new = partial(Host, wires, **options)
         for _ in range(CONNECT_ATTEMPTS):
             try:
-                session = await opening()
+                opened = await new()
             except McpError as error:
-                world.note(client, f"cannot connect: {type(error).__name__}: {error}"[:160])
+                world.note(self.name, f"cannot connect: {type(error).__name__}: {error}"[:160])
                 world.happened[f"connect: {type(error).__name__}"] += 1
                 await anyio.sleep(1)
             else:
-                world.note(client, "is connected")
-                return session
+                world.note(self.name, "is connected")
+                return opened
         return None
 
-    async def _other_uses(self, client: str, session: Any) -> None:
-        world = self.world
+    def _wire(self, server: SimServer) -> Any:
+        match self.world.draw(f"wire of {self.name} {server.name}", WIRES):
+            case "memory":
+                return memory(self.world, self.name, server)
+            case "stdio":
+                return self.life.pipes.stdio(self.name, server)
+        return self.life.network.http(self.name, server)
+
+    def _approval(self) -> Any:
+        """A hook, or a queue that a person of the same or of another process decides."""
+        world, observer, life = self.world, self.observer, self.life
+        if life.approval == "hook":
+            return Hook(world, observer, self.name)
+        if life.approval == "queue" or self.state is None:
+            queue = ApprovalQueue()
+            spawn(world, Person(world, observer, queue).run)
+            return queue
+        theirs = SimState(world, life.disk, f"person of {self.name}")
+        spawn(world, Person(world, observer, ApprovalQueue(decisions=theirs.decisions)).run)
+        wait = world.draw(f"{self.name} waits", (0, 1.0, 60.0))
+        return ApprovalQueue(decisions=self.state.decisions, wait=wait)
+
+    def _audit(self, record: Any) -> None:
+        if self.name in self.world.dead:
+            raise OSError("it was killed")
+        if self.world.fault("audit fails", self.name):
+            raise OSError("no space is left")
+        self.observer.recorded(self.name, record)
+
+    async def _other_uses(self, opened: Any) -> None:
+        world, name = self.world, self.name
         for turn in range(3):
-            await anyio.sleep(world.latency(f"{client} uses {turn}"))
-            if world.fault("list is refreshed", client):
-                try:
-                    tools = await session.list_tools(refresh=True)
-                    world.note(client, f"lists {[tool.description for tool in tools]}")
-                except McpError as error:
-                    world.note(client, f"cannot list: {error}"[:160])
-            if world.fault("session is closed early", client):
-                await session.aclose()
-                world.note(client, "is closed early")
+            await anyio.sleep(world.latency(f"{name} uses {turn}"))
+            try:
+                if world.fault("list is refreshed", name):
+                    await opened.list_tools(refresh=True)
+                if self.life.is_host and world.fault("host reconnects", name):
+                    await opened.reconnect("s")
+                if self.life.is_host and world.fault("host replaces a server", name):
+                    await opened.remove("t")
+                    await opened.add("t", self._wire(self.life.servers["t"]))
+            except McpError as error:
+                world.note(name, f"fails: {type(error).__name__}: {error}"[:160])
+            if world.fault("session is closed early", name):
+                await opened.aclose()
+                world.note(name, "is closed early")
 
-    async def _call(self, n: str, session: Any) -> None:
-        world = self.world
-        await anyio.sleep(world.latency(f"{n} starts"))
-        seen = self.observer.calls[n] = Seen(n, began=world.now())
-        tool = world.draw(f"{n} tool", TOOLS)
-        retry = world.draw(f"{n} retry", (None, None, Retry(), Retry(safe=True)))
-        way = next((way for way in WAYS_OUT if world.fault(way, n)), "")
-        after = world.latency(f"{n} leaves")
-        token = CancelToken() if way == "token" else None
-        options: dict[str, Any] = {"cancel": token, "retry": retry}
-        if way == "short timeout":
-            options["timeout"] = max(after, MOMENT)
-        seen.may_repeat = retry is not None
-        seen.bound = self._bound(3 if retry else 1)
-        world.note(n, f"calls {tool} {way} {after if way else ''} {retry or ''}".rstrip())
-        outcome: Any = None
-        try:
-            async with anyio.create_task_group() as tasks:
-                if token is not None:
-                    tasks.start_soon(self._cancel, token, after, seen)
-                with anyio.CancelScope() as scope:
-                    if way == "scope":
-                        tasks.start_soon(self._leave, scope, after, seen)
-                    try:
-                        outcome = await session.call_tool(tool, {"n": n}, **options)
-                    except McpError as error:
-                        outcome = error
-                tasks.cancel_scope.cancel()
-        except Exception as error:
-            outcome = error
-        self.observer.end(seen, outcome)
-
-    async def _cancel(self, token: CancelToken, after: float, seen: Seen) -> None:
-        await anyio.sleep(after)
-        seen.left = self.world.now()
-        self.world.note(seen.n, "cancels its token")
-        token.cancel("the seed says so")
-
-    async def _leave(self, scope: anyio.CancelScope, after: float, seen: Seen) -> None:
-        await anyio.sleep(after)
-        seen.left = self.world.now()
-        self.world.note(seen.n, "is cancelled")
-        scope.cancel()
-
-    def _bound(self, attempts: int) -> float:
-        """The seconds within which a call ends: each of its waits has a clock."""
-        clocks = self.timeouts
-        once = 2 * (clocks.connect + 9 * clocks.close + 2 * clocks.total + clocks.approval)
-        return attempts * (once + clocks.total) + 4 * clocks.approval + SLACK
-
-    async def _recovers(self, client: str, session: Any, server: SimServer) -> None:
+    async def _recovers(self, opened: Any) -> None:
         """The faults are over: everything is listed and can be called again."""
-        if session.closed:
-            return
         world = self.world
-        world.note(client, "has no more faults")
+        if self.life.is_host or opened.closed:
+            return
+        world.note(self.name, "has no more faults")
         await anyio.sleep(130)
         problem: Any = None
-        for attempt in range(CONNECT_ATTEMPTS):
+        for _ in range(CONNECT_ATTEMPTS):
             try:
-                tools = await session.list_tools(refresh=True)
-                problem = await self._try(f"calm{attempt}", session)
+                tools = await opened.list_tools()
+                problem = await self.callers.plain_call(f"calm {self.name}", opened)
             except McpError as error:
                 problem = error
             if problem is None:
                 found = [tool.description for tool in tools]
-                wanted = [each["description"] for each in server.definitions()]
+                wanted = [each["description"] for each in self.life.servers["s"].definitions()]
                 if found != wanted:
                     world.fail(f"it lists {found}, and the server has {wanted}")
                 return
             await anyio.sleep(30)
         world.fail(f"nothing works again after the faults: {problem}")
-
-    async def _try(self, n: str, session: Any) -> McpError | None:
-        """Make a plain call, and return why it failed."""
-        seen = self.observer.calls[n] = Seen(n, began=self.world.now(), bound=self._bound(1))
-        problem = None
-        try:
-            outcome: Any = await session.call_tool("work", {"n": n})
-        except McpError as error:
-            outcome = problem = error
-        self.observer.end(seen, outcome)
-        return problem

@@ -54,6 +54,8 @@ MOST_STEPS = 400_000
 """Turns of the event loop in one life: more is a loop that never waits."""
 MOST_SECONDS = 100_000.0
 """Of virtual time: a life that takes longer has hung."""
+_LINGERS = 150.0
+"""Seconds in which whatever may end behind its caller has ended; threads take two latencies."""
 _ESCAPES = (
     "socket.connect",
     "socket.bind",
@@ -184,7 +186,13 @@ class _Loop(asyncio.SelectorEventLoop):
         super().__init__(selector)
         selector.loop = self
         self._world = world
-        self._clock_resolution = 1e-9
+
+    @property
+    def _clock_resolution(self) -> float:  # no timer rings early
+        return math.ulp(self.virtual.now)
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, value: float) -> None: ...
 
     def time(self) -> float:
         return self.virtual.now
@@ -231,11 +239,11 @@ def _run_asyncio(world: World, life: Callable[[], Awaitable[None]]) -> None:
 
 async def _end(world: World) -> None:
     """End what the world has running, and let end what may end behind its caller."""
-    await anyio.sleep(60)
+    world.calm = True
+    await anyio.sleep(_LINGERS)
     for end in world.ends:
         end()
-    for _ in range(20):
-        await anyio.lowlevel.checkpoint()
+    await anyio.sleep(_LINGERS)
     for check in world.checks:
         check()
 

@@ -8,7 +8,6 @@ before or after the server has run a call, and loses responses.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -20,22 +19,22 @@ from anyio.abc import ByteStream
 
 from mcp_client import HttpServer
 from mcp_client.runtime.event_loop import LoopEvent
-from mcp_client.transports import http_client, http_pool
+from mcp_client.transports import http_client, http_dial, http_pool
 
 from .loops import spawn
 from .servers import SimServer
 from .wires import PIECES, Line, Pipe, Told
 from .world import World, faults
 
-__all__ = ["Network"]
+__all__ = ["NETWORK", "Network"]
 
-faults(
-    "dial is refused", "dial hangs", "slow dial", "idle cut", "keep-alive limit", "socket is full"
-)
+DIALS = faults("dial is refused", "dial hangs", "slow dial", "idle cut", "keep-alive limit")
 REFUSALS = faults("http busy", "http 502", "http 500", "redirect", "session is forgotten")
 LOSSES = faults(
     "http 502 after it ran", "response is lost", "reset in the response", "stream is cut"
 )
+NETWORK = {*faults("socket is full", "pipe is full"), *DIALS, *REFUSALS, *LOSSES}
+"""The kinds with which a server may not be told that a call was given up."""
 _SESSION = "mcp-session-id"
 
 
@@ -47,14 +46,14 @@ class Network:
 
     def install(self, stack: ExitStack) -> None:
         stack.enter_context(mock.patch.object(http_pool, "dial", self.dial))
-        stack.enter_context(mock.patch.object(http_client, "proxy_for", lambda url: None))
+        stack.enter_context(mock.patch.object(http_client, "proxy_for", return_value=None))
 
     def http(self, client: str, server: SimServer) -> HttpServer:
         host = f"{client}-{server.name}".lower()
         self._fronts[host] = Front(self.world, client, server)
         return HttpServer(f"http://{host}/mcp")
 
-    async def dial(self, host: str, port: int) -> http_pool.Dialled:
+    async def dial(self, host: str, port: int) -> http_dial.Dialled:
         world, front = self.world, self._fronts[host]
         await anyio.lowlevel.checkpoint()
         if world.fault("dial hangs", host):
@@ -63,17 +62,17 @@ class Network:
             await anyio.sleep(world.latency(f"{host} dial"))
         if world.fault("dial is refused", host):
             raise ConnectionRefusedError(111, "connection refused")
-        link = Link(world, host)
+        link = Link(world, front.client, host)
         self.links.append(link)
         spawn(world, partial(front.serve, link))
-        return http_pool.Dialled(Stream(link), link.write, lambda: link.down.has_input)
+        return http_dial.Dialled(Stream(link), link.write, lambda: link.down.has_input)
 
 
 class Link:
     """One TCP connection. ``up`` leads to the server."""
 
-    def __init__(self, world: World, host: str) -> None:
-        self.world, self.host = world, host
+    def __init__(self, world: World, client: str, host: str) -> None:
+        self.world, self.client, self.host = world, client, host
         self.up, self.down = Pipe(0), Pipe(0)
         if world.fault("socket is full", host):
             self.up.room = 100
@@ -89,7 +88,7 @@ class Link:
     # ----------------------------------------------------------------- the client
 
     def write(self, data: bytes) -> int:
-        if self.closed or self.reset:
+        if self.closed or self.reset or self.client in self.world.dead:
             raise BrokenPipeError
         part = data[: self.up.room - len(self.up.data) - self._on_way]
         if not part:
@@ -205,9 +204,8 @@ class Front:
                 return
             request, body, at = found
             exchange = Exchange(self, link, http, request, at)
-            try:
-                await self._handle(exchange, body)
-            finally:
+            await self._handle(exchange, body)
+            if exchange.session is None:
                 self.server.gone(exchange)
             if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
                 link.shut()
@@ -255,7 +253,7 @@ class Front:
                 return
             self.sessions[session] = exchange
             exchange.begin()
-            await exchange.over.wait()
+            await exchange.ended()
         else:
             message = json.loads(body)
             if not self._refuses(exchange):
@@ -273,7 +271,8 @@ class Front:
                 exchange.answer(500)
             case "redirect" if not exchange.target.endswith("x"):
                 exchange.answer(307, {"Location": f"{exchange.target}x"})
-            case "session is forgotten" if self.sessions.pop(exchange.session or "", self):
+            case "session is forgotten" if exchange.session in self.sessions:
+                del self.sessions[exchange.session]
                 exchange.answer(404)
             case _:
                 return False
@@ -293,7 +292,7 @@ class Front:
         if self.streams or message["method"] == "subscriptions/listen":
             exchange.begin()
         spawn(self.world, partial(self.server.handle, message, exchange, exchange.at))
-        await exchange.over.wait()
+        await exchange.ended()
 
 
 class Exchange:
@@ -307,22 +306,36 @@ class Exchange:
         self.new_session = False
         self.at = at
         self.id: Any = None
-        self.over = LoopEvent()
+        self.is_over = False
         self._front, self._link, self._http, self._world = front, link, http, front.world
         self._began = False
 
     def __eq__(self, other: object) -> bool:
         if self.session is None or not isinstance(other, Exchange):
             return self is other
-        return self.session == other.session
+        return bool(self.session == other.session)
 
     def __hash__(self) -> int:
         return id(self) if self.session is None else hash(self.session)
 
+    @property
+    def alive(self) -> bool:
+        return self.session is None or self.session in self._front.sessions
+
+    async def ended(self) -> None:
+        """Wait for the end of the response, or of the connection."""
+        while not self.is_over and not self._link.up.is_over:
+            await self._link.changed.wait()
+        self.is_over = True
+
+    def _over(self) -> None:
+        self.is_over = True
+        self._link.wake()
+
     # --------------------------------------------------------------- as HTTP
 
     def answer(self, status: int, headers: dict[str, str] | None = None, body: bytes = b"") -> None:
-        if self.over.is_set():
+        if self.is_over:
             return
         self._head(status, {**(headers or {}), "Content-Length": str(len(body))})
         self._send(h11.Data(data=body))
@@ -345,14 +358,14 @@ class Exchange:
 
     def _end(self) -> None:
         self._send(h11.EndOfMessage())
-        self.over.set()
+        self._over()
 
     # ----------------------------------------------------------- as a server's peer
 
     def send(self, message: Any, delivered: Told = None) -> None:
         is_answer = isinstance(message, dict) and "method" not in message
         is_own = is_answer and message.get("id") == self.id
-        if self.over.is_set() or (not is_own and not self._began):
+        if self.is_over or (not is_own and not self._began):
             stream = self._front.sessions.get(self.session or "")
             if stream is not None and stream is not self and not is_answer:
                 stream.send(message, delivered)
@@ -379,7 +392,7 @@ class Exchange:
             case "reset in the response":
                 self._link.send(data[: len(data) // 2])
                 self._link.shut(reset=True)
-                self.over.set()
+                self._over()
             case "stream is cut" if self._began:
                 self._end()
             case _:
@@ -390,4 +403,4 @@ class Exchange:
         """Close the connection without an answer."""
         self._link.send(rest)
         self._link.shut()
-        self.over.set()
+        self._over()

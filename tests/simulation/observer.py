@@ -1,13 +1,15 @@
 """What is seen of a simulated life from outside, and whether every promise was kept.
 
 The observer is told by the servers what reached them, by the people what they approved, by the
-storage what was written, and by the callers what they got. It knows nothing of the package's own
-state. Times are those of the life.
+audit what was recorded, and by the callers what they got. It knows nothing of the package's own
+state. Times are those of the life. A call goes by its argument ``n``; with an idempotency key,
+several callers may make the same one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from mcp_client.errors import McpError
 
 from .world import World
 
-__all__ = ["Observer", "Seen"]
+__all__ = ["Caller", "Observer"]
 
 
 @dataclass
@@ -30,79 +32,113 @@ class Approval:
 
 
 @dataclass
-class Seen:
-    """One call, by its argument ``n``."""
+class Caller:
+    """One caller of a call, and what became of it."""
 
     n: str
-    may_repeat: bool = False
-    """Whether the caller permitted that it is sent twice."""
-    began: float = 0.0
-    ended: float | None = None
-    bound: float = 0.0
+    client: str
+    began: float
+    bound: float
     """Seconds within which it has to end."""
-    outcome: Any = None
+    least: float
+    """The seconds after which a clock of the call may run out."""
+    is_keyed: bool
+    may_repeat: bool
+    """Whether it permits that the call is sent twice."""
     left: float | None = None
-    """When its caller cancelled it."""
+    """When it cancelled the call."""
+    ended: float | None = None
+    outcome: Any = None
+
+
+@dataclass
+class OnWire:
+    """What is known of one call."""
+
+    n: str
+    callers: list[Caller] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
-    received: list[float] = field(default_factory=list)
+    received: list[tuple[str, float]] = field(default_factory=list)
+    """From which client, and when that sent it."""
     ran: int = 0
-    lost: bool = False
-    """Whether its client was killed."""
+    asked: float = 0.0
+    """Seconds in which a person was asked something by the server since it was approved."""
+
+    @property
+    def most(self) -> int:
+        """How often it may be sent: once by each caller, or once by all that share a key."""
+        return 1 if self.callers[0].is_keyed else len(self.callers)
+
+    @property
+    def may_repeat(self) -> bool:
+        return any(each.may_repeat for each in self.callers)
 
 
 class Observer:
     def __init__(self, world: World) -> None:
         self._world = world
-        self.calls: dict[str, Seen] = {}
-        self.standing: set[tuple[str, str, str]] = set()
-        """Session, tool and definition of what was approved for all calls."""
+        self._calls: dict[str, OnWire] = {}
+        self._standing: set[tuple[str, str, str]] = set()
         self._announced: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
         self._lists: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+        self._records: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.servers: dict[str, Any] = {}
-        self.audit: dict[str, list[str]] = defaultdict(list)
 
     # ------------------------------------------------------- what is seen meanwhile
 
-    def announced(self, session: str, server: str, version: int) -> None:
-        """A session has been told that the server's tools changed."""
-        self._world.note(session, f"is told of version {version} of {server}")
-        self._announced[session, server].append((self._world.now(), version))
+    def begins(self, caller: Caller) -> Caller:
+        self._calls.setdefault(caller.n, OnWire(caller.n)).callers.append(caller)
+        return caller
 
-    def listing(self, session: str, server: str, version: int) -> Callable[[], None]:
-        """A list is on its way to a session: what to call when it has arrived."""
+    def announced(self, client: str, server: str, version: int) -> None:
+        """A client has been told that the server's tools changed."""
+        self._world.note(client, f"is told of version {version} of {server}")
+        self._announced[client, server].append((self._world.now(), version))
+
+    def listing(self, client: str, server: str, version: int) -> Callable[[], None]:
+        """A list is on its way to a client: what to call when it has arrived."""
 
         def delivered() -> None:
-            self._world.note(session, f"has version {version} of {server}")
-            self._lists[session, server].append((self._world.now(), version))
+            self._world.note(client, f"has version {version} of {server}")
+            self._lists[client, server].append((self._world.now(), version))
 
         return delivered
 
-    def approved(self, n: str, arguments: dict[str, Any], definition: str) -> None:
-        approval = Approval(arguments, definition, self._world.now())
-        self.calls[n].approvals.append(approval)
+    def approved(self, arguments: dict[str, Any], definition: str) -> None:
+        """A person or a hook approves these arguments for this definition, once."""
+        call = self._calls[str(arguments["n"])]
+        call.approvals.append(Approval(arguments, definition, self._world.now()))
+        call.asked = 0.0
+
+    def approved_for_all(self, client: str, tool: str, definition: str) -> None:
+        """What a client calls of a tool from now on, while it is this one; "" is all clients."""
+        self._standing.add((client, tool, definition))
 
     def received(
-        self, session: str, server: str, tool: str, arguments: dict[str, Any], at: float
+        self, client: str, server: str, tool: str, arguments: dict[str, Any], at: float
     ) -> None:
         """A server has received a call, which was sent ``at`` a time."""
         n = str(arguments.get("n"))
-        self._world.note(server, f"received {n} ({tool})")
-        call = self.calls.get(n)
+        self._world.note(server, f"received {n} ({tool}) of {client}")
+        call = self._calls.get(n)
         if call is None:
             self._world.fail(f"{n}: a call was received that nobody made")
             return
-        call.received.append(at)
-        if len(call.received) > 1 and not call.may_repeat:
+        waiting = [each.began for each in call.callers if each.client == client and not each.ended]
+        at = max([at, *waiting[-1:]])  # it may have waited for room behind others
+        call.received.append((client, at))
+        if len(call.received) > call.most and not call.may_repeat:
             self._world.fail(f"{n}: it was sent {len(call.received)} times")
-        if call.left is not None and at > call.left:
-            self._world.fail(f"{n}: it was sent after its caller had left")
-        in_force = self._in_force(session, server, tool, at)
-        definition = self._approval_of(call, session, tool, arguments, in_force)
+        mine = [each for each in call.callers if each.client == client and each.began <= at]
+        if all((each.left or each.ended or at) < at for each in mine):
+            self._world.fail(f"{n}: it was sent when no caller of {client} waited for it")
+        in_force = self._in_force(client, server, tool, at)
+        definition = self._approval_of(call, client, tool, arguments, in_force)
         if definition is not None and definition not in in_force:
             self._world.fail(f"{n}: it was sent though {tool} {definition} is not in force")
 
     def _approval_of(
-        self, call: Seen, session: str, tool: str, arguments: Any, in_force: set[str]
+        self, call: OnWire, client: str, tool: str, arguments: Any, in_force: set[str]
     ) -> str | None:
         """The definition for which exactly this was approved."""
         same = [each for each in call.approvals if each.arguments == arguments]
@@ -113,21 +149,21 @@ class Observer:
         if same and call.may_repeat:
             return same[-1].definition
         for definition in sorted(in_force):
-            if (session, tool, definition) in self.standing:
+            if self._standing & {(client, tool, definition), ("", tool, definition)}:
                 return definition
         what = "with other arguments" if call.approvals and not same else "without an approval"
         self._world.fail(f"{call.n}: it was sent {what}: {json.dumps(arguments)}")
         return None
 
-    def _in_force(self, session: str, server: str, tool: str, at: float) -> set[str]:
-        """The definitions of a tool that the session may take for the one in force.
+    def _in_force(self, client: str, server: str, tool: str, at: float) -> set[str]:
+        """The definitions of a tool that the client may take for the one in force.
 
         What it was told before this moment counts: a notification, and the age of its lists.
         """
-        sim, told = self.servers[server], self._announced[session, server]
+        sim, told = self.servers[server], self._announced[client, server]
         oldest = max([version for then, version in told if then < at], default=0)
         if sim.ttl is not None:
-            fresh = [v for then, v in self._lists[session, server] if then + sim.ttl >= at]
+            fresh = [v for then, v in self._lists[client, server] if then + sim.ttl >= at]
             oldest = max(oldest, min(fresh, default=0))
         return {
             each["description"]
@@ -136,71 +172,109 @@ class Observer:
             if each["name"] == tool
         }
 
+    def asks(self, n: str, seconds: float) -> None:
+        """A server has asked a person something within a call, for so long."""
+        self._calls[n].asked += seconds
+
     def ran(self, n: str) -> str:
         """A server runs a call: what its result says."""
-        call = self.calls[n]
+        call = self._calls[n]
         call.ran += 1
         return f"{n} run {call.ran}"
 
-    def record(self, record: Any) -> None:
-        """A record of the audit was written."""
-        self.audit[record.get("call", "")].append(record["event"])
+    def recorded(self, client: str, record: Any) -> None:
+        """A record of a client's audit was written."""
+        if "call" in record:
+            self._records[client, record["call"]].append(record["event"])
 
     # ----------------------------------------------------------------- the verdict
 
-    def end(self, call: Seen, outcome: Any) -> None:
-        """A call has ended, with a result, an error, or None if its task was cancelled."""
-        world = self._world
+    def ends(self, caller: Caller, outcome: Any) -> None:
+        """A caller's call has ended, with a result, an error, or None if its task was cancelled."""
+        world, n = self._world, caller.n
         name = type(outcome).__name__ if outcome is not None else "cancelled"
-        world.note(call.n, f"ends: {name}: {_shown(outcome)}")
+        name = "what a model reads" if name == "str" else name
+        world.note(n, f"ends for {caller.client}: {name}: {_shown(outcome)}".rstrip(": "))
+        if caller.client in world.dead:
+            return
         world.happened[f"outcome: {name}"] += 1
-        if call.ended is not None:
-            world.fail(f"{call.n}: it ended twice")
-        call.ended, call.outcome = world.now(), outcome
-        took = call.ended - call.began
-        if took > call.bound:
-            world.fail(f"{call.n}: it took {took:.0f} s, and {call.bound:.0f} s are its bound")
+        caller.ended, caller.outcome = world.now(), outcome
+        took = caller.ended - caller.began
+        if took > caller.bound:
+            world.fail(f"{n}: it took {took:.0f} s, and {caller.bound:.0f} s are its bound")
         if isinstance(outcome, BaseException) and not isinstance(outcome, McpError):
-            world.fail(f"{call.n}: it raised {name}: {outcome}")
+            world.fail(f"{n}: it raised {name}: {outcome}")
+        call = self._calls[n]
+        if isinstance(outcome, errors.CallTimeout) and call.approvals and not outcome.retryable:
+            clocked = caller.ended - call.approvals[-1].at - call.asked
+            if call.received and clocked < caller.least and not caller.may_repeat:
+                world.fail(f"{n}: a clock of {caller.least} s ran out after {clocked} s")
+
+    def given_up(self, client: str, calls: list[str]) -> None:
+        """The calls that a server still makes for a client, which is about to close."""
+        for n in calls:
+            mine = [each for each in self._calls[n].callers if each.client == client]
+            if all(each.ended is not None for each in mine):
+                self._world.fail(f"{n}: it was given up, and its server was not told")
 
     def judge(self) -> None:
         """Check what can be told only at the end."""
-        for call in self.calls.values():
-            if call.lost:
+        world = self._world
+        for n, call in self._calls.items():
+            for caller in call.callers:
+                if caller.client in world.dead:
+                    continue
+                wrong = "it never ended" if caller.ended is None else self._wrong(call, caller)
+                if wrong:
+                    world.fail(f"{n}: {wrong}")
+            if not call.callers[0].is_keyed:
                 continue
-            if call.ended is None:
-                self._world.fail(f"{call.n}: it never ended")
-                continue
-            wrong = self._wrong(call, call.outcome)
-            if wrong:
-                self._world.fail(f"{call.n}: {wrong}")
-        for id, events in self.audit.items():
-            if id and sorted(events) != ["closed", "opened"] and sorted(events) != ["closed"]:
-                self._world.fail(f"the audit has {events} of one call")
+            results = {each.outcome.text for each in call.callers if _is_result(each.outcome)}
+            if len(results) > 1 and not call.may_repeat:
+                world.fail(f"{n}: its callers have different results: {sorted(results)}")
+        for (client, _), events in self._records.items():
+            right = events in (["opened", "closed"], ["closed"]) or "audit fails" in world.rates
+            if not right and client not in world.dead:
+                world.fail(f"the audit of {client} has {events} of one call")
 
-    def _wrong(self, call: Seen, outcome: Any) -> str | None:
-        """What is not true of a call's outcome."""
+    def _wrong(self, call: OnWire, caller: Caller) -> str | None:
+        """What is not true of the outcome that a caller got."""
+        outcome, name = caller.outcome, type(caller.outcome).__name__
+        began, ended = caller.began, caller.ended or 0.0
         if isinstance(outcome, errors.NotSent):
-            if call.received and not (call.may_repeat or outcome.follows):
-                return f"{type(outcome).__name__} says that nothing was sent, and it was received"
+            if caller.may_repeat or outcome.follows:
+                return None
+            beside = [
+                each
+                for each in call.callers
+                if each is not caller and each.began <= ended and began <= (each.ended or ended)
+            ]
+            mine = [at for client, at in call.received if client == caller.client]
+            if not beside and any(began <= at <= ended for at in mine):
+                return f"{name} says that nothing was sent, and it was received"
+            if caller.is_keyed and any(at < began for _, at in call.received):
+                return f"{name} does not follow, and the call was received before"
         elif isinstance(outcome, errors.OutcomeUnknown):
-            if not call.approvals and not outcome.follows and not self.standing:
-                return (
-                    f"{type(outcome).__name__} says that it may have run, and it was not approved"
-                )
+            if not call.approvals and not outcome.follows and not self._standing:
+                return f"{name} says that it was sent, and it was not approved"
         elif isinstance(outcome, errors.BrokenPromise):
             if not call.received:
-                return f"{type(outcome).__name__}, and it was not received"
-        elif outcome is not None and not isinstance(outcome, McpError):
-            text = outcome.content[0].text if outcome.content else ""
+                return f"{name}, and it was not received"
+        elif isinstance(outcome, str):
+            if " run " in outcome[:20] and not (call.ran and outcome.startswith(f"{call.n} run ")):
+                return f"a model reads what no call of its own returned: {outcome}"
+        elif _is_result(outcome):
             if not call.ran:
                 return "it has a result, and it did not run"
-            if not text.startswith(f"{call.n} run "):
-                return f"its result is that of another call: {text}"
+            if not outcome.text.startswith(f"{call.n} run "):
+                return f"its result is that of another call: {outcome.text}"
         return None
 
 
+def _is_result(outcome: Any) -> bool:
+    return outcome is not None and not isinstance(outcome, BaseException | str)
+
+
 def _shown(outcome: Any) -> str:
-    if isinstance(outcome, BaseException):
-        return str(outcome).replace("\n", " ")[:160]
-    return "" if outcome is None else outcome.text[:60]
+    text = "" if outcome is None else str(getattr(outcome, "text", outcome))
+    return re.sub(r"end \w{8}", "end", text).replace("\n", " ")[:160]

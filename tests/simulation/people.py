@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
 
 from mcp_client import Allow, Deny
+from mcp_client.errors import McpError
 from mcp_client.handlers import Accept, Decline, ElicitRequest
+from mcp_client.runtime.callbacks import in_thread
 
 from .observer import Observer
 from .world import MOMENT, World, faults
 
-__all__ = ["Hook", "answer_of"]
+__all__ = ["Hook", "Person", "answer_of"]
 
 KINDS = faults(
     "hook denies",
@@ -23,18 +26,18 @@ KINDS = faults(
     "hook swallows the cancellation",
     "hook cancels itself",
     "hook allows for the session",
+    "hook allows always",
     "hook breaks the arguments",
 )
 faults("handler raises", "handler never answers", "handler declines")
+faults("person never decides", "person is late", "person denies", "person edits", "decides twice")
 
 
 class Hook:
     """An approval hook. What it answers to a call is drawn by the call's argument ``n``."""
 
     def __init__(self, world: World, observer: Observer, client: str) -> None:
-        self._world = world
-        self._observer = observer
-        self._client = client
+        self._world, self._observer, self._client = world, observer, client
 
     async def __call__(self, call: Any) -> Any:
         n, world = str(call.arguments["n"]), self._world
@@ -59,32 +62,95 @@ class Hook:
                         await anyio.sleep(world.latency(f"{n} goes on"))
             case _:
                 await anyio.sleep(world.latency(f"{n} is decided"))
-        if kind == "hook answers nonsense":
-            return 7
-        if kind == "hook denies":
-            return Deny("the seed denies it")
-        if kind == "hook breaks the arguments":
-            return self._allow(call, {"n": n, "to": "no number"})
-        if kind == "hook edits":
-            return self._allow(call, {**call.arguments, "to": 77})
-        if kind == "hook allows for the session":
-            standing = self._client, call.tool.name, call.tool.description
-            self._observer.standing.add(standing)
-            return Allow(remember="session")
-        return self._allow(call, None)
+        return self._answer(kind, call)
 
-    def _allow(self, call: Any, edited: dict[str, Any] | None) -> Allow:
+    def _answer(self, kind: str, call: Any) -> Any:
+        tool, arguments = call.tool, dict(call.arguments)
+        match kind:
+            case "hook answers nonsense":
+                return 7
+            case "hook denies":
+                return Deny("the seed denies it")
+            case "hook allows for the session":
+                self._observer.approved_for_all(self._client, tool.name, tool.description)
+                return Allow(remember="session")
+            case "hook allows always":
+                self._observer.approved_for_all("", tool.name, tool.description)
+                return Allow(remember="always")
+            case "hook edits" | "hook breaks the arguments":
+                arguments["to"] = 77 if kind == "hook edits" else "no number"
+                self._observer.approved(arguments, tool.description)
+                return Allow(arguments=arguments)
+        self._observer.approved(arguments, tool.description)
+        return Allow()
+
+
+class Person:
+    """Decides what waits in an ``ApprovalQueue``, from another task or another process."""
+
+    def __init__(self, world: World, observer: Observer, queue: Any) -> None:
+        self._world, self._observer, self._queue = world, observer, queue
+        self._ignored: set[str] = set()
+
+    async def run(self) -> None:
+        idle = 0
+        while True:
+            pause = self._world.draw("person looks", (MOMENT, 1.0, 1.0))
+            await anyio.sleep(pause + min(idle, 20))
+            try:
+                waiting = await self._read()
+            except McpError:
+                continue
+            idle = 0 if waiting else idle + 1
+            for pending in waiting:
+                if pending.id not in self._ignored:
+                    await self._decide(pending)
+
+    async def _read(self) -> Any:
+        if not self._queue.waits:
+            return self._queue.pending
+        return await in_thread(lambda: self._queue.pending)
+
+    async def _decide(self, pending: Any) -> None:
+        world, call = self._world, pending.request
         n = str(call.arguments["n"])
-        arguments = dict(call.arguments) if edited is None else edited
-        self._observer.approved(n, arguments, call.tool.description)
-        return Allow() if edited is None else Allow(arguments=edited)
+        if world.fault("person never decides", n):
+            self._ignored.add(pending.id)
+            return
+        if world.fault("person is late", n):
+            await anyio.sleep(world.latency(f"{n} late"))
+        arguments = dict(call.arguments)
+        answer: Allow | Deny = Allow()
+        if world.fault("person denies", n):
+            answer = Deny("the person denies it")
+        else:
+            if world.fault("person edits", n):
+                arguments["to"] = 78
+                answer = Allow(arguments=arguments)
+            self._observer.approved(arguments, call.tool.description)
+        world.note(n, f"is decided by a person: {type(answer).__name__}")
+        for _ in range(1 + world.fault("decides twice", n)):
+            decide = partial(self._queue.decide, pending.id, answer, by="ana")
+            try:
+                if self._queue.waits:
+                    await in_thread(decide)
+                else:
+                    decide()
+            except McpError as error:
+                world.note(n, f"the decision fails: {type(error).__name__}")
 
 
-def answer_of(world: World) -> Any:
+def answer_of(world: World, observer: Observer) -> Any:
     """A handler for what servers ask."""
 
     async def answer(request: ElicitRequest) -> Any:
-        where = request.message
+        began = world.now()
+        try:
+            return await decide(request.message)
+        finally:
+            observer.asks(request.message.removeprefix("who, for "), world.now() - began)
+
+    async def decide(where: str) -> Any:
         if world.fault("handler raises", where):
             raise ValueError("a fault of the handler's own")
         if world.fault("handler never answers", where):

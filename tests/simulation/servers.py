@@ -56,7 +56,9 @@ class Peer(Protocol):
     """One connection of a client, as the server has it."""
 
     client: str
-    """The session whose it is, for the observer."""
+
+    @property
+    def alive(self) -> bool: ...
 
     def send(self, message: Any, delivered: Callable[[], None] | None = None) -> None:
         """Send a message, or bytes; ``delivered`` is called when the client has all of it."""
@@ -75,10 +77,11 @@ class SimServer:
         self.ttl = world.draw(f"{name} ttl", (None, _TTL_SECONDS)) if self.stateless else None
         self.version = 0
         self._observer = observer
-        self._listeners: dict[tuple[Peer, Any], None] = {}
+        self._listeners: dict[tuple[Peer, Any], str] = {}
         """Who is told of changes, and with which id of a subscription."""
         self._answers: dict[tuple[Peer, Any], tuple[anyio.Event, list[Any]]] = {}
-        self._given_up: set[tuple[Peer, Any]] = set()
+        self._under_way: dict[tuple[Peer, Any], str] = {}
+        """The calls that are not answered, and of which nobody said that they are given up."""
         self._questions = 0
 
     # --------------------------------------------------------------------- tools
@@ -128,8 +131,15 @@ class SimServer:
 
     def gone(self, peer: Peer) -> None:
         """The connection has ended."""
-        for key in [key for key in self._listeners if key[0] is peer]:
-            del self._listeners[key]
+        for known in (self._under_way, self._listeners):
+            for key in [key for key in known if key[0] is peer]:
+                del known[key]
+
+    def waited_for(self, client: str) -> list[str]:
+        """The calls that the client has not given up, as far as the server knows."""
+        return [
+            n for (peer, _), n in self._under_way.items() if peer.client == client and peer.alive
+        ]
 
     # ------------------------------------------------------------------ messages
 
@@ -146,8 +156,8 @@ class SimServer:
         params = message.get("params") or {}
         if id is None:
             if method == "notifications/cancelled":
-                self._given_up.add((peer, params.get("requestId")))
-                self._listeners.pop((peer, params.get("requestId")), None)
+                for known in (self._under_way, self._listeners):
+                    known.pop((peer, params.get("requestId")), None)
             return
         if method == "tools/call":
             await self._call(id, params, peer, at)
@@ -169,7 +179,7 @@ class SimServer:
         capabilities = {"tools": {"listChanged": True} if self.notifies else {}}
         match method:
             case "initialize" if not self.stateless:
-                self._listeners[peer, None] = None
+                self._listeners[peer, None] = peer.client
                 info = {"name": self.name, "version": "1"}
                 agreed = {"protocolVersion": self.revision, "capabilities": capabilities}
                 return {"result": {**agreed, "serverInfo": info}}
@@ -185,7 +195,7 @@ class SimServer:
                 wanted = {"notifications": params.get("notifications", {}), **meta}
                 method = "notifications/subscriptions/acknowledged"
                 peer.send({"jsonrpc": "2.0", "method": method, "params": wanted})
-                self._listeners[peer, id] = None
+                self._listeners[peer, id] = peer.client
                 if self.world.fault("cancels stream", self.name):
                     del self._listeners[peer, id]
                     return {"result": {}}
@@ -216,14 +226,18 @@ class SimServer:
         is_round = "inputResponses" in params or "requestState" in params
         if not is_round:
             self._observer.received(peer.client, self.name, tool, arguments, at)
+        self._under_way[peer, id] = n
         act = next((act for act in ACTS if world.fault(act, n)), "ok")
         await anyio.sleep(world.latency(f"{n} begins"))
         if act == "ends before it ran":
+            self._under_way.pop((peer, id), None)
             peer.end()
             return
         if act == "question" and not is_round and not await self._ask(id, n, peer):
+            self._under_way.pop((peer, id), None)
             return
         if act == "error answer":
+            self._under_way.pop((peer, id), None)
             error = {"code": -32000, "message": f"no {n}"}
             peer.send({"jsonrpc": "2.0", "id": id, "error": error})
             return
@@ -249,9 +263,10 @@ class SimServer:
         if act == "bad result":
             result["content"] = said
         answer = {"jsonrpc": "2.0", "id": id, "result": result}
+        if act == "no answer":
+            return
+        self._under_way.pop((peer, id), None)
         match act:
-            case "no answer":
-                return
             case "ends after it ran":
                 peer.end()
                 return
@@ -269,7 +284,7 @@ class SimServer:
     async def _ask(self, id: Any, n: str, peer: Peer) -> bool:
         """Ask the client something in a call; whether the call goes on."""
         schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-        question = {"message": f"who, for {n}?", "requestedSchema": schema}
+        question = {"message": f"who, for {n}", "requestedSchema": schema}
         asked = {"method": "elicitation/create", "params": question}
         if self.stateless:
             result = {"resultType": "input_required", "inputRequests": {"q": asked}}

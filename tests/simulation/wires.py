@@ -29,7 +29,7 @@ from .world import MOMENT, World, faults
 
 __all__ = ["PIECES", "Line", "Pipe", "Pipes", "Told", "memory"]
 
-faults("server goes away", "cannot start", "pipe is full", "stderr flood", "does not end", "exits")
+faults("server goes away", "cannot start", "stderr flood", "does not end", "exits")
 _ROOM = (64, 4_096, 65_536)
 PIECES = (7, 4_096, 65_536, 65_536)
 Told = Callable[[], None] | None
@@ -40,8 +40,12 @@ class MemoryPeer:
         self.client = client
         self._send = send
 
+    @property
+    def alive(self) -> bool:
+        return bool(self._send.__self__.alive)
+
     def send(self, message: Any, delivered: Told = None) -> None:
-        if delivered is not None and self._send.__self__.alive:
+        if delivered is not None and self.alive:
             delivered()
         self._send(message)
 
@@ -55,6 +59,8 @@ def memory(world: World, client: str, server: SimServer) -> MemoryServer:
     peers: dict[Any, MemoryPeer] = {}
 
     async def handler(message: dict[str, Any], send: Any) -> None:
+        if client in world.dead:
+            return
         peer = peers.setdefault(send, MemoryPeer(client, send))
         await server.handle(message, peer, world.now())
 
@@ -117,6 +123,7 @@ class Pipe:
 
     def __init__(self, fd: int, room: int = 2**20) -> None:
         self.fd, self.room = fd, room
+        self.client = ""
         self.data = bytearray()
         self.is_over = False
         """Whether nothing will be written to it, or no one will read it."""
@@ -173,9 +180,11 @@ class SimProcess:
         self.client = client
         self._world, self._server, self._all = pipes.world, server, pipes
         self._where = f"{client} {server.name}"
+        self.alive = True
         self.pid = next(pipes.numbers)
         full = self._world.fault("pipe is full", self._where)
         self.stdin = Pipe(next(pipes.numbers), 64 if full else self._world.draw("room", _ROOM))
+        self.stdin.client = client
         self.stdout, self.stderr = Pipe(next(pipes.numbers)), Pipe(next(pipes.numbers))
         self.stdin.on_close = self.has_input
         self.exit = Pipe(next(pipes.numbers))
@@ -244,7 +253,7 @@ class SimProcess:
         """The process ends; what it has written still arrives."""
         if self.code is not None:
             return
-        self.code = code
+        self.code, self.alive = code, False
         self._world.note(self._server.name, f"exits with {code}")
         self._server.gone(self)
         for pipe in (self.stdin, self.stderr, self.exit):
@@ -337,7 +346,7 @@ class Pipes:
 
     def write(self, fd: int, data: Any) -> int:
         pipe = self._pipe(fd)
-        if pipe.is_over:
+        if pipe.is_over or pipe.client in self.world.dead:
             raise BrokenPipeError
         part = bytes(data[: pipe.room - len(pipe.data)])
         at = self.world.now() if pipe.blocked_since is None else pipe.blocked_since

@@ -53,6 +53,8 @@ class World:
         self.happened: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.calm = False
+        self.dead: set[str] = set()
+        """The clients that were killed: nothing that they do has an effect any more."""
         self.ends: list[Callable[[], object]] = []
         """Called at the end of the life: they end what the world itself has running."""
         self.checks: list[Callable[[], object]] = []
@@ -76,6 +78,12 @@ class World:
     def draw(self, name: str, choices: Sequence[T]) -> T:
         """Return one of ``choices``."""
         return choices[self.number(name) % len(choices)]
+
+    def fixed(self, name: str, choices: Sequence[T]) -> T:
+        """Return the one of ``choices`` that is drawn under this name in all of the life."""
+        text = self._key + name.encode()
+        number = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+        return choices[number % len(choices)]
 
     def has(self, part: str) -> bool:
         """Whether this part of the life is not left out."""

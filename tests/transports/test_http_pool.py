@@ -124,6 +124,14 @@ async def test_idle_connections_are_closed_when_their_time_is_over() -> None:
         assert not pool._busy
 
 
+async def test_a_timer_that_rings_early_is_not_set_again_and_again() -> None:
+    async with listening(_answer_all) as server, _pool(server.port) as pool:
+        await _ask(pool)
+        pool._idle[0].idle_since = pool.backend.now() - 60.0 + 0.015
+        await pool._close_expired()
+        assert not pool._idle
+
+
 async def test_a_connection_beyond_those_that_may_be_idle_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

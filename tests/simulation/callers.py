@@ -1,0 +1,140 @@
+"""What the callers of a client do in a simulated life: calls, and everything that ends them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+
+from mcp_client import CancelToken, Timeouts
+from mcp_client.adapters import anthropic
+from mcp_client.connection.retry import Retry
+from mcp_client.errors import CallPending, McpError, NotSent
+
+from .observer import Caller, Observer
+from .world import MOMENT, World, faults
+
+__all__ = ["Callers"]
+
+WAYS_OUT = faults("token", "scope", "short timeout")
+TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
+SLACK = 60.0
+"""Seconds of a bound that no clock of the client's counts."""
+_PENDING_ATTEMPTS = 4
+_RETRIES = (None, None, None, Retry(), Retry(safe=True))
+
+
+class Callers:
+    def __init__(
+        self, world: World, observer: Observer, timeouts: Timeouts, client: str, is_host: bool
+    ) -> None:
+        self._world, self._observer, self._timeouts = world, observer, timeouts
+        self._client = client
+        self._prefix = world.fixed("server called", ("s__", "t__")) if is_host else ""
+
+    async def call(self, number: int, opened: Any, has_state: bool) -> None:
+        """Make a call, with a key that other clients use, too, or as a model's response."""
+        world, name = self._world, f"{self._client}{number}"
+        await anyio.sleep(world.latency(f"{name} starts"))
+        is_keyed = has_state and world.fixed(f"key {number}", (True, False))
+        n = f"k{number}" if is_keyed else name
+        tool = self._prefix + world.fixed(f"{n} tool", TOOLS)
+        retry = world.draw(f"{n} retry", _RETRIES)
+        options: dict[str, Any] = {"retry": retry}
+        if is_keyed:
+            options["idempotency_key"] = n
+        if world.fixed(f"{n} is a model's", (True, False, False)):
+            await self._run(n, tool, opened, options)
+            return
+        for attempt in range(_PENDING_ATTEMPTS):
+            outcome = await self._one(n, tool, opened, options)
+            again = outcome is not None and not isinstance(outcome, McpError)
+            if not isinstance(outcome, CallPending) and not (
+                again and world.draw(f"{n} is made again", (True, False, False))
+            ):
+                return
+            await anyio.sleep(world.latency(f"{name} waits {attempt}") + MOMENT)
+
+    async def plain_call(self, n: str, opened: Any) -> Any:
+        """Make a call that nothing is wrong with, and return why it failed."""
+        outcome = await self._one(n, f"{self._prefix}work", opened, {}, patient=True)
+        return outcome if isinstance(outcome, McpError) else None
+
+    def _begins(self, n: str, options: dict[str, Any]) -> Caller:
+        retry, clocks = options.get("retry"), self._timeouts
+        once = 2 * (clocks.connect + 9 * clocks.close + 2 * clocks.total + clocks.approval)
+        bound = (3 if retry else 1) * (once + clocks.total) + 4 * clocks.approval + SLACK
+        if "idempotency_key" in options:  # it waits for another caller, and for the storage
+            bound += clocks.approval + clocks.total + 10 * SLACK
+        least = min(clocks.idle, clocks.total, options.get("timeout", clocks.total))
+        is_keyed = "idempotency_key" in options
+        began, repeats = self._world.now(), retry is not None
+        return self._observer.begins(
+            Caller(n, self._client, began, bound, least, is_keyed, repeats)
+        )
+
+    async def _one(
+        self, n: str, tool: str, opened: Any, options: dict[str, Any], *, patient: bool = False
+    ) -> Any:
+        world = self._world
+        way = next((way for way in WAYS_OUT if not patient and world.fault(way, n)), "")
+        after = world.latency(f"{n} leaves")
+        token = CancelToken() if way == "token" else None
+        if way == "short timeout":
+            options = {**options, "timeout": max(after, MOMENT)}
+        caller = self._begins(n, options)
+        world.note(n, f"{self._client} calls {tool} {' '.join(map(str, options.values()))}")
+        outcome: Any = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                if token is not None:
+                    tasks.start_soon(self._leave, token, after, caller)
+                with anyio.CancelScope() as scope:
+                    if way == "scope":
+                        tasks.start_soon(self._leave, scope, after, caller)
+                    try:
+                        outcome = await opened.call_tool(tool, {"n": n}, cancel=token, **options)
+                    except McpError as error:
+                        outcome = error
+                tasks.cancel_scope.cancel()
+        except Exception as error:
+            outcome = error
+        self._observer.ends(caller, outcome)
+        return outcome
+
+    async def _leave(self, way: Any, after: float, caller: Caller) -> None:
+        await anyio.sleep(after)
+        caller.left = self._world.now()
+        self._world.note(caller.n, "is cancelled")
+        way.cancel()
+
+    async def _run(self, n: str, tool: str, opened: Any, options: dict[str, Any]) -> None:
+        """Let a model's response make the call, and resume it while it waits."""
+        world = self._world
+        block = {"type": "tool_use", "id": "1", "name": tool, "input": {"n": n}}
+        caller = self._begins(n, options)
+        is_keyed = "idempotency_key" in options
+        options = {"retry": options["retry"], "idempotency_prefix": options.get("idempotency_key")}
+        try:
+            kit = anthropic.toolset(await opened.list_tools())
+        except McpError as error:
+            self._observer.ends(caller, error if isinstance(error, NotSent) else None)
+            return
+        making: Any = partial(kit.run, opened, {"content": [block]}, **options)
+        for attempt in range(_PENDING_ATTEMPTS):
+            world.note(n, f"a model of {self._client} calls {tool}")
+            outcome: Any = None
+            try:
+                messages = await making()
+                outcome = messages[0]["content"][0]["content"][0]["text"]
+            except McpError as error:
+                outcome = error
+            except Exception as error:
+                outcome = error
+            self._observer.ends(caller, outcome)
+            if not isinstance(outcome, CallPending) or attempt == _PENDING_ATTEMPTS - 1:
+                return
+            await anyio.sleep(world.latency(f"{n} is resumed {attempt}") + MOMENT)
+            caller = self._begins(n, {**options, "idempotency_key": n} if is_keyed else options)
+            making = partial(kit.resume, opened, outcome.paused, retry=options["retry"])
