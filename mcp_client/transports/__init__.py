@@ -18,6 +18,7 @@
     http_base.py         address, credentials and one-way messages of both HTTP transports
     http_client.py       one server's address and its HTTP client
     http_pool.py         connections of HTTP/1.1 over h11
+    http_dial.py         how that pool opens its connections
     http_stock.py        httpx, for what that pool does not do
     http_credentials.py  a digest of what authorizes requests
     sse.py               HTTP+SSE, the transport of 2024-11-05

@@ -130,7 +130,7 @@ async def test_a_ticket_on_an_idle_line_does_not_end_it(
         async with listening(converse) as server, _pool(server.port, client) as pool:
             assert await _ask(pool) == b"ok"
             await came.wait()
-            assert pool._idle[0].has_input()
+            assert pool._idle[0]._dialled.has_input()
             assert await _ask(pool) == b"ok"
             assert (len(server.lines), requests) == (1, 2)
 
