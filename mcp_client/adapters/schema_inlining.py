@@ -212,9 +212,10 @@ class _Inliner:
                 del out["patternProperties"]
             if "additionalProperties" in out:
                 moved["additionalProperties"] = out.pop("additionalProperties")
-        for keyword in moved.keys() - {"additionalProperties"}:
-            what = f"'{keyword}' is moved to the description"
-            self.notes.add(what, path, Effect.ACCEPTS_MORE)
+        for keyword in moved:
+            if keyword != "additionalProperties":  # which goes along with the patterns
+                what = f"'{keyword}' is moved to the description"
+                self.notes.add(what, path, Effect.ACCEPTS_MORE)
         return moved
 
     # --------------------------------------------------------------- one keyword

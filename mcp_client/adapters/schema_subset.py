@@ -300,7 +300,8 @@ class _Subset:
         if "not" in node:
             gone.append("not")
         shape = _SHAPES.get(types, frozenset())
-        for keyword in node.keys() - {*relevant, *shape, *_SAID, *_ANY_TYPE}:
+        known = {*relevant, *shape, *_SAID, *_ANY_TYPE}
+        for keyword in (keyword for keyword in node if keyword not in known):
             self._notes.add(f"'{keyword}' is left out", path)  # it says nothing of these types
         return self._without(node, out, path, *gone)
 

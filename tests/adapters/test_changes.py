@@ -147,3 +147,11 @@ def test_what_was_once_silent_is_said(what: str) -> None:
     member, sentence = ONCE_SILENT[what]
     kit = GEMINI.toolset([tool_of({"type": "object", "properties": {"a": member}})])
     assert f"tool 'tool': {sentence}" in kit.changes
+
+
+def test_changes_are_said_in_the_order_of_the_schema() -> None:
+    counts = ("minItems", "maxItems", "minProperties", "maxProperties", "minContains", "multipleOf")
+    member = {"type": "string", **dict.fromkeys(counts, 1), "uniqueItems": True, "items": {}}
+    kit = GEMINI.toolset([tool_of({"type": "object", "properties": {"a": member}})])
+    left_out = [f"tool 'tool': '{each}' is left out at /properties/a" for each in member]
+    assert list(kit.changes) == left_out[1:]
