@@ -24,7 +24,7 @@ of its names that are here::
     mcp_client.desk        the page on which people decide requests
     mcp_client.adapters    a module for each LLM provider
     mcp_client.stubs       typed Python for a server's tools
-    mcp_client.testing     servers for tests: in memory, or made of a record
+    mcp_client.testing     servers for tests: of functions, in memory, or made of a record
     mcp_client.sync        connect, Host and Session without an event loop
 
 One directory per subject; imports go down this list only::
@@ -33,7 +33,7 @@ One directory per subject; imports go down this list only::
     desk/        the web page on which people decide the requests of an ApprovalQueue
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
-    testing/     the public names of servers for tests
+    testing/     servers for users' own tests: of functions, in memory, or made of a record
     sync/        the same for programs without an event loop, and for threads
     code/        scripts of a model that call tools, each call through the gate
     config/      the public names for config files

@@ -99,6 +99,8 @@ class PagedCache(ABC, Generic[L]):
         self._changes = 0
         self._seen = -1
         self._loads = 0
+        self._awaiting: list[Callable[[L], None]] = []
+        """Functions that take the next list that is fetched."""
         self._came: tuple[object, ...] | None = None
         """What the list was made of; None where it cannot be the same again."""
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
@@ -116,6 +118,10 @@ class PagedCache(ABC, Generic[L]):
         if self._private:
             return None  # it may be meant for another user, and that takes a wait to find out
         return self._list
+
+    def when_fetched(self, take: Callable[[L], None]) -> None:
+        """Call ``take`` with the next list that is fetched."""
+        self._awaiting.append(take)
 
     @property
     def outdated(self) -> bool:
@@ -278,6 +284,9 @@ class PagedCache(ABC, Generic[L]):
         self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
         self._loads += 1
         self.version += 1
+        awaiting, self._awaiting = self._awaiting, []
+        for take in awaiting:
+            take(entries)
         self.subscription.notifier.notify()
         return entries
 

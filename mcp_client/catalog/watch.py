@@ -82,6 +82,7 @@ class ListWatch(Watch[C]):
         self._before: Listed[Any] | None = listing.known
         self._is_watching = False
         if self._before is None:
+            listing.when_fetched(self._compare_with)  # whoever fetches it
             self._subscription.spawn(self._fetch_in_time)
 
     @property
@@ -104,9 +105,11 @@ class ListWatch(Watch[C]):
 
     async def _fetch_first(self) -> None:
         await self._live()
-        before = await self._listing.latest()
+        self._compare_with(await self._listing.latest())
+
+    def _compare_with(self, first: Listed[Any]) -> None:
         if self._before is None:
-            self._before = before
+            self._before = first
 
     def _end(self) -> None:
         if self._is_watching:

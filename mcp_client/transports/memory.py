@@ -26,6 +26,7 @@ import anyio
 from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
+from ..runtime.option_names import with_option_names
 from .base import Transport, TransportContext, UnmatchedOutput
 from .multiplexer import LineExchange, Multiplexer
 
@@ -47,8 +48,9 @@ class JsonRpcError(Exception):
 class ServerInProcess:
     """What ``MemoryServer`` and ``ReplayServer`` are to ``connect``."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: str | None = None) -> None:
         self._open: set[MemoryTransport] = set()
+        self._identity = identity
 
     def end(self) -> None:
         """Play a server that goes away, for every session that it has now."""
@@ -74,17 +76,24 @@ class MemoryServer(ServerInProcess):
     A call that is cancelled, or given up after a timeout, does not cancel the handler: it runs on,
     as a server may, and what it returns is dropped. It is told as any server is, by
     ``notifications/cancelled``. Closing the session cancels every handler that still runs.
+
+    ``identity`` is a name by which this server can be told from others, as the command tells
+    programs apart. Without one, what is approved "always" is stored until the session ends.
     """
 
-    def __init__(self, handler: Handler) -> None:
+    @with_option_names()
+    def __init__(self, handler: Handler, *, identity: str | None = None) -> None:
+        made = type(self).__name__
         if not callable(handler):
             kind = type(handler).__name__
-            raise ConfigError(f"MemoryServer({kind}): give a function from message to result")
-        super().__init__()
+            raise ConfigError(f"{made}({kind}): give a function from message to result")
+        if identity is not None and not (isinstance(identity, str) and identity):
+            raise ConfigError(f"{made}(identity={identity!r}): give text, such as 'files'")
+        super().__init__(identity)
         self._handler = handler
 
     def _transport(self) -> MemoryTransport:
-        return MemoryTransport(self._handler, self._open)
+        return MemoryTransport(self._handler, self._open, self._identity)
 
 
 class MemoryTransport(Transport):
@@ -94,8 +103,14 @@ class MemoryTransport(Transport):
     name = "memory"
     closed_because = "the server went away"
 
-    def __init__(self, handler: Handler, all_open: set[MemoryTransport] | None = None) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        all_open: set[MemoryTransport] | None = None,
+        identity: str | None = None,
+    ) -> None:
         self._handler = handler
+        self._identity = identity
         self._all_open = set() if all_open is None else all_open
         self._wants_send = len(inspect.signature(handler).parameters) > 1
         self._open = False
@@ -103,7 +118,11 @@ class MemoryTransport(Transport):
         self._sent: deque[str] = deque()
 
     def clone(self) -> MemoryTransport:
-        return MemoryTransport(self._handler, self._all_open)
+        return MemoryTransport(self._handler, self._all_open, self._identity)
+
+    @property
+    def lasting_identity(self) -> str | None:
+        return None if self._identity is None else f"memory:{self._identity}"
 
     @property
     def alive(self) -> bool:
@@ -176,7 +195,11 @@ class MemoryTransport(Transport):
     def _send(self, message: Mapping[str, Any] | bytes) -> None:
         if self._open:
             line = message if isinstance(message, bytes) else json.dumps(message).encode()
-            self._multiplexer.feed(line + b"\n")
+            self._backend.run_soon(lambda: self._receive(line + b"\n"))
+
+    def _receive(self, line: bytes) -> None:
+        if self._open:
+            self._multiplexer.feed(line)
 
     def end(self) -> None:
         if not self._open:

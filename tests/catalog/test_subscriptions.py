@@ -12,7 +12,7 @@ import pytest
 
 from mcp_client import MemoryServer, Session, Timeouts, allow_all, connect
 from mcp_client.catalog.watch import ToolChanges
-from mcp_client.testing import JsonRpcError
+from mcp_client.testing import FakeServer, JsonRpcError
 from mcp_client.transports.multiplexer import LineExchange
 from tests.clock import Clock, quickly
 from tests.server.answering import answering, tool
@@ -216,6 +216,18 @@ async def test_a_change_before_the_first_step_is_told_where_no_list_was_fetched(
             await session.list_tools(refresh=True)
         assert names(await anext(changes)) == (["b"], [], ["a"])
         await changes.aclose()
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
+async def test_changes_are_compared_with_the_first_list_whoever_fetched_it(revision: str) -> None:
+    server = FakeServer({"a": lambda: None})
+    async with connect(server, revision=revision) as session:
+        changes = session.tool_changes()
+        await session.list_tools()
+        server.add_tool("b", lambda: None)
+        await session.list_tools()
+        with anyio.fail_after(5):
+            assert names(await anext(changes)) == (["b"], [], [])
 
 
 async def test_a_watch_that_is_never_begun_ends_with_its_session() -> None:
