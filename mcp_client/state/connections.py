@@ -7,8 +7,9 @@ database that cannot be reached is told at once, and one that the server has clo
 before it is used.
 
 ``psycopg_pool`` 3.3 does not replace this module. Its pool connects in threads of its own: a caller
-waits for the whole timeout while the database is down, and always in a forked process. Its pool without idle connections reports that at once, and takes 46 ms for a use that takes
-0.1 ms here, because it connects each time.
+waits for the whole timeout while the database is down, and always in a forked process. Its pool
+without idle connections reports that at once, and takes 46 ms for a use that takes 0.1 ms here,
+because it connects each time.
 """
 
 from __future__ import annotations
