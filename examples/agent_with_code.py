@@ -8,15 +8,12 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Allow, Deny, MemoryServer, Session, ToolCall, connect
+from mcp_client import Allow, Deny, Session, ToolCall, connect
 from mcp_client.adapters import openai_chat
+from mcp_client.testing import FakeServer
 
 TEXT = "What happened. " * 40
 ISSUES = [{"id": n, "owner": "ana" if n % 4 else None, "text": TEXT} for n in range(40)]
-ID = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
-OBJECT = {"type": "object"}
-INPUTS = {"list_issues": OBJECT, "get_issue": ID, "label_issue": ID}
-TOOLS = [{"name": n, "inputSchema": i, "outputSchema": OBJECT} for n, i in INPUTS.items()]
 CODE = """
 import asyncio
 ids = (await tracker.list_issues())["ids"]
@@ -31,13 +28,17 @@ SEARCH, SCRIPT = [("search_tools", {"query": "issues"})], [("run_code", {"code":
 labelled: list[int] = []
 
 
-def serve(message: dict[str, Any]) -> Any:
-    if message["method"] != "tools/call":
-        return {"tools": TOOLS} if message["method"] == "tools/list" else NotImplemented
-    name, id = message["params"]["name"], message["params"].get("arguments", {}).get("id")
-    found = ISSUES[id] if name == "get_issue" else {"ids": list(range(40))}
-    labelled.extend([id] if name == "label_issue" else [])
-    return {"content": [{"type": "text", "text": json.dumps(found)}], "structuredContent": found}
+def list_issues() -> dict[str, list[int]]:
+    return {"ids": list(range(40))}
+
+
+def get_issue(id: int) -> dict[str, Any]:
+    return ISSUES[id]
+
+
+def label_issue(id: int) -> dict[str, Any]:
+    labelled.append(id)
+    return {"id": id}
 
 
 def approve(call: ToolCall) -> Allow | Deny:
@@ -61,7 +62,10 @@ async def work(session: Session, rounds: list[list[tuple[str, Any]]], code: bool
 
 
 async def main() -> None:
-    async with connect(MemoryServer(serve), name="tracker", approval=approve) as session:
+    server = FakeServer(
+        {"list_issues": list_issues, "get_issue": get_issue, "label_issue": label_issue}
+    )
+    async with connect(server, name="tracker", approval=approve) as session:
         await work(session, [[("list_issues", {})], LOOK, LABEL])
         await work(session, [SEARCH, SCRIPT], code=True)
     assert sorted(labelled) == sorted([*range(0, 40, 4)] * 2)

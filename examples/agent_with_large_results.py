@@ -8,24 +8,19 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Host, MemoryServer, Rule, Rules
+from mcp_client import Host, Rule, Rules
 from mcp_client.adapters import openai_chat
+from mcp_client.testing import FakeServer
 
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-6-sol")
 NAMES = [*(f"count_{number}" for number in range(499)), "read_log"]
-DAY = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
 LOG = "all is well\n" * 300_000 + "reactor 4: pressure is high\n" + "all is well\n" * 120_000
 QUESTION = {"role": "user", "content": "Did anything happen on Monday?"}
 
 
-def server(message: dict[str, Any]) -> Any:
-    match message["method"]:
-        case "tools/list":
-            about = {"description": "Read the log of a day.", "inputSchema": DAY}
-            return {"tools": [{"name": name, **about} for name in NAMES]}
-        case "tools/call":
-            return {"content": [{"type": "text", "text": LOG}]}
-    return NotImplemented
+def read_log(day: str) -> Any:
+    """Read the log of a day."""
+    return LOG
 
 
 async def ask_model(**request: Any) -> dict[str, Any]:
@@ -52,7 +47,8 @@ def called(tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def main() -> None:
     rules = Rules([Rule("allow", tool="read_log")])
-    async with Host({"plant": MemoryServer(server)}, approval=rules) as host:
+    server = FakeServer(dict.fromkeys(NAMES, read_log))
+    async with Host({"plant": server}, approval=rules) as host:
         tools = await host.list_tools()
         kit = openai_chat.toolset(tools, search="auto", large_results="keep")
         messages: list[Any] = [QUESTION]

@@ -48,7 +48,9 @@ def test_every_program_of_the_readme_runs_and_prints_what_is_shown_below_it() ->
     shown = 0
     for program, output in programs():
         done = run(sys.executable, "-c", program)
-        logged = re.sub(r"broken: not connected: .*\n", "", done.stderr)  # a server that cannot start
+        logged = re.sub(
+            r"broken: not connected: .*\n", "", done.stderr
+        )  # a server that cannot start
         assert (done.returncode, logged) == (0, "")
         if output:
             mark = re.compile(r"\[end [0-9a-f]{8}\]")  # of what a server wrote: another each time
@@ -123,8 +125,8 @@ def test_every_example_is_tested_here() -> None:
         "pin_tools.py",
         "record_and_replay.py",
         "sandboxed_server.py",
-        "server_in_memory.py",
         "show_views.py",
+        "test_an_app.py",
         "test_policy.py",
         "typed_stubs.py",
         "watch_for_changes.py",
@@ -230,9 +232,9 @@ def test_record_and_replay_answers_what_was_recorded_and_names_what_differs() ->
     assert "it differs in /arguments/location" in second
 
 
-def test_server_in_memory_answers_without_a_network() -> None:
-    done = run(sys.executable, "examples/server_in_memory.py")
-    assert (done.returncode, done.stdout) == (0, "{'n': 1}\n"), done.stderr
+def test_the_test_of_an_app_runs_as_a_program() -> None:
+    done = run(sys.executable, "examples/test_an_app.py")
+    assert (done.returncode, done.stdout) == (0, "the program is tested\n"), done.stderr
 
 
 @pytest.mark.slow

@@ -201,7 +201,8 @@ def loaded(hint: Any, value: Any) -> Any:
     _check(hint, value, list)
     hints = [*args] if kind is tuple and args[-1:] != (...,) else [*args[:1]] * len(value)
     made = [loaded(its, one) for its, one in zip(hints or [Any] * len(value), value, strict=True)]
-    return made if inspect.isabstract(kind) else kind(made)
+    collection: Any = list if inspect.isabstract(kind) else kind
+    return collection(made)
 
 
 def as_json(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""A server in the same process, for people's own tests: no process, no network.
+"""A server in the same process, for users' own tests: no process, no network.
+
+``mcp_client.testing.FakeServer`` makes one of functions. Here a function answers the messages:
 
 ```python
 def server(message):
