@@ -1,6 +1,5 @@
-"""One job twice: a model labels the issues without an owner, call by call and with a script. The
-script's calls are approved one by one, too. What the model says is written here; the characters are
-those that it reads and writes."""
+"""One job twice: a model labels the issues without an owner, call by call and with a script, whose
+calls are approved one by one, too. The characters are those that the model reads and writes."""
 
 import json
 import time
@@ -36,9 +35,8 @@ def get_issue(id: int) -> dict[str, Any]:
     return ISSUES[id]
 
 
-def label_issue(id: int) -> dict[str, Any]:
+def label_issue(id: int) -> None:
     labelled.append(id)
-    return {"id": id}
 
 
 def approve(call: ToolCall) -> Allow | Deny:
@@ -62,10 +60,8 @@ async def work(session: Session, rounds: list[list[tuple[str, Any]]], code: bool
 
 
 async def main() -> None:
-    server = FakeServer(
-        {"list_issues": list_issues, "get_issue": get_issue, "label_issue": label_issue}
-    )
-    async with connect(server, name="tracker", approval=approve) as session:
+    tools = {each.__name__: each for each in (list_issues, get_issue, label_issue)}
+    async with connect(FakeServer(tools), name="tracker", approval=approve) as session:
         await work(session, [[("list_issues", {})], LOOK, LABEL])
         await work(session, [SEARCH, SCRIPT], code=True)
     assert sorted(labelled) == sorted([*range(0, 40, 4)] * 2)

@@ -88,7 +88,7 @@ class FakeServer(MemoryServer):
     @with_option_names()
     def __init__(
         self,
-        tools: Mapping[str, Callable[..., Any] | FakeTool] | None = None,
+        tools: Mapping[str, Any] | None = None,
         *,
         identity: str | None = None,
         name: str = "fake",
