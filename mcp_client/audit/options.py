@@ -29,6 +29,7 @@ AuditTo: TypeAlias = (
     "str | os.PathLike[str] | AuditLog | AuditSink | Sequence[str | os.PathLike[str] | AuditLog "
     "| AuditSink]"
 )
+"""A place for records, or a list of them: the path of a file, an ``AuditLog`` or a function."""
 OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
 
 
@@ -68,7 +69,7 @@ class Audit:
                 raise ConfigError("audit=[]: give at least one place for records, or None")
 
     @classmethod
-    def of(cls, given: Audit | AuditTo | None, state: Any = None) -> Audit | None:
+    def _of(cls, given: Audit | AuditTo | None, state: Any = None) -> Audit | None:
         """Return what ``connect`` was given as an ``Audit``; None if there is nothing to record.
 
         Without a place of its own, its records go to the audit of ``state``.
@@ -79,7 +80,7 @@ class Audit:
         audit = given if isinstance(given, Audit) else cls(given)
         return replace(audit, to=place) if audit.to is None and place is not None else audit
 
-    def of_server(
+    def _of_server(
         self, server: str, identity: Callable[[], str | None] = lambda: None
     ) -> SessionAudit | None:
         """Return what records the calls of ``server``; None if there is no place for records."""
@@ -94,7 +95,7 @@ class Audit:
             identity=identity,
         )
 
-    def span_content(self, secrets: KnownSecrets) -> SpanContent | None:
+    def _span_content(self, secrets: KnownSecrets) -> SpanContent | None:
         """Return what spans show of calls, without ``secrets``; None if they show nothing."""
         if not self.trace_content:
             return None

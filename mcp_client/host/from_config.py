@@ -125,7 +125,7 @@ def start_of(
     gate = _gate(policy, confirm, decisions, timeouts.approval)
     from ..audit import Audit
 
-    recorder = None if audit is None else Audit(audit).of_server(name)
+    recorder = None if audit is None else Audit(audit)._of_server(name)
     return Starting(config._starts[name], gate, timeouts, recorder, policy, sandbox)
 
 

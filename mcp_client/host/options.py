@@ -287,4 +287,4 @@ class SharedOptions:
 
     def audit_of(self, server: str) -> SessionAudit | None:
         audit: Audit | None = self._options["audit"]
-        return None if audit is None else audit.of_server(server)
+        return None if audit is None else audit._of_server(server)

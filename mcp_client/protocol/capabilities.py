@@ -95,6 +95,7 @@ class Additions:
 
     @classmethod
     def together(cls, each: Iterable[Additions]) -> Additions:
+        """Return all of ``each`` as one."""
         all = tuple(each)
         return cls(
             {kind: methods for one in all for kind, methods in one.results.items()},

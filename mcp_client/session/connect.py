@@ -153,7 +153,7 @@ def connect(
         state=kept.state,
         paused=paused_in(kept.state, approval),
         policy=policy,
-        content=None if kept.audit is None else kept.audit.span_content(secrets),
+        content=None if kept.audit is None else kept.audit._span_content(secrets),
         secrets=secrets,
         **of_session,
     )
@@ -265,7 +265,7 @@ def _audit(
     secrets: KnownSecrets,
     memory: ApprovalMemory,
 ) -> SessionAudit | None:
-    made = None if audit is None else audit.of_server(server, lambda: transport.lasting_identity)
+    made = None if audit is None else audit._of_server(server, lambda: transport.lasting_identity)
     if made is not None:
         made.secrets = secrets
         memory.tell(made)

@@ -124,7 +124,7 @@ def _audit(given: Any, state: State | None) -> Audit | None:
         return None
     from ..audit import Audit  # a session without one does not load it
 
-    return Audit.of(given, state)
+    return Audit._of(given, state)
 
 
 def paused_in(state: State | None, *approvals: Any) -> Storage | None:

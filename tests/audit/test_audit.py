@@ -130,7 +130,7 @@ class Server:
 
 
 def audit_at(server: str, to: Any, identity: Callable[[], str | None] = lambda: None) -> Any:
-    return Audit(to).of_server(server, identity)
+    return Audit(to)._of_server(server, identity)
 
 
 class Book(list[dict[str, Any]]):
