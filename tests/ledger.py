@@ -25,6 +25,7 @@ from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.call import Caller
 from mcp_client.transports import Transport
+from mcp_client.transports.base import PersonAsked
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.sse import SseTransport
@@ -68,6 +69,12 @@ class Ledger:
         if message.get("method") == "tools/call":
             self._called(transport, message["params"])
         return True
+
+    def not_sent(self) -> None:
+        """Free the Allow of a call that was held until somebody had logged in, and never sent."""
+        for allowance in self._call.get() or ():
+            if allowance.used_by is self._rounds.get():
+                allowance.used_by = None
 
     def _called(self, transport: Any, params: dict[str, Any]) -> None:
         self.written += 1
@@ -113,7 +120,11 @@ class Ledger:
         @functools.wraps(send)
         async def sending(caller: Caller, *args: Any, **options: Any) -> Any:
             with self.all_rounds():
-                return await send(caller, *args, **options)
+                try:
+                    return await send(caller, *args, **options)
+                except PersonAsked:
+                    self.not_sent()
+                    raise
 
         patch.setattr(Gate, "decide", approving)
         patch.setattr(Caller, "run", running)
