@@ -47,8 +47,11 @@ __all__ = [
 
 ELSEWHERE: Mapping[str, str] = {
     "timeout": "give timeouts=Timeouts(total=...), or timeout= to call_tool()",
-    **dict.fromkeys(("headers", "auth"), "give it to HttpServer(url, ...)"),
-    **dict.fromkeys(("env", "cwd", "sandbox"), "give it to StdioServer(command, args, ...)"),
+    **{name: f"give it to HttpServer(url, {name}=...)" for name in ("headers", "auth")},
+    **{
+        name: f"give it to StdioServer(command, args, {name}=...)"
+        for name in ("env", "cwd", "sandbox")
+    },
     "args": "give StdioServer(command, args), or the words of the command as a list",
     "approve": "did you mean approval?",
     "decisions": "give state=Decisions(path), or state=FileState(directory, decisions=path)",
