@@ -78,14 +78,15 @@ class CancelToken:
             scope.cancel()
         return partial(self._stops.pop, key, None)
 
-    def _error(self, server: str, tool: str, sent: bool) -> McpError:
+    def _error(self, server: str, tool: str, sent: bool, follows: bool = False) -> McpError:
         """What a call raises that this token cancelled."""
         kind, when = (
             (CallCancelled, f"cancelled: {self.reason}; it may have run")
             if sent
             else (CallWithdrawn, f"cancelled before it was sent: {self.reason}")
         )
-        return kind(f"the call was {when}", reason=self.reason or "", server=server, tool=tool)
+        about = {"reason": self.reason or "", "server": server, "tool": tool, "follows": follows}
+        return kind(f"the call was {when}", **about)
 
 
 async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:

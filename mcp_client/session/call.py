@@ -391,8 +391,8 @@ class Caller:
 
         Raises ``PersonAsked`` if somebody had to log in first: then the call was not sent.
         """
-        given, attempt, rpc = call.given, call.attempt, now.rpc
-        token, before, plan = given.cancel, call.cancel_requests or 0, attempt.plan
+        given, attempt, rpc, token = call.given, call.attempt, now.rpc, call.given.cancel
+        before, plan = call.cancel_requests or 0, attempt.plan
         if rpc.mirrors and plan.mirrors is None:
             plan.mirrors = approved.tool._header_params
         options = RequestOptions(
@@ -484,8 +484,8 @@ class Caller:
                 await each.failed(call, error, cancelled)
 
     def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
-        sent = call.traffic is not None and call.traffic.sent > 0
-        return token._error(self._server, call.given.name, sent or call.may_have_run)
+        sent = call.may_have_run or (call.traffic is not None and call.traffic.sent > 0)
+        return token._error(self._server, call.given.name, sent, call.follows)
 
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
         """Return the seconds until the next attempt, or None if this was the last."""

@@ -126,6 +126,11 @@ class CallState:
         """The id of this attempt."""
         return self.attempt.id
 
+    @property
+    def follows(self) -> bool:
+        """Whether an earlier call under its key may have run."""
+        return self.keyed is not None and self.keyed.follows
+
     def freeze_arguments(self) -> tuple[dict[str, Any], str]:
         """Return the arguments and their canonical text. Raises ``InvalidArguments``."""
         if self.arguments is None:

@@ -196,8 +196,8 @@ class KeyedCall(JournalRow, Observer):
         super().__init__(calls, key)
         self._caller = caller
         self._call = call
-        self._follows = False
-        """Whether an earlier call under the key may have run."""
+        self.follows: bool = True
+        """Whether an earlier call under the key may have run, which the claim tells."""
         self._sent = self._ended = False
         context = call.given.context
         if self._waits and not is_storable(context):
@@ -224,7 +224,7 @@ class KeyedCall(JournalRow, Observer):
         try:
             return await attempts(call)
         except BaseException as error:
-            if self._follows and isinstance(error, McpError):
+            if self.follows and isinstance(error, McpError):
                 error.follows = True
             await self._failed(error)
             raise
@@ -273,7 +273,7 @@ class KeyedCall(JournalRow, Observer):
                 "have run; state.calls.settle(key) says what became of it",
                 server=self._caller._server,
             )
-        self._follows = row.get("state") == "sent"
+        self.follows = row.get("state") == "sent"
         return row if claim is Claim.SETTLED else None
 
     async def _about(self) -> Object:
@@ -321,7 +321,7 @@ class KeyedCall(JournalRow, Observer):
             return
         self._ended = True
         if isinstance(error, GeneratorExit):  # the coroutine is being closed and cannot wait
-            self.end_later(may_have_run=self._sent or self._follows)
+            self.end_later(may_have_run=self._sent or self.follows)
             return
         failure = await self.end(_outcome_of(error), may_have_run=self._may_have_run(error))
         if failure is not None:
@@ -329,7 +329,7 @@ class KeyedCall(JournalRow, Observer):
 
     def _may_have_run(self, error: BaseException) -> bool:
         call = self._call
-        if self._follows or call.may_have_run:
+        if self.follows or call.may_have_run:
             return True
         if isinstance(error, NotSent | ServerError):
             return False  # an answer that settles the call has an outcome

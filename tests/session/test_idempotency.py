@@ -494,6 +494,20 @@ async def test_the_same_key_for_another_call_is_refused(
     assert len(server.calls) == len(approver.asked) == 1
 
 
+async def test_a_call_that_was_cancelled_before_its_key_was_looked_up_may_follow_another(
+    here: MemoryState,
+) -> None:
+    token = CancelToken()
+    token.cancel()
+    async with opened(server := Server(), here) as session:
+        await session.call_tool("pay", {"n": 1}, idempotency_key=KEY)
+        for key in (KEY, None):
+            with pytest.raises(CallWithdrawn) as caught:
+                await session.call_tool("pay", {"n": 1}, idempotency_key=key, cancel=token)
+            assert caught.value.follows is (key is not None)
+    assert len(server.calls) == 1
+
+
 async def test_a_host_that_does_not_look_under_the_key_says_that_an_attempt_may_have_run(
     here: MemoryState,
 ) -> None:

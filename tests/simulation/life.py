@@ -127,15 +127,31 @@ class Client:
             scope.cancel()
 
     async def _live(self) -> None:
-        opened: Any = None
-        try:
-            opened = await self._opened()
-            if opened is not None:
+        opened = await self._opened()
+        if opened is None:
+            return
+        async with anyio.create_task_group() as tasks:
+            if self.world.draw(f"{self.name} watches", (True, False, False)):
+                tasks.start_soon(self._watch, opened)
+            try:
                 await self._use(opened)
-        finally:
-            if opened is not None:
+            finally:
                 with anyio.CancelScope(shield=True):
                     await self._close(opened)
+
+    async def _watch(self, opened: Any) -> None:
+        """Watch the tools; the end of the session ends this."""
+        watch = opened.tool_changes()
+        while True:
+            try:
+                changes = await anext(watch)
+            except StopAsyncIteration:
+                return
+            except McpError as error:
+                self.world.note(self.name, f"watches: {type(error).__name__}")
+                await anyio.sleep(1)
+            else:
+                self.world.note(self.name, f"watches: {len(changes.tools)} tools")
 
     async def _close(self, opened: Any) -> None:
         world, began = self.world, self.world.now()

@@ -56,8 +56,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a yes is not compared after a change was told": Mutation(
         "session.call",
-        "            tools.version != then.version\n            or tools.outdated",
-        "            False and tools.outdated",
+        "        return (\n            tools.version",
+        "        return False and (\n            tools.version",
     ),
     "a definition told behind its list is in force": Mutation(
         "session.call", "            or tools.outdated  # told", "            # told"

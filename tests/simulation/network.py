@@ -79,7 +79,9 @@ class Link:
         self.closed = self.reset = False
         self.changed = LoopEvent()
         self._up, self._down = Line(world, f"{host} up"), Line(world, f"{host} down")
-        self._on_way = 0
+        self.busy = False
+        """Whether a request has begun, and its response has not ended."""
+        self._on_way, self._ended_at = 0, 0.0
 
     def wake(self) -> None:
         event, self.changed = self.changed, LoopEvent()
@@ -90,6 +92,9 @@ class Link:
     def write(self, data: bytes) -> int:
         if self.closed or self.reset or self.client in self.world.dead:
             raise BrokenPipeError
+        if not self.busy and self.down.is_over and self._ended_at < self.world.now():
+            self.world.fail(f"{self.host}: a request is sent on a connection that has ended")
+        self.busy = True
         part = data[: self.up.room - len(self.up.data) - self._on_way]
         if not part:
             raise BlockingIOError
@@ -141,7 +146,7 @@ class Link:
         self.wake()
 
     def _end_down(self) -> None:
-        self.down.is_over = True
+        self.down.is_over, self._ended_at = True, self.world.now()
         self.wake()
 
 
@@ -205,6 +210,7 @@ class Front:
             request, body, at = found
             exchange = Exchange(self, link, http, request, at)
             await self._handle(exchange, body)
+            link.busy = False
             if exchange.session is None:
                 self.server.gone(exchange)
             if http.our_state is not h11.DONE or http.their_state is not h11.DONE:

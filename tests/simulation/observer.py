@@ -20,7 +20,20 @@ from mcp_client.errors import McpError
 
 from .world import World
 
-__all__ = ["Caller", "Observer"]
+__all__ = ["DENIALS", "Caller", "Observer"]
+
+DENIALS = (
+    "none within",
+    "the audit record cannot be opened",
+    "answered NoneType",
+    "answered int",
+    "it raised ValueError",
+    "the session was closed",
+    "the seed denies it",
+    "the person denies it",
+    "the question was withdrawn",
+)
+"""Why a gate denies a call."""
 
 
 @dataclass
@@ -198,6 +211,9 @@ class Observer:
         if caller.client in world.dead:
             return
         world.happened[f"outcome: {name}"] += 1
+        if isinstance(outcome, errors.CallDenied):
+            why = next((why for why in DENIALS if why in outcome.reason), "")
+            world.happened[f"denied: {why}"] += 1
         caller.ended, caller.outcome = world.now(), outcome
         took = caller.ended - caller.began
         if took > caller.bound:
