@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit", "AuditTo", "OnAuditFailure"]
 
-AuditTo: TypeAlias = (
-    "str | os.PathLike[str] | AuditLog | AuditSink | Sequence[str | os.PathLike[str] | AuditLog "
-    "| AuditSink]"
-)
+_Place: TypeAlias = "str | os.PathLike[str] | AuditLog | AuditSink"
+AuditTo: TypeAlias = "_Place | Sequence[_Place]"
 """A place for records, or a list of them: the path of a file, an ``AuditLog`` or a function."""
 OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
 
