@@ -130,7 +130,8 @@ async def test_notices_during_every_list_end_in_a_list() -> None:
         for _ in range(5):
             await session.call_tool("a")
         assert len(await session.list_tools()) == 1
-        assert session.stats.requests < 20
+        # A list that changed while it was fetched is fetched twice, and compared before sending.
+        assert session.stats.requests <= 2 + 5 * (4 + 1) + 1
 
 
 async def test_a_cursor_that_is_always_refused_causes_no_loop() -> None:
