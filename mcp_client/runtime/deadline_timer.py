@@ -39,9 +39,9 @@ class DeadlineTimer:
     __slots__ = ("_due", "_handle", "_loop", "_ring", "_when", "at", "patient_until")
 
     def __init__(self, loop: _Loop, ring: Callable[[], object]) -> None:
-        self.at = math.inf
+        self.at: float = math.inf
         """When it rings; infinity if it is not set."""
-        self.patient_until = -math.inf
+        self.patient_until: float = -math.inf
         """No deadline counts as passed before."""
         self._loop = loop
         self._ring = ring

@@ -97,7 +97,7 @@ class Recorded(Observer):
     __slots__ = ("entry",)
 
     def __init__(self, entry: CallRecord) -> None:
-        self.entry = entry
+        self.entry: CallRecord = entry
 
     def began(self, call: CallState) -> None:
         if self.entry.id != call.id:
