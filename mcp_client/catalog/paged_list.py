@@ -129,6 +129,11 @@ class PagedCache(ABC, Generic[L]):
         return self._seen != self._changes
 
     @property
+    def is_over(self) -> bool:
+        """Whether the list is ``outdated``, or the time is over for which it holds."""
+        return self._seen != self._changes or self._expired
+
+    @property
     def due_in(self) -> float:
         """Seconds after which it may be fetched again because of a notice."""
         return self._pace.wait(self._now())

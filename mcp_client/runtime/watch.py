@@ -31,7 +31,7 @@ class Notifier:
         self.count: int = 0
         """How many notifications there were."""
         self._lock = threading.Lock()
-        self._waiting: set[Callable[[], None]] = set()
+        self._waiting: dict[Callable[[], None], None] = {}
 
     def notify(self) -> None:
         # Called from a reader's callback too, outside any task, where an anyio.Event cannot be set.
@@ -76,12 +76,12 @@ class Notifier:
     @contextmanager
     def _added(self, wake: Callable[[], None]) -> Iterator[None]:
         with self._lock:
-            self._waiting.add(wake)
+            self._waiting[wake] = None
         try:
             yield
         finally:
             with self._lock:
-                self._waiting.discard(wake)
+                self._waiting.pop(wake, None)
 
 
 class Watch(ABC, Generic[T_co]):

@@ -255,7 +255,7 @@ class Caller:
         tools = self._tools
         return (
             tools.version != then.version
-            or tools.outdated  # told right behind the list that ``then`` is from
+            or tools.is_over  # by a word right behind the list that ``then`` is from, or its time
             or not self._connection.is_current(then.rpc)
             or (then.fresh and not tools.fresh)
         )

@@ -126,7 +126,7 @@ class JournalRow:
         def take() -> tuple[Claim, Object]:
             claim, row = self._calls.take(key, about, mark, repeats=repeats)
             if self._abandoned and claim is Claim.MINE:
-                self._calls.end(key, mark, None, may_have_run=repeats)
+                self.end_later(may_have_run=repeats)  # the state may fail now
             return claim, row
 
         try:

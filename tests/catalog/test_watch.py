@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from trio.lowlevel import in_trio_run
 
 from mcp_client import (
     CallTimeout,
@@ -20,6 +21,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.protocol.resources import ResourceUpdate
+from mcp_client.runtime.watch import Notifier
 from mcp_client.session import Watch
 from mcp_client.transports.memory import JsonRpcError
 from tests.catalog.test_resources import library, reading
@@ -404,3 +406,19 @@ async def test_each_kind_of_list_has_a_notification_stream_of_its_own() -> None:
         library.changed("tools")
         library.changed("prompts")
         assert [prompt.name for prompt in (await anext(prompts)).added] == ["new"]
+
+
+async def test_those_who_wait_are_woken_in_the_order_in_which_they_came() -> None:
+    notifier, woken = Notifier(), list[int]()
+
+    async def wait(number: int) -> None:
+        await notifier.wait(60.0)
+        woken.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(50):
+            tasks.start_soon(wait, number)
+            await anyio.wait_all_tasks_blocked()
+        notifier.notify()
+    in_any_order = in_trio_run()  # as trio runs all tasks
+    assert (sorted(woken) if in_any_order else woken) == list(range(50))

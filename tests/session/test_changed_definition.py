@@ -515,3 +515,26 @@ async def test_a_server_that_tells_of_a_change_behind_each_list_can_be_called() 
         await one.call_tool("run")
     assert len(server.sent) == 1
     assert server.lists <= 4
+
+
+@pytest.mark.both_backends
+async def test_a_list_that_expires_while_it_is_read_is_fetched_again_before_the_call_is_sent(
+    clock: Clock,
+) -> None:
+    server = Server("2026-07-28", ttlMs=1_000, cacheScope="private")
+    asked: list[str] = []
+
+    def trusted(tool: Any) -> bool:
+        if server.lists == 1:  # as slow pins would
+            clock.jump(2.0)
+            server.tool = {**(server.tool or {}), "description": "Deletes the report."}
+        return True
+
+    async def approve(call: ToolCall) -> Any:
+        asked.append(call.tool.description or "")
+        return Allow()
+
+    options: Any = {"trusted": trusted, "revision": server.revision}
+    async with connect(MemoryServer(server), approval=approve, **options) as session:
+        await session.call_tool("run")
+    assert asked == ["Reads the report.", "Deletes the report."]

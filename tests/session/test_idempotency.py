@@ -892,6 +892,39 @@ async def test_a_caller_that_goes_while_the_state_is_slow_leaves_no_claim(
     assert state.calls.unsettled() == ()
 
 
+async def test_a_claim_made_after_its_caller_has_gone_is_released_once_the_state_is_back(
+    tmp_path: Path,
+) -> None:
+    class Late(FileState):
+        def change(self, kind: str, key: str, function: Change) -> Object | None:
+            if kind == "callers" and not started.is_set():
+                started.set()
+                assert go_on.wait(30)
+            if kind == "calls":
+                steps.append(key)
+                if len(steps) == 3:
+                    raise StateError("the state is away for a moment")
+            return super().change(kind, key, function)
+
+    async def until(is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await anyio.sleep(0.01)
+
+    steps, started, go_on = list[str](), threading.Event(), threading.Event()
+    server, state = Server(), Late(tmp_path / "s")
+    async with opened(server, state, timeouts=Timeouts(approval=10.0)) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: session.call_tool("pay", idempotency_key=KEY))
+            await until(started.is_set)
+            group.cancel_scope.cancel()
+        await until(lambda: len(steps) == 1)  # there is no claim yet to be released
+        go_on.set()
+        await until(lambda: len(steps) >= 3)  # the claim is made, and its release fails
+        result = await session.call_tool("pay", idempotency_key=KEY)
+    assert result.text == "paid 1"
+    assert state.calls.unsettled() == ()
+
+
 class Failing(MemoryState):
     """Fails the changes of calls with these numbers, counted from 1."""
 

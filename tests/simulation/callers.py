@@ -18,6 +18,7 @@ from .world import MOMENT, World, faults
 __all__ = ["Callers"]
 
 WAYS_OUT = faults("token", "scope", "short timeout")
+faults("key is used for another call")
 TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
 SLACK = 60.0
 """Seconds of a bound that no clock of the client's counts."""
@@ -39,7 +40,8 @@ class Callers:
         await anyio.sleep(world.latency(f"{name} starts"))
         is_keyed = has_state and world.fixed(f"key {number}", (True, False))
         n = f"k{number}" if is_keyed else name
-        tool = self._prefix + world.fixed(f"{n} tool", TOOLS)
+        tools = ("turn", "turn", "odd") if "change" in world.focus else TOOLS
+        tool = self._prefix + world.fixed(f"{n} tool", tools)
         retry = world.draw(f"{n} retry", _RETRIES)
         options: dict[str, Any] = {"retry": retry}
         if is_keyed:
@@ -83,7 +85,9 @@ class Callers:
         token = CancelToken() if way == "token" else None
         if way == "short timeout":
             options = {**options, "timeout": max(after, MOMENT)}
-        caller = self._begins(n, options)
+        caller, arguments = self._begins(n, options), dict[str, Any](n=n)
+        if caller.is_keyed and world.fault("key is used for another call", n):
+            arguments["to"] = 79
         world.note(n, f"{self._client} calls {tool} {' '.join(map(str, options.values()))}")
         outcome: Any = None
         try:
@@ -94,7 +98,7 @@ class Callers:
                     if way == "scope":
                         tasks.start_soon(self._leave, scope, after, caller)
                     try:
-                        outcome = await opened.call_tool(tool, {"n": n}, cancel=token, **options)
+                        outcome = await opened.call_tool(tool, arguments, cancel=token, **options)
                     except McpError as error:
                         outcome = error
                 tasks.cancel_scope.cancel()

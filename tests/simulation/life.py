@@ -169,7 +169,7 @@ class Client:
                     tasks.start_soon(self.callers.call, number, opened, self.state is not None)
             tasks.start_soon(self._other_uses, opened)
         if not NETWORK & {*world.rates}:
-            await anyio.sleep(61)
+            await anyio.sleep(250)  # it may be on its way behind the call
             for server in self.life.servers.values():
                 self.observer.given_up(self.name, server.waited_for(self.name))
         if self.life.becomes_calm:

@@ -60,7 +60,7 @@ MUTATIONS: dict[str, Mutation] = {
         "        return False and (\n            tools.version",
     ),
     "a definition told behind its list is in force": Mutation(
-        "session.call", "            or tools.outdated  # told", "            # told"
+        "session.call", "            or tools.is_over  #", "            #"
     ),
     "another definition counts as the same": Mutation(
         "session.call_state", "    if now.tool != then.tool:\n", "    if False:\n"

@@ -55,6 +55,7 @@ class Network:
 
     async def dial(self, host: str, port: int) -> http_dial.Dialled:
         world, front = self.world, self._fronts[host]
+        began = world.now()
         await anyio.lowlevel.checkpoint()
         if world.fault("dial hangs", host):
             await anyio.sleep_forever()
@@ -62,7 +63,7 @@ class Network:
             await anyio.sleep(world.latency(f"{host} dial"))
         if world.fault("dial is refused", host):
             raise ConnectionRefusedError(111, "connection refused")
-        link = Link(world, front.client, host)
+        link = Link(world, front.client, host, began)
         self.links.append(link)
         spawn(world, partial(front.serve, link))
         return http_dial.Dialled(Stream(link), link.write, lambda: link.down.has_input)
@@ -71,8 +72,10 @@ class Network:
 class Link:
     """One TCP connection. ``up`` leads to the server."""
 
-    def __init__(self, world: World, client: str, host: str) -> None:
+    def __init__(self, world: World, client: str, host: str, began: float) -> None:
+        """``began`` is when the client wanted it, to send its first request."""
         self.world, self.client, self.host = world, client, host
+        self.wanted_at: float | None = began
         self.up, self.down = Pipe(0), Pipe(0)
         if world.fault("socket is full", host):
             self.up.room = 100
@@ -99,7 +102,9 @@ class Link:
         if not part:
             raise BlockingIOError
         self._on_way += len(part)
-        self._up.put(partial(self._arrive, part, self.world.now()))
+        at = self.world.now() if self.wanted_at is None else self.wanted_at
+        self.wanted_at = None
+        self._up.put(partial(self._arrive, part, at))
         return len(part)
 
     def _arrive(self, part: bytes, at: float) -> None:

@@ -155,12 +155,13 @@ class Observer:
     ) -> str | None:
         """The definition for which exactly this was approved."""
         same = [each for each in call.approvals if each.arguments == arguments]
+        same.sort(key=lambda each: each.definition in in_force)
         unused = [each for each in same if not each.used]
+        if call.may_repeat and same and not (unused and unused[-1].definition in in_force):
+            return same[-1].definition
         if unused:
             unused[-1].used = True
             return unused[-1].definition
-        if same and call.may_repeat:
-            return same[-1].definition
         for definition in sorted(in_force):
             if self._standing & {(client, tool, definition), ("", tool, definition)}:
                 return definition
@@ -268,6 +269,8 @@ class Observer:
             mine = [at for client, at in call.received if client == caller.client]
             if not beside and any(began <= at <= ended for at in mine):
                 return f"{name} says that nothing was sent, and it was received"
+            if isinstance(outcome, errors.InvalidArguments):
+                return None
             if caller.is_keyed and any(at < began for _, at in call.received):
                 return f"{name} does not follow, and the call was received before"
         elif isinstance(outcome, errors.OutcomeUnknown):

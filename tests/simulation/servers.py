@@ -47,9 +47,8 @@ ACTS = faults(
     "ends after it ran",
     "half an answer",
 )
-faults(
-    "change", "list fails", "list in pages", "bad tool", "no answer to a request", "cancels stream"
-)
+faults("change", "change behind a list", "list fails", "list in pages", "bad tool")
+faults("no answer to a request", "slow answer", "cancels stream")
 
 
 class Peer(Protocol):
@@ -174,6 +173,8 @@ class SimServer:
         if method == "tools/list" and "result" in answer:
             delivered = self._observer.listing(peer.client, self.name, self.version)
         peer.send({"jsonrpc": "2.0", "id": id, **answer}, delivered)
+        if delivered is not None and self.world.fault("change behind a list", self.name):
+            self.change()
 
     def _answer(self, id: Any, method: str, params: Any, peer: Peer) -> dict[str, Any] | None:
         capabilities = {"tools": {"listChanged": True} if self.notifies else {}}

@@ -190,6 +190,7 @@ class SimProcess:
         self.exit = Pipe(next(pipes.numbers))
         self.code: int | None = None
         self._line = b""
+        self._messages: deque[tuple[dict[str, Any], float]] = deque()
         self._reads = False
         self._out = Line(self._world, f"{self._where} output")
         self._tasks = [spawn(self._world, self._live)]
@@ -223,12 +224,15 @@ class SimProcess:
             self.stdin.poke()
             *lines, self._line = self._line.split(b"\n")
             for line in lines:
-                message, at = json.loads(line), self.stdin.sent.popleft()
-                handle = partial(self._server.handle, message, self, at)
-                self._tasks.append(spawn(world, handle))
+                self._messages.append((json.loads(line), self.stdin.sent.popleft()))
+                self._tasks.append(spawn(world, self._handle))
         self._reads = False
         if self.stdin.is_over and not world.fault("does not end", f"{self._where} input"):
             self.ends(0)
+
+    async def _handle(self) -> None:  # trio starts tasks in any order
+        message, at = self._messages.popleft()
+        await self._server.handle(message, self, at)
 
     def send(self, message: Any, delivered: Told = None) -> None:
         data = message if isinstance(message, bytes) else json.dumps(message).encode()

@@ -23,6 +23,17 @@ LATENCIES = (0.0, 0.0, 0.0, 0.0, MOMENT, MOMENT, 1.0, 60.0)
 """Few values, and sums of them that are exact, so that two things often happen at the same time."""
 SHORT = (0.0, 0.0, MOMENT)
 _RATES = (0.03, 0.1, 0.3, 0.6)
+_FOCI: tuple[tuple[str, ...], ...] = (
+    (),
+    (),
+    ("change", "change behind a list", "change under the call"),
+    ("question", "person is late"),
+    ("token", "scope", "hook swallows the cancellation"),
+    ("no answer", "short timeout"),
+    ("client is killed", "storage fails after"),
+    ("idle cut", "keep-alive limit", "response is lost"),
+)
+"""Kinds of faults that happen often together: what some lives are about."""
 _DENSITIES = (0.04, 0.1, 0.2, 0.4)
 """Of all kinds of faults, how many there are in a life."""
 
@@ -67,6 +78,8 @@ class World:
             for kind in FAULTS
             if self.number(f"has {kind}") < most and kind not in self.dropped
         }
+        self.focus = self.draw("focus", _FOCI)
+        self.rates |= {kind: 0.5 for kind in self.focus if kind not in self.dropped}
 
     def number(self, name: str) -> int:
         """Return the next number drawn under this name, of 64 bits."""
