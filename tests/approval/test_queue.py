@@ -721,7 +721,7 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
     assert sorted(ran["n"] for ran in server.ran) == [n for n in range(calls) if n % 3]
     assert set(said) == set(range(calls))
     assert all(said[n] == ("ran" if n % 3 else "person a thread: third") for n in said)
-    assert queue._notifier._waiting == set()
+    assert queue._notifier._waiting == {}
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
