@@ -125,6 +125,10 @@ class ConnectionAttempt:
         try:
             await self._open()
             era = await self._negotiate()
+            if self._silent is not None:
+                await self._silent.aclose()
+            self._transport.agree(era)
+            await self._transport.ready()
         except _OutOfTime as late:
             error = self._too_slow(late.method)
             await self._transport.abandon()
@@ -134,10 +138,6 @@ class ConnectionAttempt:
             if isinstance(error, McpError):
                 error.server = self._context.server
             raise
-        if self._silent is not None:
-            await self._silent.aclose()
-        self._transport.agree(era)
-        await self._transport.ready()
         return RpcConnection(self._transport, era, self._context, ids=self._ids, clock=self._watch)
 
     async def _negotiate(self) -> Era:

@@ -172,7 +172,8 @@ class CallState:
         left = self.given.timeouts.total - self.seconds
         pause = retry.next_pause(error, self.attempts, left)
         if pause is not None:
-            self.may_have_run |= not isinstance(error, NotSent)
+            is_sent = self.traffic is None or self.traffic.sent > 0  # else its list was not fetched
+            self.may_have_run |= is_sent and not isinstance(error, NotSent)
             self.is_repetition = False
             self.attempts += 1
             self.seconds += pause

@@ -27,6 +27,7 @@ from mcp_client import (
 )
 from mcp_client.errors import (
     CallCancelled,
+    CallWithdrawn,
     ConnectionLost,
     Unanswered,
     UnknownTool,
@@ -321,3 +322,32 @@ async def test_a_wrong_retry_of_one_call_is_refused_by_name() -> None:
     async with connect(MemoryServer(Flaky()), approval=allow_all) as session:
         with pytest.raises(ConfigError, match="retry=True"):
             await call(session)
+
+
+async def test_a_call_whose_list_could_not_be_fetched_has_not_run() -> None:
+    app, token, lists, refused = Stateless(), CancelToken(), list[Request](), anyio.Event()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says != "tools/list":
+            await app(request, reply)
+            return
+        lists.append(request)
+        if len(lists) == 2:
+            refused.set()
+        await reply.send(500)
+
+    async with (
+        serving(handler) as server,
+        connect(server.url, approval=allow_all, revision="2026-07-28") as session,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def cancel() -> None:
+            await refused.wait()
+            token.cancel()
+
+        tasks.start_soon(cancel)
+        retry = Retry(attempts=9, backoff=0.01, safe=True)
+        with pytest.raises(CallWithdrawn):
+            await session.call_tool("echo", retry=retry, cancel=token)
+    assert app.calls == []

@@ -205,6 +205,8 @@ class Front:
         self.sessions: dict[str, Exchange | None] = {}
         """The stream on which each session listens."""
         self._count = 0
+        self._redirected: dict[bytes, float] = {}
+        """When what was redirected was sent at first."""
 
     async def serve(self, link: Link) -> None:
         http = h11.Connection(h11.SERVER)
@@ -213,6 +215,7 @@ class Front:
             if found is None:
                 return
             request, body, at = found
+            at = self._redirected.pop(body, at) if body else at
             exchange = Exchange(self, link, http, request, at)
             await self._handle(exchange, body)
             link.busy = False
@@ -267,10 +270,10 @@ class Front:
             await exchange.ended()
         else:
             message = json.loads(body)
-            if not self._refuses(exchange):
+            if not self._refuses(exchange, body):
                 await self._post(exchange, message)
 
-    def _refuses(self, exchange: Exchange) -> bool:
+    def _refuses(self, exchange: Exchange, body: bytes) -> bool:
         """Whether a request is refused before the server has it."""
         kind = next((kind for kind in REFUSALS if self.world.fault(kind, self.where)), "")
         match kind:
@@ -281,6 +284,7 @@ class Front:
             case "http 500":
                 exchange.answer(500)
             case "redirect" if not exchange.target.endswith("x"):
+                self._redirected[body] = exchange.at
                 exchange.answer(307, {"Location": f"{exchange.target}x"})
             case "session is forgotten" if exchange.session in self.sessions:
                 del self.sessions[exchange.session]
