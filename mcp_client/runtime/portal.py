@@ -189,11 +189,12 @@ class Portal:
     def _cancel_other_threads(self) -> None:
         """Cancel what they wait for. From a signal handler."""
 
+        main = threading.main_thread().ident
+        waiting = [call for call in list(self._waiting) if call.thread != main]
+
         def cancel() -> None:
-            main = threading.main_thread().ident
-            for call in list(self._waiting):
-                if call.thread != main:
-                    call.interrupt()
+            for call in waiting:  # not those begun since: the program may have gone on
+                call.interrupt()
 
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(cancel)

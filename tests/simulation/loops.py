@@ -71,8 +71,8 @@ _ESCAPES = (
     "time.sleep",
     "open",
 )
-_CODE = re.compile(r"\.(py|pyc|so|pyd)(\.\d+)?$|\.dist-info/")
-"""What an import reads and writes."""
+_CODE = re.compile(r"\.(py|pyc|so|pyd)(\.\d+)?$|\.dist-info/|^<.*>$")
+"""What an import reads and writes, and what a traceback looks for: ``<unknown>`` is no file."""
 _world: World | None = None
 
 
