@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -44,8 +45,9 @@ class LibraryApp:
                 self.library.answer(request.message, sender.send_nowait)
 
             async def send() -> None:
-                async for message in receiver:
-                    await reply.event(message)
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has gone
+                    async for message in receiver:
+                        await reply.event(message)
 
             async def hang_on() -> None:
                 try:
