@@ -83,7 +83,7 @@ ALWAYS_SAID: dict[str, set[str]] = {
     "CallTimeout": {"clock"},
     "ConnectionLost": {"why", "server"},
     "InvalidResult": {"result"},
-    "NotPending": {"ids", "reason", "by"},
+    "NotPending": {"ids"},  # a decision in another process has no known reason
     "OutcomeUnknown": {"server"},
     "ProtocolViolation": {"result"},
     "ServerError": {"server"},

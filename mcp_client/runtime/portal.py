@@ -268,7 +268,7 @@ class _Call(Generic[T]):
         """What the thread raises that waits for what Ctrl-C has cancelled."""
         if self._task is None:
             return CallWithdrawn("cancelled by Ctrl-C before it was sent", reason=_CTRL_C)
-        return CallCancelled("cancelled by Ctrl-C; it may have run", reason=_CTRL_C)
+        return CallCancelled("cancelled by Ctrl-C; it may have run", reason=_CTRL_C, server="")
 
     async def _run(self) -> None:
         try:

@@ -225,7 +225,7 @@ def two_workers_of_the_app_share_what_its_users_decide() -> None:
         finally:
             app.terminate()
             app.wait(30)
-        verify = import_module("mcp_client").verify_audit
+        verify = import_module("mcp_client.audit").verify_audit
         assert not verify(Path(folder) / "audit.jsonl").open_calls
 
 
