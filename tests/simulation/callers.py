@@ -12,12 +12,13 @@ from mcp_client.adapters import anthropic
 from mcp_client.connection.retry import Retry
 from mcp_client.errors import CallPending, McpError, NotSent
 
+from .loops import own_task
 from .observer import Caller, Observer
 from .world import MOMENT, World, faults
 
 __all__ = ["Callers"]
 
-WAYS_OUT = faults("token", "scope", "short timeout")
+WAYS_OUT = faults("token", "scope", "task", "short timeout")
 faults("key is used for another call")
 TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
 SLACK = 60.0
@@ -97,10 +98,17 @@ class Callers:
                 with anyio.CancelScope() as scope:
                     if way == "scope":
                         tasks.start_soon(self._leave, scope, after, caller)
+                    calling = opened.call_tool(tool, arguments, cancel=token, **options)
+                    task = own_task(calling) if way == "task" else None
+                    if task is not None:
+                        tasks.start_soon(self._leave, task, after, caller)
                     try:
-                        outcome = await opened.call_tool(tool, arguments, cancel=token, **options)
+                        outcome = await (task or calling)
                     except McpError as error:
                         outcome = error
+                    except anyio.get_cancelled_exc_class():
+                        if task is None or not task.cancelled():
+                            raise
                 tasks.cancel_scope.cancel()
         except Exception as error:
             outcome = error

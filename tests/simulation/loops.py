@@ -25,7 +25,7 @@ import re
 import selectors
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from importlib import import_module
@@ -48,7 +48,7 @@ from mcp_client.validation import checker, engine
 
 from .world import World
 
-__all__ = ["BACKENDS", "Hung", "run", "spawn"]
+__all__ = ["BACKENDS", "Hung", "own_task", "run", "spawn"]
 
 BACKENDS = ("trio", "asyncio")
 EPOCH = 1_800_000_000.0
@@ -99,6 +99,15 @@ def spawn(world: World, function: Callable[[], Awaitable[None]]) -> Callable[[],
     cancel = current().spawn(function).cancel
     world.ends.append(cancel)
     return cancel
+
+
+def own_task(calling: Coroutine[Any, Any, Any]) -> Any:
+    """A task for ``calling``, which may be cancelled as such; None on trio, which has no such way,
+    and then nothing is done."""
+    try:
+        return asyncio.get_running_loop().create_task(calling)
+    except RuntimeError:
+        return None
 
 
 # ------------------------------------------------------------------------ trio

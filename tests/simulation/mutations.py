@@ -67,8 +67,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a list that expired is in force": Mutation(
         "catalog.paged_list",
-        "        if until is not math.inf and self._now() >= until:\n            return None\n",
-        "",
+        "        return self._holds_until < math.inf and self._now() >= self._holds_until\n",
+        "        return False\n",
     ),
     "a change told during a fetch is lost": Mutation(
         "catalog.paged_list",

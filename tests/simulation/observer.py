@@ -76,6 +76,8 @@ class OnWire:
     ran: int = 0
     asked: float = 0.0
     """Seconds in which a person was asked something by the server since it was approved."""
+    asked_since: float | None = None
+    """Since when a person is being asked."""
 
     @property
     def most(self) -> int:
@@ -186,9 +188,16 @@ class Observer:
             if each["name"] == tool
         }
 
-    def asks(self, n: str, seconds: float) -> None:
-        """A server has asked a person something within a call, for so long."""
-        self._calls[n].asked += seconds
+    def asks(self, n: str) -> Callable[[], None]:
+        """A server asks a person something within a call, until what is returned is called."""
+        call = self._calls[n]
+        call.asked_since = began = self._world.now()
+
+        def over() -> None:
+            call.asked += self._world.now() - began
+            call.asked_since = None
+
+        return over
 
     def ran(self, n: str) -> str:
         """A server runs a call: what its result says."""
@@ -223,7 +232,8 @@ class Observer:
             world.fail(f"{n}: it raised {name}: {outcome}")
         call = self._calls[n]
         if isinstance(outcome, errors.CallTimeout) and call.approvals and not outcome.retryable:
-            clocked = caller.ended - call.approvals[-1].at - call.asked
+            asked = 0.0 if call.asked_since is None else caller.ended - call.asked_since
+            clocked = caller.ended - call.approvals[-1].at - call.asked - asked
             early = clocked < caller.least - 1e-6 and not caller.may_repeat and not caller.is_keyed
             if call.received and early:
                 world.fail(f"{n}: a clock of {caller.least} s ran out after {clocked} s")

@@ -144,11 +144,11 @@ def answer_of(world: World, observer: Observer) -> Any:
     """A handler for what servers ask."""
 
     async def answer(request: ElicitRequest) -> Any:
-        began = world.now()
+        over = observer.asks(request.message.removeprefix("who, for "))
         try:
             return await decide(request.message)
         finally:
-            observer.asks(request.message.removeprefix("who, for "), world.now() - began)
+            over()
 
     async def decide(where: str) -> Any:
         if world.fault("handler raises", where):

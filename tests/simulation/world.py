@@ -28,6 +28,8 @@ _FOCI: tuple[tuple[str, ...], ...] = (
     (),
     ("change", "change behind a list", "change under the call"),
     ("question", "person is late"),
+    ("question", "handler never answers"),
+    ("task", "hook swallows the cancellation"),
     ("token", "scope", "hook swallows the cancellation"),
     ("no answer", "short timeout"),
     ("client is killed", "storage fails after"),
