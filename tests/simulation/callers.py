@@ -10,7 +10,7 @@ import anyio
 from mcp_client import CancelToken, Timeouts
 from mcp_client.adapters import anthropic
 from mcp_client.connection.retry import Retry
-from mcp_client.errors import CallPending, McpError, NotSent
+from mcp_client.errors import CallPending, McpError
 
 from .loops import own_task
 from .observer import Caller, Observer
@@ -130,8 +130,8 @@ class Callers:
         options = {"retry": options["retry"], "idempotency_prefix": options.get("idempotency_key")}
         try:
             kit = anthropic.toolset(await opened.list_tools())
-        except McpError as error:
-            self._observer.ends(caller, error if isinstance(error, NotSent) else None)
+        except McpError:
+            self._observer.ends(caller, None)  # no call was made
             return
         making: Any = partial(kit.run, opened, {"content": [block]}, **options)
         for attempt in range(_PENDING_ATTEMPTS):

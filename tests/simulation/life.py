@@ -92,6 +92,7 @@ class Life:
         names = ("s", "t") if self.is_host else ("s",)
         self.servers = {name: SimServer(world, self.observer, name) for name in names}
         self.observer.servers = dict(self.servers)
+        self.observer.has_storage = self.has_state
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:

@@ -151,10 +151,10 @@ MUTATIONS: dict[str, Mutation] = {
         "        self.settled = True\n        self._failure = error\n        self._wake()\n",
         "        self.settled = True\n        self._failure = error\n",
     ),
-    "a subscription outlives its session": Mutation(
-        "catalog.subscription",
-        "        self.closed = True\n        self._stop()\n",
-        "        self.closed = True\n",
+    "a connection that is given up is left open": Mutation(
+        "connection.establish",
+        "        except BaseException as error:\n            await self._transport.aclose()\n",
+        "        except BaseException as error:\n",
     ),
     "a process that does not end is left": Mutation(
         "runtime.process",

@@ -98,6 +98,7 @@ class Observer:
         self._lists: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
         self._records: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.servers: dict[str, Any] = {}
+        self.has_storage = False
 
     # ------------------------------------------------------- what is seen meanwhile
 
@@ -180,7 +181,9 @@ class Observer:
         oldest = max([version for then, version in told if then < at], default=0)
         if sim.ttl is not None:
             fresh = [v for then, v in self._lists[client, server] if then + sim.ttl >= at]
-            oldest = max(oldest, min(fresh, default=0))
+            # Storage may take longer to look at a list than the list holds.
+            none = 0 if self.has_storage else sim.version + 1
+            oldest = max(oldest, min(fresh, default=none))
         return {
             each["description"]
             for version in range(oldest, sim.version + 1)

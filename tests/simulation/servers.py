@@ -30,6 +30,8 @@ REVISIONS = (
 )
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _TTL_SECONDS = 30.0
+_PATIENCE_SECONDS = 4.0
+"""After these the client does not wait for a stream of changes any more: nothing is sent on it."""
 
 ACTS = faults(
     "error result",
@@ -165,6 +167,8 @@ class SimServer:
         slow = self.world.fault("slow answer", where)
         await anyio.sleep(60.0 if slow else self.world.draw(f"latency {where}", SHORT))
         if method != "initialize" and self.world.fault("no answer to a request", where):
+            return
+        if method == "subscriptions/listen" and self.world.now() - at > _PATIENCE_SECONDS:
             return
         answer = self._answer(id, method, params, peer)
         if answer is None:

@@ -31,6 +31,7 @@ _FOCI: tuple[tuple[str, ...], ...] = (
     ("question", "handler never answers"),
     ("task", "hook swallows the cancellation"),
     ("token", "scope", "hook swallows the cancellation"),
+    ("hook allows for the session", "hook allows always", "change", "change behind a list"),
     ("no answer", "short timeout"),
     ("client is killed", "storage fails after"),
     ("idle cut", "keep-alive limit", "response is lost"),
