@@ -160,14 +160,14 @@ class Observer:
         same = [each for each in call.approvals if each.arguments == arguments]
         same.sort(key=lambda each: each.definition in in_force)
         unused = [each for each in same if not each.used]
-        if call.may_repeat and same and not (unused and unused[-1].definition in in_force):
-            return same[-1].definition
-        if unused:
+        if unused and unused[-1].definition in in_force:
             unused[-1].used = True
             return unused[-1].definition
         for definition in sorted(in_force):
             if self._standing & {(client, tool, definition), ("", tool, definition)}:
                 return definition
+        if unused or (same and call.may_repeat):
+            return same[-1].definition
         what = "with other arguments" if call.approvals and not same else "without an approval"
         self._world.fail(f"{call.n}: it was sent {what}: {json.dumps(arguments)}")
         return None
