@@ -29,16 +29,22 @@ def _unit() -> float:
 
 
 class LoopLag:
-    def __init__(self, unit: float) -> None:
+    def __init__(self) -> None:
         self.worst = 0.0
         """The longest stop, in millions of trivial steps."""
-        self._unit = unit
+        self._unit = _unit()
+        self._seconds = 0.0
         self._before = time.thread_time()
 
     def sample(self) -> None:
         now = time.thread_time()
-        self.worst = max(self.worst, (now - self._before) / self._unit)
+        self._seconds = max(self._seconds, now - self._before)
         self._before = now
+
+    def end(self) -> None:
+        self.sample()  # the loop may have been stopped up to here
+        # A processor that is shared with other programs may have become slower on the way.
+        self.worst = self._seconds / max(self._unit, _unit())
 
 
 @asynccontextmanager
@@ -46,7 +52,7 @@ async def loop_lag() -> AsyncIterator[LoopLag]:
     # A full collection takes as long as the test run has objects, which is not what is measured:
     # what is there already is left out of it.
     gc.freeze()
-    lag = LoopLag(_unit())
+    lag = LoopLag()
 
     async def keep_sampling() -> None:
         while True:
@@ -58,6 +64,6 @@ async def loop_lag() -> AsyncIterator[LoopLag]:
         try:
             yield lag
         finally:
-            lag.sample()  # the loop may have been stopped up to here
+            lag.end()
             gc.unfreeze()
             tasks.cancel_scope.cancel()

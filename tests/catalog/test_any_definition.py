@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -128,7 +129,11 @@ async def test_a_tool_with_an_odd_schema_spoils_neither_the_list_nor_the_other_t
 
 @pytest.mark.slow
 @pytest.mark.both_backends
-async def test_other_tasks_run_while_a_long_list_is_looked_through() -> None:
+async def test_other_tasks_run_while_a_long_list_is_looked_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = itertools.count()  # a second passes between any two looks at it
+    monkeypatch.setattr("mcp_client.catalog.tools.perf_counter", lambda: next(clock))
     deep: dict[str, Any] = {"type": "string", "pattern": "(a+)+$"}
     for _ in range(10):
         deep = {"type": "object", "properties": {"inner": deep}, "prefixItems": [deep]}
