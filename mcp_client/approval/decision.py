@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
 from .remember import CHOICES, Choice, Remember, Scope
 from .request import ApprovalRequest
@@ -36,6 +37,7 @@ _MAX_PERSON_CHARS = 200
 _MISSING = object()
 
 
+@with_option_names()
 @frozen_dataclass
 class Allow:
     """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again.
@@ -73,6 +75,7 @@ class Allow:
             check_person(self.by)
 
 
+@with_option_names()
 @frozen_dataclass
 class Deny:
     """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered.

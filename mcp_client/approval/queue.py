@@ -59,6 +59,7 @@ from ..errors import CallPending, ConfigError, McpError, StateError
 from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
+from ..runtime.option_names import with_option_names
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny
 from .ended_requests import EndedRequests, not_pending
@@ -144,6 +145,7 @@ class _Waiting:
         return self.answer
 
 
+@with_option_names()
 class ApprovalQueue:
     """Give it to ``connect(approval=...)``; every other method may be called from any thread.
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.option_names import with_option_names
 
 __all__ = ["CHOICES", "Choice", "HowFar", "Remember", "Scope"]
 
@@ -19,6 +20,7 @@ _GIVE = "give 'call', 'script', 'session' or 'always'"
 _MAX_SECONDS = 1e10
 
 
+@with_option_names()
 @frozen_dataclass
 class Remember:
     """How far a yes goes. Raises ``ConfigError`` where it says nothing that can be kept.

@@ -65,6 +65,7 @@ from ..catalog.finding import Finding
 from ..connection.call_options import check_context
 from ..errors import ConfigError
 from ..runtime.folder import given_path
+from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import near, safe_text
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
@@ -265,6 +266,7 @@ class Explanation:
     """The same as a sentence, safe to show."""
 
 
+@with_option_names()
 @dataclass(frozen=True, init=False, repr=False)
 class Rules:
     """The policy, immutable. Give it to ``connect(approval=...)``.

@@ -30,11 +30,11 @@ from ..errors import (
     OutcomeUnknown,
     StartDenied,
     StateError,
+    UnknownTool,
 )
-from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.safe_text import safe_text
 from .hash_chain import now, timestamp
-from .shown_arguments import MAX_ARGUMENTS_CHARS, differing_paths, shown_arguments
+from .shown_arguments import MAX_ARGUMENTS_CHARS, differing_paths, shown_arguments, text_of
 from .sinks import Digested, Record, Recorder, Sink, Within, failure_reason
 
 __all__ = ["MAX_FACT_CHARS", "CallRecord"]
@@ -93,6 +93,7 @@ class CallRecord:
         self.tag: Any = None
         self._repeats = repeats
         self._tool: Tool | None = None
+        self._is_unread = False
         self._revision: str | None = None
         self._call: ToolCall | None = None
         self._wrong: Finding | None = None
@@ -110,9 +111,12 @@ class CallRecord:
         this is the first that does. The others close nothing."""
 
     @classmethod
-    def resumed(cls, audit: Recorder, id: str, name: str, process: int) -> CallRecord:
+    def resumed(
+        cls, audit: Recorder, id: str, name: str, process: int, context: Any, tag: Any
+    ) -> CallRecord:
         """The entry of a call that another session has opened, in ``process``."""
-        entry = cls(audit, id, name, None)
+        entry = cls(audit, id, name, None, context=context)
+        entry.tag = tag
         entry._opened_by, entry._first, entry._opened = process, {}, list(audit.sinks)
         return entry
 
@@ -144,6 +148,10 @@ class CallRecord:
     def found(self, tool: Tool, revision: str) -> None:
         """The definition in force, and the revision it will be called under."""
         self._tool, self._revision = tool, revision
+
+    def not_found(self, error: BaseException) -> None:
+        """Leave out the arguments if ``error`` hides which of them the tool's schema marks."""
+        self._is_unread = not isinstance(error, UnknownTool | InvalidArguments)
 
     def breaks(self, finding: Finding, path: str) -> None:
         """What is wrong with the arguments, at ``path``: the record has the place alone."""
@@ -302,7 +310,7 @@ class CallRecord:
             record["origin"] = self._origin
         if self._script is not None:
             record |= self._script.recorded()
-        text = _text_of(self._given) if call is None else call.arguments_json
+        text = text_of(self._given) if call is None else call.arguments_json
         record |= {
             "identity": self._audit.identity,
             **self._audit.whose(self._context, self.tag),
@@ -378,7 +386,8 @@ class CallRecord:
     def _shown_arguments(self, text: str | None, given: Any) -> Record:
         """The arguments as they may be shown: of the text that is sent, or of what was given."""
         audit = self._audit
-        shown = shown_arguments(audit.redaction, audit.secrets, text, given, self._tool)
+        about = self._tool, self._is_unread
+        shown = shown_arguments(audit.redaction, audit.secrets, text, given, *about)
         self._hidden += shown.hidden
         has_secrets = bool(shown.hidden or shown.pointers)
         return {
@@ -398,8 +407,8 @@ class CallRecord:
         marks, end = self._marks, self._audit.clock()
         asking, running = marks.get("asking"), marks.get("running")
         record = self._about("closed")
+        record |= self._audit.whose(self._context, self.tag)
         if self._opened_by is None:
-            record |= self._audit.whose(self._context, self.tag)
             record["decision"] = self._decision
         else:
             record["opened_by"] = self._opened_by
@@ -482,15 +491,6 @@ def _is_cancelled(error: BaseException) -> bool:
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _text_of(given: Any) -> str | None:
-    try:
-        return canonical({} if given is None else given)
-    except NotJson:
-        return None
-    except Exception:  # noqa: BLE001 - an object of the caller's own may do anything
-        return None
 
 
 def _shown_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:

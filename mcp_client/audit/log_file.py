@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
 from ..runtime.folder import given_path
+from ..runtime.option_names import with_option_names
 from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
 from .opened_file import OpenedFile, Turn
 
@@ -76,6 +77,7 @@ class _Busy(Exception):
     """Another thread or process holds the lock, and there was no time left to wait."""
 
 
+@with_option_names()
 class AuditLog:
     """An audit log in a file: append to it, and check it with ``verify_audit``."""
 

@@ -40,8 +40,8 @@ the other things that the approver is shown, by kind: a text, or a list of sever
 is unknown, the arguments are not JSON) are null.
 
 A call of which the server made a task (``start_tool``) is closed by whatever sees its end, which
-may be another process: then ``closed`` has ``opened_by``, the process that opened it, and nothing
-of what that one knew. A task whose end was not asked for stays open.
+may be another process: then ``closed`` has ``opened_by``, the process that opened it, and no
+``decision``. A task whose end was not asked for stays open.
 
 ``closed`` has ``changed`` where the definition of the tool changed while approval was asked for:
 its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the approver changed the
@@ -167,11 +167,11 @@ class SessionAudit:
         entry.tag = tag
         return entry
 
-    def run(self, script: Script, context: Hashable) -> RunRecord:
+    def run(self, script: Script, context: Hashable, tag: Any = None) -> RunRecord:
         """The records of a script's run. Nothing is written before ``RunRecord.open_run``."""
         from .run_record import RunRecord
 
-        return RunRecord(self, script, context)
+        return RunRecord(self, script, context, tag)
 
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
         """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,

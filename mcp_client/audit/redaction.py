@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
 from ..runtime.masking import decodings, echoes, texts_of
+from ..runtime.option_names import with_option_names
 from ..runtime.secret_names import KEYS, SecretNames
 from .schema_marks import applicable, items, marked, members
 from .secret_text import (
@@ -114,6 +115,7 @@ class Shown:
             self.pointers.append(_pointer(path))
 
 
+@with_option_names()
 class Redaction:
     """What counts as a secret: names of members, and regular expressions.
 

@@ -15,6 +15,7 @@ What a script prints and returns is not recorded. A run that cannot be recorded 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from ..approval.script import Script
 from ..catalog.finding import Finding
@@ -30,8 +31,9 @@ _OF_ONE_CALL = ("decision", "delivery", "asking_seconds", "sent_bytes", "receive
 class RunRecord(CallRecord):
     """In order: ``open_run``, and ``over`` or ``failed``."""
 
-    def __init__(self, audit: Recorder, script: Script, context: Hashable) -> None:
+    def __init__(self, audit: Recorder, script: Script, context: Hashable, tag: Any = None) -> None:
         super().__init__(audit, script.id, script.id, None, context=context, origin="code")
+        self.tag = tag
         self._of = script
         self._is_resumed = False
         self.calls = 0
@@ -59,7 +61,7 @@ class RunRecord(CallRecord):
         record = self._about("opened") | {
             "origin": "code",
             "identity": self._audit.identity,
-            "context": self._audit.shown_context(self._context),
+            **self._audit.whose(self._context, self.tag),
             "code_digest": Digested(code, has_secrets=False),
             "code_bytes": len(code.encode("utf-8", "surrogatepass")),
             "code": self._safe(code, _MAX_CODE_CHARS),

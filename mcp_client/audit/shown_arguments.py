@@ -6,22 +6,41 @@ import json
 from typing import Any
 
 from ..catalog.tool import Tool
+from ..protocol.canonical_json import canonical
 from ..runtime.session_context import KnownSecrets
 from .redaction import Redaction, Shown, marked
 
-__all__ = ["MAX_ARGUMENTS_CHARS", "differing_paths", "shown_arguments"]
+__all__ = ["MAX_ARGUMENTS_CHARS", "differing_paths", "shown_arguments", "text_of"]
 
 MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
 
 
+def text_of(given: Any) -> str | None:
+    """Return the canonical text of what was ``given``; None if it has none."""
+    try:
+        return canonical({} if given is None else given)
+    except Exception:  # noqa: BLE001 - an object of the caller's own may do anything
+        return None
+
+
 def shown_arguments(
-    redaction: Redaction, secrets: KnownSecrets, text: str | None, given: Any, tool: Tool | None
+    redaction: Redaction,
+    secrets: KnownSecrets,
+    text: str | None,
+    given: Any,
+    tool: Tool | None,
+    is_unread: bool = False,
 ) -> Shown:
-    """Of the text that is sent, or without one of what was ``given``. Never raises."""
+    """Of the text that is sent, or without one of what was ``given``. Never raises.
+
+    ``is_unread``: nothing is shown, as the tool's schema is not known, which may mark secrets.
+    """
     if text is not None and len(text) > MAX_ARGUMENTS_CHARS:
         return Shown(f"[left out: {len(text)} characters]", pointers=[""])
     try:
+        if is_unread and given:
+            return Shown("[left out: the tool's definition is not known]", pointers=[""])
         value = given if text is None else json.loads(text)
         shown = redaction.show(value, _marks_of(tool))
         clean = secrets.json(shown.value)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError
+from ..runtime.option_names import with_option_names
 from ..runtime.storage import Storage
 from .browser import Browser, OnDevice, OnUrl, has_browser
 from .code_request import Deviations, LoginOptions
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["OAuth"]
 
 
+@with_option_names()
 class OAuth(Authorization):
     """A person logs in with a browser when a server first requires it.
 

@@ -33,6 +33,7 @@ from ..errors import CallDenied, ConfigError
 from ..runtime.callbacks import in_thread
 from ..runtime.json_file import JsonFile
 from ..runtime.keyed_digest import keyed
+from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Object, Storage
@@ -107,6 +108,7 @@ class _Book:
         return None if entry is None else entry.tools
 
 
+@with_option_names()
 class Pins:
     """A lock file of tools. One may serve any number of sessions; give each server its name."""
 

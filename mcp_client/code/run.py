@@ -87,7 +87,7 @@ class ScriptTarget(Protocol):
     @property
     def _paused_in(self) -> Storage | None: ...
 
-    def _run_record(self, script: Script, context: Hashable) -> RunRecord | None: ...
+    def _run_record(self, script: Script, context: Hashable, tag: Any) -> RunRecord | None: ...
 
     def _end_run(self, script: str) -> None: ...
 
@@ -163,7 +163,8 @@ async def run_script(
         past = Past.of(id, code)
     past.check(code)
     run = _Run(target, tools, code, past, options=cast("CallOptions", own), explain=explain)
-    record = target._run_record(Script(past.id, code), options.get("context"))
+    whose = options.get("context"), options.get("tag")
+    record = target._run_record(Script(past.id, code), *whose)
     if record is not None:
         await record.open_run(resumed=is_resumed)
     try:

@@ -264,7 +264,11 @@ class Task:
             return
         await self._call_end().admit()
         clocks = self._timeouts
-        await run.cancel(await self._tasks.ensure_connected(), clocks)
+        try:
+            await run.cancel(await self._tasks.ensure_connected(), clocks)
+        except McpError as error:
+            self._completed(error)
+            raise
         run.cancel_asked = run.cancel_asked or "the host cancelled it"
         if self._turn.locked():
             return  # those who wait for the result will see the end
@@ -278,9 +282,10 @@ class Task:
         """What another session makes this task of again, with ``resume_task``: for the same server
         and authorization, in this process, or in another one that has the same state.
 
-        It has the task's id, the digest of the tool's definition as approved, and what the server
-        is; no credential, no argument and no result. Nothing in it can be changed: it is under a
-        MAC. Of a tool that completed at once keep the result instead.
+        It has the task's id, the digest of the tool's definition as approved, what the server is,
+        and the call's ``context`` and ``tag``; no credential, no argument and no result. Nothing in
+        it can be changed: it is under a MAC. Of a tool that completed at once keep the result
+        instead.
         """
         return self._saved()
 
@@ -316,7 +321,7 @@ class Task:
             try:
                 self._outcome = await self._call_end().result(raw)
             except McpError as error:
-                self._outcome = error
+                self._outcome = self._completed(error)
 
     async def _ended(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """The result of ``work``; None where it finds that the task has ended in an error, which
@@ -325,9 +330,18 @@ class Task:
         assert run is not None
         try:
             return await work()
-        except (ServerError, OutcomeUnknown) as error:
-            if not run.over or isinstance(error, CallTimeout | ConnectionLost | Unanswered):
+        except McpError as error:
+            self._completed(error)
+            is_end = isinstance(error, ServerError | OutcomeUnknown)
+            is_wait = isinstance(error, CallTimeout | ConnectionLost | Unanswered)
+            if not run.over or not is_end or is_wait:
                 raise
             await self._call_end().failed(error)
             self._outcome = error
             return None
+
+    def _completed(self, error: McpError) -> McpError:
+        """Name the server and the tool in ``error``, and hide the session's secrets in it."""
+        self._tasks.context.secrets.hide(error)
+        error.server, error.tool = error.server or self.server, error.tool or self.tool
+        return error

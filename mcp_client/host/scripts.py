@@ -50,10 +50,10 @@ class ScriptsOfHost(ABC):
         for session in self.sessions.values():
             session._end_run(script)
 
-    def _run_record(self, script: Script, context: Hashable) -> RunRecord | None:
+    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> RunRecord | None:
         """The record of a script's run, where there is an audit. It is of no one server."""
         audit = self._options.audit_of("")
-        return None if audit is None else audit.run(script, context)
+        return None if audit is None else audit.run(script, context, tag)
 
     async def _call_as_code(
         self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script

@@ -58,7 +58,7 @@ def with_option_names(**hints: str) -> Callable[[T], T]:
 
     def decorate(made: T) -> T:
         function: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
-        what = f"{made.__name__}()"
+        what = f"{made.__qualname__.removesuffix('.__init__')}()"
 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from ..errors import ConfigError
 from ..runtime.folder import given_path
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.option_names import with_option_names
 
 if TYPE_CHECKING:
     from .grants import Grants
@@ -22,6 +23,7 @@ _TOO_WIDE = ("/", "/proc", "/sys", "/dev")
 _GLOB = frozenset("*?[")
 
 
+@with_option_names()
 @frozen_dataclass
 class Sandbox:
     """What a server and all its descendants can reach, beside what its program is made of:

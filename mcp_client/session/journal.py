@@ -62,6 +62,8 @@ from .observers import Observer
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
+    from ..audit.call_record import CallRecord
+    from ..runtime.session_context import KnownSecrets
     from ..runtime.storage import Object
     from ..state import State
 
@@ -87,6 +89,8 @@ class Maker(Protocol):
     def _server(self) -> str: ...
     @property
     def _connection(self) -> Connection: ...
+    @property
+    def _secrets(self) -> KnownSecrets: ...
     async def _resolve(self, name: str) -> InForce: ...
     def read(self, raw: dict[str, Any], tool: str) -> ToolResult: ...
 
@@ -213,12 +217,17 @@ class KeyedCall(JournalRow, Observer):
             settled = await self._claim()
             if settled is not None:
                 result = await self._read(settled)
-                return result if call.entry is None else await call.entry.done(result, "not_sent")
+                if call.entry is None:
+                    return result
+                await self._show_definition(call.entry)
+                return await call.entry.done(result, "not_sent")
         except McpError as error:
+            self._caller._secrets.hide(error)
             error.follows = not isinstance(error, InvalidArguments)
             error.server = error.server or self._caller._server
             error.tool = error.tool or call.given.name
             if call.entry is not None:
+                await self._show_definition(call.entry)
                 await call.entry.failed(error)
             raise
         try:
@@ -257,6 +266,16 @@ class KeyedCall(JournalRow, Observer):
         if failure is None:
             return result
         return replace(result, findings=(*result.findings, Finding("not_recorded", failure)))
+
+    async def _show_definition(self, entry: CallRecord) -> None:
+        """Give the record of a call that is not made the definition, which marks secrets among the
+        arguments. Without one, the record leaves them out."""
+        try:
+            now = await self._caller._resolve(self._call.given.name)
+        except McpError as error:
+            entry.not_found(error)
+        else:
+            entry.found(now.tool, now.rpc.era.revision)
 
     # -------------------------------------------------------------------- the claim
 

@@ -147,6 +147,8 @@ class Recorded(Observer):
     async def failed(
         self, call: CallState, error: BaseException, cancelled: McpError | None
     ) -> None:
+        if call.attempt.now is None:
+            self.entry.not_found(error)
         await self.entry.failed(error, cancelled)
 
 

@@ -61,6 +61,10 @@ class SavedTask:
     """The id of the call in the audit."""
     process: int
     """The process that wrote it there first."""
+    context: Any
+    """Whose call it was, as JSON; None if other processes cannot compare it."""
+    tag: Any
+    """The host's tag of the call."""
     name: str
     """What the host called the server."""
     revision: str

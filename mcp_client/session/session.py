@@ -300,10 +300,10 @@ class Session(LibraryOfSession):
         """A run of a script is over."""
         self._setup.memory.end_run(script)
 
-    def _run_record(self, script: Script, context: Hashable) -> RunRecord | None:
+    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> RunRecord | None:
         """The record of a script's run, where there is an audit."""
         audit = self._setup.audit
-        return None if audit is None else audit.run(script, context)
+        return None if audit is None else audit.run(script, context, tag)
 
     # ------------------------------------------------------------------- tasks
 

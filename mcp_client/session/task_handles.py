@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from ..catalog.call_context import context_to_json, is_storable
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
@@ -23,6 +24,7 @@ from ..connection.connection import Connection
 from ..errors import ConfigError, InvalidSchema, McpError
 from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
+from ..protocol.canonical_json import plain
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from .call import Caller
@@ -83,6 +85,8 @@ class Handover:
             tool=tool.name,
             definition=tool.fingerprint,
             call=call.id,
+            context=context_to_json(given.context) if is_storable(given.context) else None,
+            tag=plain(given.tag),
             name=self._server,
             revision=self._connection.rpc.era.revision,
         )
@@ -121,7 +125,8 @@ class Handover:
         if audit is not None:
             from ..audit.record import CallRecord
 
-            entry = CallRecord.resumed(audit, saved.call, saved.tool, saved.process)
+            whose = saved.context, saved.tag
+            entry = CallRecord.resumed(audit, saved.call, saved.tool, saved.process, *whose)
             entry.is_first = partial(self._ledger.close, saved.digest)
         ending = ResumedCall(
             saved,
@@ -178,9 +183,6 @@ class ResumedCall(StartedCall):
             self._admitted = True
 
     async def _failed(self, error: BaseException) -> None:
-        if isinstance(error, McpError):
-            error.server = error.server or self._server
-            error.tool = error.tool or self._saved.tool
         if self.entry is not None:
             await self.entry.failed(error)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from ..errors import ConfigError
+from ..runtime.option_names import with_option_names
 from ..runtime.storage import Change, Object
 from .state import State, check_kind, checked_keep
 
@@ -69,6 +70,7 @@ _STATEMENTS = {
 }
 
 
+@with_option_names()
 class PostgresState(State):
     """Keeps everything in tables of a PostgreSQL database, version 12 or later. Needs the extra
     ``postgres``.

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
+from ..runtime.option_names import with_option_names
 from ..runtime.storage import Change, MemoryStorage, Object, Storage
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class MemoryState(MemoryStorage, State):
         self.keep: float = checked_keep(keep)
 
 
+@with_option_names()
 class FileState(State):
     """Keeps objects in files of a folder, which is made for its owner alone where it is missing.
 

@@ -33,6 +33,7 @@ import anyio
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
 from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, given_path
+from ..runtime.option_names import with_option_names
 from .memory import JsonRpcError, MemoryTransport, ServerInProcess
 from .recording import FORMAT, LEFT_OUT, SecretNumbers, captured, text_of
 
@@ -62,6 +63,7 @@ class _Recorded:
     failed: str | None = None
 
 
+@with_option_names()
 class ReplayServer(ServerInProcess):
     """The server of a record: ``connect(ReplayServer("session.jsonl"))``. ``path`` is what was
     given to ``Recording``. Raises ``ConfigError`` where it cannot be read. Each session

@@ -20,6 +20,7 @@ from mcp_client import (
 )
 from mcp_client.adapters import openai_chat
 from mcp_client.audit import Audit, verify_audit
+from mcp_client.errors import UnknownTool
 from mcp_client.sync import connect as connect_blocking
 from mcp_client.transports.memory import JsonRpcError
 
@@ -138,6 +139,32 @@ async def test_what_a_model_asked_for_and_was_not_called_is_in_the_audit_once_ea
     assert {found[name][1]["delivery"] for name in ("UnknownTool", "InvalidArguments")} == {
         "not_sent"
     }
+
+
+async def test_arguments_of_a_tool_whose_definition_is_not_known_are_left_out() -> None:
+    """Its schema may mark them as secret. A tool that the server does not have has no schema."""
+
+    def lists_nothing(message: dict[str, Any]) -> Any:
+        if message.get("method") == "tools/list":
+            raise JsonRpcError(-32603, "not now")
+        return serve(message)
+
+    book: list[Any] = []
+    options: Any = {"audit": book.append, "approval": allow_all}
+    async with connect(MemoryServer(lists_nothing), **options) as session:
+        with pytest.raises(ServerError):
+            await session.call_tool("t", {"iban": SECRET})
+    async with connect(MemoryServer(serve), **options) as session:
+        with pytest.raises(UnknownTool):
+            await session.call_tool("gone", {"iban": "x"})
+    (unread, _), (unknown, _) = pairs(book)
+    assert SECRET not in json.dumps(book)
+    assert (unread["arguments"], unread["redacted"]) == (
+        "[left out: the tool's definition is not known]",
+        [""],
+    )
+    assert unread["arguments_digest"].startswith("hmac-")
+    assert unknown["arguments"] == {"iban": "x"}
 
 
 async def test_a_host_passes_on_whose_read_it_is(anyio_backend: str) -> None:

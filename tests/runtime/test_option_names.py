@@ -8,16 +8,29 @@ from typing import Any
 import pytest
 
 from mcp_client import (
+    Allow,
+    ApprovalQueue,
     ConfigError,
+    Deny,
     Host,
-    Limits,
     MemoryServer,
+    OAuth,
+    Rules,
     ServerConfig,
     Timeouts,
     allow_all,
     connect,
     sync,
 )
+from mcp_client.approval import Remember
+from mcp_client.audit import Audit, AuditLog, Redaction
+from mcp_client.catalog import Pins
+from mcp_client.connection import Limits
+from mcp_client.extensions import ClientInfo
+from mcp_client.sandbox import Sandbox
+from mcp_client.state import FileState
+from mcp_client.testing import ReplayServer
+from mcp_client.validation import Validation
 
 SERVER = MemoryServer(lambda message: NotImplemented)
 TAKERS: dict[str, Callable[..., Any]] = {
@@ -28,6 +41,9 @@ TAKERS: dict[str, Callable[..., Any]] = {
     "ServerConfig": lambda **options: ServerConfig(SERVER, **options),
     "Timeouts": Timeouts,
     "Limits": Limits,
+    **{made.__name__: made for made in (ApprovalQueue, Allow, Deny, Remember, Rules, OAuth)},
+    **{made.__name__: made for made in (Sandbox, Pins, MemoryServer, FileState, Audit, AuditLog)},
+    **{made.__name__: made for made in (Validation, ClientInfo, Redaction, ReplayServer)},
 }
 
 
@@ -49,6 +65,22 @@ TAKERS: dict[str, Callable[..., Any]] = {
         ("Timeouts", "timeout", r"did you mean total\?"),
         ("Limits", "message_byte", r"did you mean message_bytes\?"),
         ("Limits", "x", r"it has: message_bytes, depth"),
+        ("ApprovalQueue", "waits", r"^ApprovalQueue\(\) .* did you mean wait\?"),
+        ("Allow", "rember", r"^Allow\(\) .* did you mean remember\?"),
+        ("Deny", "reson", r"^Deny\(\) .* did you mean reason\?"),
+        ("Remember", "second", r"^Remember\(\) .* did you mean seconds\?"),
+        ("Rules", "asks", r"^Rules\(\) .* did you mean ask\?"),
+        ("OAuth", "redirect_url", r"^OAuth\(\) .* did you mean redirect_uri\?"),
+        ("Sandbox", "networks", r"^Sandbox\(\) .* did you mean network\?"),
+        ("Pins", "polcy", r"^Pins\(\) .* did you mean policy\?"),
+        ("MemoryServer", "identiy", r"^MemoryServer\(\) .* did you mean identity\?"),
+        ("FileState", "decision", r"^FileState\(\) .* did you mean decisions\?"),
+        ("Audit", "failures", r"^Audit\(\) .* did you mean failure\?"),
+        ("AuditLog", "max_byte", r"^AuditLog\(\) .* did you mean max_bytes\?"),
+        ("Validation", "result", r"^Validation\(\) .* did you mean results\?"),
+        ("ClientInfo", "nam", r"^ClientInfo\(\) .* did you mean name\?"),
+        ("Redaction", "pattern", r"^Redaction\(\) .* did you mean patterns\?"),
+        ("ReplayServer", "pth", r"^ReplayServer\(\) .* did you mean path\?"),
     ],
 )
 def test_an_unknown_option_is_a_config_error_that_suggests_one(
