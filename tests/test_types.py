@@ -51,7 +51,7 @@ from mcp_client.extensions import Task
 from mcp_client.host import ServerStatus
 from mcp_client.state import MemoryState
 from tests.interop import peers
-from tests.test_readme import programs
+from tests.test_readme import EXAMPLES, programs
 
 ROOT = Path(__file__).parents[1]
 SERVER = StdioServer("python", ["server.py"])
@@ -236,7 +236,7 @@ def test_every_program_of_the_readme_passes_strict_pyright(
 @pytest.mark.slow
 def test_every_example_passes_pyright(pyright: Callable[..., dict[str, Any]]) -> None:
     """Whose packages need not be installed."""
-    examples = [str(path) for path in (ROOT / "examples").glob("*.py")]
+    examples = [str(path) for path in EXAMPLES]
     report = pyright("--pythonpath", sys.executable, *examples)
     found = [one for one in report["generalDiagnostics"] if one["severity"] == "error"]
     packages = ("reportMissingImports", 'reportAttributeAccessIssue: "genai"')

@@ -735,7 +735,7 @@ class TestAProgram:
 
 @pytest.mark.slow
 def test_ask_first_runs_what_a_person_at_the_terminal_agrees_to() -> None:
-    example = Path(__file__).parents[2] / "examples" / "ask_first.py"
+    example = Path(__file__).parents[2] / "examples" / "approval" / "ask_first.py"
     child = pexpect.spawn(sys.executable, [str(example)], timeout=30, encoding="utf-8")
     try:
         child.expect_exact("v] ")

@@ -78,7 +78,7 @@ def _ran(example: str, service: Service, path: str = "") -> str:
         env = {**os.environ, **keys, **urls}
         for name in KEYS:
             env.pop(f"{name}_MODEL", None)
-        words = [sys.executable, f"examples/{example}.py"]
+        words = [sys.executable, f"examples/agents/{example}.py"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == 0, done.stderr
     assert not service.answers, "the example did not ask for every answer"
@@ -216,7 +216,7 @@ def two_workers_of_the_app_share_what_its_users_decide() -> None:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
         found.close()
-        words = [sys.executable, "-m", "uvicorn", "examples.agent_with_users:app"]
+        words = [sys.executable, "-m", "uvicorn", "examples.agents.agent_with_users:app"]
         options = ["--workers", "2", "--port", str(port), "--timeout-graceful-shutdown", "5"]
         env = {**os.environ, "AGENT_STATE": folder}
         app = subprocess.Popen([*words, *options], env=env, stdout=sys.stderr)

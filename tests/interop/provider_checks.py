@@ -373,7 +373,7 @@ def a_round_trip_through_gemini() -> None:
 
 def _example(name: str) -> str:
     done = subprocess.run(
-        [sys.executable, f"examples/{name}.py"], capture_output=True, text=True, timeout=120
+        [sys.executable, f"examples/agents/{name}.py"], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -401,7 +401,7 @@ def the_bridge_to_langchain_runs() -> None:
 
 def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
     httpx = import_module("httpx")
-    app = import_module("examples.agent_with_users").app
+    app = import_module("examples.agents.agent_with_users").app
     said: dict[str, str] = {}
 
     async def talk(web: Any, name: str) -> None:

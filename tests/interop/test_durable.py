@@ -78,7 +78,7 @@ def test_an_agent_killed_while_it_waits_and_while_the_tool_runs_runs_its_call_on
     engine: tuple[str, dict[str, str]],
 ) -> None:
     name, env = engine
-    said, seen = run(f"examples/{name}.py", **env).splitlines()[-2:]
+    said, seen = run(f"examples/hosting/{name}.py", **env).splitlines()[-2:]
     assert said.startswith("OutcomeUnknown: ")
     assert re.fullmatch("settled: [^ ]+/call_1", seen)
 
@@ -87,7 +87,7 @@ def test_a_call_whose_result_was_not_checkpointed_is_given_its_result_again(
     engine: tuple[str, dict[str, str]],
 ) -> None:
     name, env = engine
-    words = ("-m", "tests.interop.durable_checks", f"examples.{name}")
+    words = ("-m", "tests.interop.durable_checks", f"examples.hosting.{name}")
     check = "killed_between_the_result_and_the_checkpoint"
     assert run(*words, check, **env, PAYMENT_SECONDS="0") == "tea: paid\n"
 
@@ -97,7 +97,7 @@ def test_no_engine_retries_a_call_whose_server_died_while_it_ran(
     engine: tuple[str, dict[str, str]],
 ) -> None:
     name, env = engine
-    words = ("-m", "tests.interop.durable_checks", f"examples.{name}")
+    words = ("-m", "tests.interop.durable_checks", f"examples.hosting.{name}")
     assert run(*words, "the_server_dies_while_the_tool_runs", **env).startswith("ConnectionLost: ")
 
 

@@ -123,7 +123,7 @@ def test_the_example_opens_the_browser_once(tmp_path: Path) -> None:
     }
 
     def run(url: str, **more: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, str(ROOT / "examples" / "log_in.py"), url]
+        words = [sys.executable, str(ROOT / "examples" / "hosting" / "log_in.py"), url]
         return subprocess.run(
             words,
             env={**env, **more},

@@ -7,7 +7,7 @@ import anyio
 
 from mcp_client import Allow, CallDenied, Deny, StdioServer, ToolCall, connect
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
 
 async def approve(call: ToolCall) -> Allow | Deny:

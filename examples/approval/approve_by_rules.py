@@ -8,7 +8,7 @@ import anyio
 from mcp_client import Allow, CallDenied, Rule, Rules, StdioServer, ToolCall, connect
 from mcp_client.approval import Remember
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
 
 async def ana(call: ToolCall) -> Allow:

@@ -8,7 +8,7 @@ import anyio
 from mcp_client import Allow, ConnectError, Host, ServerConfig, StdioServer, ToolCall
 from mcp_client.errors import UnknownTool
 
-SERVERS = Path(__file__).parent / "servers"
+SERVERS = Path(__file__).parents[1] / "servers"
 
 
 def approve(call: ToolCall) -> Allow:

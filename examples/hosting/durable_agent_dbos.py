@@ -1,6 +1,6 @@
 """An agent on DBOS: its call waits a day for a person, its workers are killed, it buys tea once.
 
-    pip install ".[postgres]" dbos && python examples/durable_agent_dbos.py
+    pip install ".[postgres]" dbos && python examples/hosting/durable_agent_dbos.py
 
 Its checkpoints and our state are in a folder; with ``DATABASE=postgresql:...`` in that database.
 """
@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 
 FOLDER = Path(os.environ.setdefault("AGENT_FOLDER", tempfile.mkdtemp()))  # for its workers, too
 SOLD, SECONDS = FOLDER / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")
-SHOP = [sys.executable, str(Path(__file__).parent / "servers" / "shop.py"), str(SOLD), SECONDS]
+SHOP = [sys.executable, str(Path(__file__).parents[1] / "servers" / "shop.py"), str(SOLD), SECONDS]
 DATABASE = os.environ.get("DATABASE")
 CHECKPOINTS = DATABASE or f"sqlite:///{FOLDER}/checkpoints.sqlite"
 state = PostgresState(DATABASE) if DATABASE else FileState(FOLDER / "state")

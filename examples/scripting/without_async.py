@@ -10,7 +10,7 @@ from pathlib import Path
 from mcp_client import Allow, Deny, McpError, StdioServer, ToolCall
 from mcp_client.sync import connect
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
 
 def approve(call: ToolCall) -> Allow | Deny:

@@ -8,7 +8,7 @@ import anyio
 from mcp_client import CancelToken, StdioServer, allow_all, connect
 from mcp_client.errors import CallCancelled
 
-CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "cafe.py")])
+CAFE = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "cafe.py")])
 token = CancelToken()
 
 

@@ -13,7 +13,7 @@ import anyio
 from mcp_client import Allow, Deny, StdioServer, ToolCall, connect
 from mcp_client.extensions import Apps, ClientInfo
 
-CLOCK = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "clock.py")])
+CLOCK = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "clock.py")])
 
 
 def approve(call: ToolCall) -> Allow | Deny:

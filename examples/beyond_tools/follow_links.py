@@ -8,7 +8,7 @@ import anyio
 from mcp_client import ServerError, StdioServer, allow_all, connect
 from mcp_client.content import ResourceLink
 
-NOTES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "notes.py")])
+NOTES = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "notes.py")])
 
 
 def may_be_read(link: ResourceLink) -> bool:

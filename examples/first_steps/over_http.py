@@ -8,7 +8,7 @@ import anyio
 from mcp_client import HttpServer, allow_all, connect
 from mcp_client.errors import AuthError
 
-sys.path.insert(0, str(Path(__file__).parent / "servers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from weather_http import serving  # type: ignore[import-not-found]
 
 

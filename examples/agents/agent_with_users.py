@@ -1,7 +1,7 @@
 """A FastAPI app with many users, who approve their own calls; a script stands for the model.
 
     pip install fastapi
-    uvicorn examples.agent_with_users:app --workers 2 --timeout-graceful-shutdown 10
+    uvicorn examples.agents.agent_with_users:app --workers 2 --timeout-graceful-shutdown 10
     curl -b user=ana -X POST "http://127.0.0.1:8000/chat?question=Wake+Oslo"
 
 The call waits until ana has decided it: http://127.0.0.1:8000/login?user=ana leads to her page.
@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: pip install fastapi")
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 state = FileState(os.environ.get("AGENT_STATE", "state"))  # all workers share this folder
 queue = ApprovalQueue(decisions=state.decisions)
 host = Host({"weather": WEATHER}, approval=queue, state=state)

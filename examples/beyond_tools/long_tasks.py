@@ -7,7 +7,7 @@ import anyio
 
 from mcp_client import StdioServer, allow_all, connect, deny_all
 
-ROASTER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "roaster.py")])
+ROASTER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "roaster.py")])
 
 
 def watch(progress: float, total: float | None, message: str | None) -> None:

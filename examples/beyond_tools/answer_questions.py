@@ -12,7 +12,7 @@ import anyio
 from mcp_client import Handlers, StdioServer, allow_all, connect
 from mcp_client.handlers import Accept, Decline, ElicitRequest
 
-CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "cafe.py")])
+CAFE = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "cafe.py")])
 
 
 def fill_in(request: ElicitRequest) -> Accept | Decline:

@@ -8,7 +8,7 @@ import anyio
 
 from mcp_client import ConnectError, Sandbox, StdioServer, allow_all, connect
 
-FILES = str(Path(__file__).parent / "servers" / "files.py")
+FILES = str(Path(__file__).parents[1] / "servers" / "files.py")
 
 
 async def look_around(folder: Path) -> None:

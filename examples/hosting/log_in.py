@@ -1,6 +1,6 @@
 """A server that wants a login: the browser opens once, and the tokens are kept for the next run.
 
-python examples/log_in.py [URL]: without a URL a server is started here that asks for no password.
+python examples/hosting/log_in.py [URL]: without a URL a server is started here that asks for no password.
 """
 
 import sys
@@ -12,7 +12,7 @@ import anyio
 from mcp_client import HttpServer, OAuth, allow_all, connect
 from mcp_client.auth import FileTokens
 
-sys.path.insert(0, str(Path(__file__).parent / "servers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from login_http import serving  # type: ignore[import-not-found]
 
 

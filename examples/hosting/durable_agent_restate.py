@@ -1,7 +1,7 @@
 """An agent on Restate: its call waits a day for a person, its workers are killed, it buys tea once.
 
 npx @restatedev/restate-server &
-pip install . restate-sdk hypercorn && python examples/durable_agent_restate.py
+pip install . restate-sdk hypercorn && python examples/hosting/durable_agent_restate.py
 """
 
 import os
@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
 
 FOLDER = Path(os.environ.setdefault("AGENT_FOLDER", tempfile.mkdtemp()))  # for its workers, too
 SOLD, SECONDS = FOLDER / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")
-SHOP = [sys.executable, str(Path(__file__).parent / "servers" / "shop.py"), str(SOLD), SECONDS]
+SHOP = [sys.executable, str(Path(__file__).parents[1] / "servers" / "shop.py"), str(SOLD), SECONDS]
 RESTATE = os.environ.get("RESTATE", "http://127.0.0.1:8080")
 RESTATE_ADMIN = os.environ.get("RESTATE_ADMIN", "http://127.0.0.1:9070")
 ADDRESS = os.environ.get("ADDRESS", "127.0.0.1:9080")  # of the worker

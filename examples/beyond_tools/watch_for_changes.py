@@ -7,7 +7,7 @@ import anyio
 
 from mcp_client import StdioServer, allow_all, connect
 
-NOTES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "notes.py")])
+NOTES = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "notes.py")])
 
 
 async def main() -> None:

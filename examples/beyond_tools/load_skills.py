@@ -9,7 +9,7 @@ from mcp_client import Allow, Deny, StdioServer, ToolCall, connect
 from mcp_client.approval import SkillRequest
 from mcp_client.errors import SkillError
 
-GUIDES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "guides.py")])
+GUIDES = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "guides.py")])
 
 
 async def approve(request: ToolCall | SkillRequest) -> Allow | Deny:

@@ -15,7 +15,7 @@ def confirm(request: StartRequest) -> Allow | Deny:  # at a terminal: confirm=as
     print("may this run?", request.command, *request.args)
     print("  with", dict(request.env))  # what the file itself says; ${NAME} comes from the host
     print(*request.findings, sep="\n")
-    known = request.subject == "python3 servers/weather.py"
+    known = request.subject == "python3 ../servers/weather.py"
     return Allow(remember="always") if known else Deny("never seen before")
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from mcp_client import Allow, CallDenied, Deny, StdioServer, ToolCall, connect
 
-WEATHER = Path(__file__).parent / "servers" / "weather.py"
+WEATHER = Path(__file__).parents[1] / "servers" / "weather.py"
 
 
 async def approve(call: ToolCall) -> Allow | Deny:

@@ -10,7 +10,7 @@ import anyio
 
 from mcp_client import CallDenied, StdioServer, connect
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
 
 async def main() -> None:

@@ -8,7 +8,7 @@ from mcp_client import StdioServer, allow_all
 from mcp_client.stubs import generate
 from mcp_client.sync import connect
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
 with connect(WEATHER, approval=allow_all) as session, tempfile.TemporaryDirectory() as folder:
     module = Path(folder, "weather.py")

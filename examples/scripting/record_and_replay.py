@@ -9,7 +9,7 @@ import anyio
 from mcp_client import ServerError, StdioServer, allow_all, connect
 from mcp_client.testing import Recording, ReplayServer
 
-WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
 
 async def main() -> None:
