@@ -185,7 +185,7 @@ def test_from_config_starts_what_was_confirmed_and_asks_once() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[:2] == [
-        "may this run? python3 ../servers/weather.py",
+        "may this run? python3 servers/weather.py",
         "  with {'UNITS': 'metric'}",
     ]
     assert lines[2].startswith("a program would be started")

@@ -8,14 +8,14 @@ import anyio
 from mcp_client import Allow, Deny, Host, allow_all
 from mcp_client.approval import StartRequest
 
-CONFIG = Path(__file__).with_name("mcp.json")
+CONFIG = Path(__file__).parents[1] / "mcp.json"
 
 
 def confirm(request: StartRequest) -> Allow | Deny:  # at a terminal: confirm=ask_on_terminal
     print("may this run?", request.command, *request.args)
     print("  with", dict(request.env))  # what the file itself says; ${NAME} comes from the host
     print(*request.findings, sep="\n")
-    known = request.subject == "python3 ../servers/weather.py"
+    known = request.subject == "python3 servers/weather.py"
     return Allow(remember="always") if known else Deny("never seen before")
 
 

@@ -1,6 +1,8 @@
-"""A server that wants a login: the browser opens once, and the tokens are kept for the next run.
+"""Log in to a server: the browser opens once, and the tokens are stored for the next run.
 
-python examples/hosting/log_in.py [URL]: without a URL a server is started here that asks for no password.
+    python examples/hosting/log_in.py [URL]
+
+Without a URL, the example starts a server that asks for no password.
 """
 
 import sys
