@@ -1,4 +1,4 @@
-"""Every error this package raises, in one tree cut by the stage of the call.
+"""The errors that this package raises: one tree, ordered by the stage of the call.
 
 Each class answers two questions: did anything happen, and may the call be repeated?
 
@@ -6,11 +6,11 @@ McpError                     .message .server .tool .retryable .follows .attempt
 ├── NotSent                  nothing reached the server
 │   ├── UnknownTool          the server offers no such tool
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
-│   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
+│   ├── InvalidArguments     .path: not a JSON object, or not valid for the tool's schema
 │   ├── InvalidSchema        the tool's own schema exceeds a limit
-│   ├── CallDenied           .reason .source .told .by .rule: the approval hook did not say yes
-│   ├── CallPending          .ticket .tickets .paused: it waits for approval
-│   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
+│   ├── CallDenied           .reason .source .told .by .rule: the call was not approved
+│   ├── CallPending          .ticket .tickets .paused: the call waits for approval
+│   ├── CallWithdrawn        .reason: the caller cancelled the call before it was sent
 │   ├── StateError           .busy: the database with the state is busy, or cannot be reached
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       │                    .no_such_command
@@ -18,31 +18,31 @@ McpError                     .message .server .tool .retryable .follows .attempt
 │       ├── StartDenied      .reason .source .told .by .rule: a config file's server was not
 │       │                    confirmed, or a policy refuses the server
 │       └── AuthError        .challenge .oauth_error: the server requires a login
-├── OutcomeUnknown           the request left, the answer did not come: it may have run
+├── OutcomeUnknown           the request was sent and no response came: the call may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
-│   ├── CallCancelled        .reason: its caller cancelled it while it was under way
-│   ├── Unanswered           .result: the server asked back, and our handler had no answer
+│   ├── CallCancelled        .reason: the caller cancelled the call after it was sent
+│   ├── Unanswered           .result: the server requested input that the handler did not supply
 │   └── ConnectionLost       .why .exit_code .stderr_tail .http_status .body_excerpt
 ├── ServerError              .code .data .server_message: the server answered with an error
 │   │                        (over HTTP: .http_status .body_excerpt .retry_after)
-│   ├── NotFound             it has no such resource or prompt
+│   ├── NotFound             the server has no such resource or prompt
 │   ├── MissingCapability    .required: the client has to declare these; nothing was run
 │   └── UrlElicitationRequired .elicitations: a person has to visit these first
-├── BrokenPromise            .result: the tool ran, and its answer cannot be used
-│   ├── ProtocolViolation    the answer breaks the specification
+├── BrokenPromise            .result: the tool ran, and its response cannot be used
+│   ├── ProtocolViolation    the response breaks the specification
 │   ├── InvalidResult        .path: the structured content breaks the tool's output schema
 │   └── ResultNotStored      .bytes: a call with this idempotency_key ran; its result is not stored
-├── SkillError               .reason .uri: the skill is not, or not all, what its entry says
+├── SkillError               .reason .uri: the skill does not match its entry
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
-├── NotPending               .ids .reason .by: it is not pending; a ``LookupError`` too
+├── NotPending               .ids .reason .by: the request is not pending; also a ``LookupError``
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
 └── ConfigError              .option: a wrong argument or configuration; nothing was started
 
-Where ``call_tool(..., idempotency_key=...)`` is a step of a durable engine (DBOS, Restate,
-Temporal), each error asks for one of three things:
+If ``call_tool(..., idempotency_key=...)`` is a step of a durable engine (DBOS, Restate,
+Temporal), each error requires one of three actions:
 
 ======  ==================================  ======================================================
-ask     ``CallPending``                     run the step again once the tickets are decided
+wait    ``CallPending``                     run the step again once the tickets are decided
 retry   ``Retry().permits(error)``:         run the step again after a pause: nothing was sent, or
         ``StateError``, most                nothing is repeated
         ``ConnectError``, a busy server
@@ -95,20 +95,18 @@ __all__ = [
 
 
 class Advice(NamedTuple):
-    """What can be done about an error."""
+    """A proposal for fixing the cause of an error."""
 
     text: str
-    """In the words of a program that uses this package."""
+    """The advice for a program that uses this package."""
     kind: str = ""
-    """What the shell has words of its own for: "login", "header", "connect_timeout", "revision",
-    "env", "terminal", "issuer", "result", "sandbox", "home", "command"; "program" where only a
-    program can do it, and empty where the text suits all."""
+    """The topic, such as "login" or "revision", for which the shell has its own wording."""
     about: str = ""
-    """What those words are about, such as the URL to log in at."""
+    """The object of the advice, such as the URL to log in at."""
 
 
 class McpError(Exception):
-    """The base class: ``except McpError`` catches whatever this package raises on purpose.
+    """The base class of every error that this package raises on purpose.
 
     Each class declares its fields with their defaults; all are keyword arguments of every error.
     """
@@ -116,16 +114,15 @@ class McpError(Exception):
     server: str | None = None
     """The name the host gave the server."""
     tool: str | None = None
-    """The tool that was called, where a call is what failed."""
+    """The tool that was called, if a call failed."""
     retryable: bool = False
-    """True where doing the same again may succeed and cannot repeat a side effect."""
+    """Whether a repetition may succeed and cannot repeat a side effect."""
     follows: bool = False
-    """True if an earlier attempt with the same ``idempotency_key`` may have run. What the error
-    states, such as that nothing was sent, is about this attempt alone."""
+    """Whether an earlier attempt with the same ``idempotency_key`` may have run."""
     attempts: int = 1
-    """How often the call was attempted, where ``Retry`` repeated it."""
+    """The number of attempts, if ``Retry`` repeated the call."""
     advice: Advice | None = None
-    """What can be done about it, which ``message`` ends with."""
+    """How to fix the cause; ``message`` ends with it."""
 
     def __init__(self, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -139,7 +136,7 @@ class McpError(Exception):
 
     @property
     def message(self) -> str:
-        """What happened, without the server's standard error: this may be shown to a model."""
+        """The error text without the server's standard error, safe to show to a model."""
         message = str(self.args[0]) if self.args else type(self).__name__
         option = getattr(self, "option", "")
         message = f"{option}: {message}" if option else message
@@ -153,11 +150,11 @@ class McpError(Exception):
         if not tail:
             return text
         shown = "\n".join(f"    {line}" for line in ends_of(tail))
-        return f"{text}\n  the server's first and last words on standard error:\n{shown}"
+        return f"{text}\n  the server's first and last lines on standard error:\n{shown}"
 
 
 class NotSent(McpError):
-    """Nothing of this attempt reached the server: it can have had no side effect."""
+    """Nothing of this attempt reached the server, so it had no side effect."""
 
 
 class UnknownTool(NotSent):
@@ -165,61 +162,60 @@ class UnknownTool(NotSent):
 
 
 class ToolChanged(NotSent):
-    """The tool is defined otherwise than when the typed stub that calls it was generated."""
+    """The tool's definition differs from the one that the typed stub was generated from."""
 
     expected: str = ""
     """The fingerprint in the stub."""
     found: str = ""
-    """The fingerprint of the server's definition now."""
+    """The fingerprint of the server's current definition."""
 
 
 class InvalidArguments(NotSent):
-    """The arguments are not a JSON object, or break the tool's input schema in strict mode."""
+    """The arguments are not a JSON object, or strict validation found them invalid."""
 
     path: str = ""
-    """A JSON pointer to the value that is wrong; empty for all of them."""
+    """A JSON pointer to the invalid value; empty for the whole object."""
 
 
 class InvalidSchema(NotSent):
     """The tool's own schema exceeds one of the limits for schemas in ``Limits``.
 
-    What cannot be judged for another reason is skipped, with a finding of the tool.
+    Parts that cannot be checked for another reason are skipped, with a finding of the tool.
     """
 
 
 class CallDenied(NotSent):
-    """The approval hook did not say yes."""
+    """The call was not approved."""
 
     reason: str = ""
-    """What the hook said, or why it gave no answer."""
+    """The hook's reason, or why there was no decision."""
     source: str = "gate"
-    """What decided: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
+    """The source of the denial: "hook", "person", "rule", "memory", or "gate" for no decision."""
     told: str = ""
-    """Why there was no answer, as far as it concerns a model."""
+    """The part of the reason that a model may see."""
     by: str | None = None
-    """The name of the person who said so, where the hook gave one."""
+    """The name of the person who denied the call, if the hook returned one."""
     rule: str = ""
-    """The rule that said so, which a model is not told: ``str(error)`` has it, not ``message``."""
+    """The rule that denied the call. It is in ``str(error)`` but not in ``message``."""
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.rule})" if self.rule else super().__str__()
 
 
 class CallPending(NotSent):
-    """The call waits for approval, and its caller does not: once the ticket is granted, the same
-    call (the same ``ToolCall.key``) goes out, once. An approval hook may raise this.
+    """The call waits for approval and was not sent; an approval hook may raise this.
 
-    ``Toolset.run`` raises it where calls of a response wait. The others have run, and to run the
-    response again would repeat them: ``kit.resume(target, error.paused)`` goes on instead.
+    Once the ticket is granted, the same call (the same ``ToolCall.key``) is sent, once.
+    ``Toolset.run`` raises this error if calls of a response wait. The others have run, so continue
+    with ``kit.resume(target, error.paused)`` instead of running the response again.
     """
 
     ticket: str = ""
-    """What ``ApprovalQueue.decide`` takes to answer it; of several tickets the first."""
+    """The ticket to pass to ``ApprovalQueue.decide``; the first if there are several."""
     tickets: tuple[str, ...] = ()
-    """All of them: one for each call that waits."""
+    """The tickets: one for each call that waits."""
     paused: str | None = None
-    """What ``Toolset.resume`` takes; None where one call was made alone. A secret: together with
-    the ``context`` it gives what the calls of the response returned."""
+    """The argument for ``Toolset.resume``; None for a single call. Treat it as a secret."""
 
     def __init__(
         self, message: str, *, ticket: str = "", tickets: tuple[str, ...] = (), **fields: Any
@@ -233,34 +229,32 @@ class CallWithdrawn(NotSent):
     """The caller cancelled the call before it was sent."""
 
     reason: str = ""
-    """What the caller gave as reason."""
+    """The caller's reason."""
 
 
 class StateError(NotSent):
-    """The database with the state cannot be used now, so this attempt sent nothing. The next one
-    connects again by itself. The error names no secret of the connection."""
+    """The database with the state is unavailable: nothing was sent. The next attempt reconnects."""
 
     retryable = True
     busy: bool = False
-    """True where the database answers and has too much to do: waiting for others took too long, or
-    it has no connection left. False where it cannot be reached, or does not answer."""
+    """Whether the database is overloaded; False if it cannot be reached or does not respond."""
 
 
 class ConnectError(NotSent):
     """The server could not be reached, or was gone before the request was written."""
 
     exit_code: int | None = None
-    """What the server's process ended with; negative for a signal; None while it runs."""
+    """The exit code of the server's process; negative for a signal; None while it runs."""
     stderr_tail: str = ""
-    """What the server wrote to its standard error: of much, the first lines and the last."""
+    """The first and last lines that the server wrote to its standard error."""
     http_status: int | None = None
-    """The status of an HTTP server's refusal; 404 where it no longer knows our session."""
+    """The HTTP status of the refusal; 404 if the server no longer knows the session."""
     body_excerpt: str = ""
     """The beginning of the body of that refusal, made safe to show."""
     retry_after: float | None = None
     """Seconds the server asked to wait before another attempt."""
     no_such_command: bool = False
-    """Whether the server's command was not found, or is not one that can be run."""
+    """Whether the server's command was not found or is not executable."""
 
 
 class NegotiationError(ConnectError):
@@ -268,132 +262,136 @@ class NegotiationError(ConnectError):
 
 
 class StartDenied(ConnectError):
-    """A server was not started or connected to: one of a config file, because that was not
-    confirmed, or any, because a ``ManagedPolicy`` refuses it."""
+    """The start of a server was not confirmed, or a ``ManagedPolicy`` refuses the server."""
 
     reason: str = ""
-    """What ``confirm`` said, or why there was no answer; or which policy refuses what."""
+    """The reason of ``confirm``, the policy that refuses, or why there was no decision."""
     source: str = "gate"
-    """What decided: "hook" where ``confirm`` said no, "person" or "rule"; "policy" for that of an
-    organisation; "gate" where there was no answer."""
+    """The source of the denial: "hook" (``confirm``), "person", "rule", "policy" or "gate"."""
     told: str = ""
-    """Why there was no answer, as far as it concerns a model."""
+    """The part of the reason that a model may see."""
     by: str | None = None
-    """The name of the person who said so, where the hook gave one."""
+    """The name of the person who denied the start, if the hook returned one."""
     rule: str = ""
-    """The rule that said so, as in ``CallDenied``."""
+    """The rule that denied the start, as in ``CallDenied``."""
 
 
 class AuthError(ConnectError):
     """The server requires a login, or the login failed."""
 
     challenge: str | None = None
-    """The server's ``WWW-Authenticate`` header, as it came."""
+    """The server's ``WWW-Authenticate`` header, unchanged."""
     oauth_error: str | None = None
     """The error code of an authorization server, such as "invalid_grant" or "access_denied"."""
 
 
 class OutcomeUnknown(McpError):
-    """The request left and no answer came: the tool may have run."""
+    """The request was sent and no response came: the tool may have run."""
 
 
 class CallTimeout(OutcomeUnknown):
     """A timeout expired."""
 
     clock: str = "total"
-    """Which one: "connect", "idle" or "total"."""
+    """The name of the timeout: "connect", "idle" or "total"."""
 
 
 class CallCancelled(OutcomeUnknown):
-    """The caller cancelled the call while it was under way."""
+    """The caller cancelled the call after it was sent."""
 
     reason: str = ""
-    """What the caller gave as reason."""
+    """The caller's reason."""
 
 
 class Unanswered(OutcomeUnknown):
-    """The server asked for input, and the handler raised, took too long, gave an invalid answer or
-    rejected the question. The call was not continued, and what it had begun is not known."""
+    """The server requested input, and the handler did not supply a valid response.
+
+    The handler raised, took too long, returned an invalid value or rejected the question. The call
+    was not continued, and the effect of what it had begun is not known.
+    """
 
     result: Any = None
-    """What the server asked."""
+    """The server's request for input."""
 
 
 class ConnectionLost(OutcomeUnknown):
     """The connection ended while the request was under way."""
 
     why: str = ""
-    """What ended it, as a sentence without its end: "the server exited with code 1"."""
+    """The cause, as a clause without a full stop: "the server exited with code 1"."""
     exit_code: int | None = None
-    """What the server's process ended with; negative for a signal; None while it runs."""
+    """The exit code of the server's process; negative for a signal; None while it runs."""
     stderr_tail: str = ""
-    """What the server wrote to its standard error: of much, the first lines and the last."""
+    """The first and last lines that the server wrote to its standard error."""
     http_status: int | None = None
-    """The status a gateway answered with in place of the server."""
+    """The HTTP status that a gateway returned in place of the server."""
     body_excerpt: str = ""
     """The beginning of the body of that response, made safe to show."""
 
 
 class ServerError(McpError):
-    """The server answered with an error: ``code`` and ``data`` as it sent them."""
+    """The server responded with an error: ``code`` and ``data`` as it sent them."""
 
     code: int | None = None
-    """The JSON-RPC error code; None where the server gave an HTTP status only."""
+    """The JSON-RPC error code; None if the server returned only an HTTP status."""
     data: Any = None
-    """What the server sent with the error, as it came."""
+    """The data of the server's error, unchanged."""
     server_message: str = ""
-    """What the server said, safe to show; empty where it gave an HTTP status only."""
+    """The server's error message, safe to show; empty if it returned only an HTTP status."""
     http_status: int | None = None
-    """The HTTP status that the error came with, where that was not a success."""
+    """The HTTP status of the error, if it was not a success."""
     body_excerpt: str = ""
-    """The beginning of an answer that was not a JSON-RPC error, made safe to show."""
+    """The beginning of a response that was not a JSON-RPC error, made safe to show."""
     retry_after: float | None = None
     """Seconds the server asked to wait before another attempt."""
 
 
 class NotFound(ServerError):
-    """What was asked for is not there: a resource or a prompt that the server does not have. The
-    shell raises it for other names, too: of a server in a config file, a decision, a login."""
+    """The server has no such resource or prompt; the shell uses this for its own names, too."""
 
 
 class MissingCapability(ServerError):
-    """The server does what was asked only for clients that declare more than this one did: a
-    handler, or an extension. The message says which option of ``connect`` does that."""
+    """The server requires a capability that this client does not declare.
+
+    The message names the option of ``connect`` that declares it: a handler or an extension.
+    """
 
     required: Any = None
-    """The capabilities that are missing, in the form of the specification: a dict."""
+    """The missing capabilities, as a dict in the form of the specification."""
 
 
 class UrlElicitationRequired(ServerError):
-    """A person has to visit a URL before the request can be served; it was not. The elicitation
-    handler was shown each; ``retryable`` is whether it said yes to all."""
+    """A person has to visit a URL before the server accepts the request.
+
+    The elicitation handler was shown each URL; ``retryable`` is true if it accepted them all.
+    """
 
     elicitations: tuple[Any, ...] = ()
-    """An ``ElicitRequest`` each; their ``elicitation_id`` tells when one is completed."""
+    """One ``ElicitRequest`` for each URL; ``elicitation_id`` identifies it when it is completed."""
 
 
 class BrokenPromise(McpError):
-    """The server's answer is not what the specification or its own schema promises."""
+    """The server's response breaks the specification or the tool's own schema."""
 
     result: Any = None
-    """The whole answer: nothing is lost."""
+    """The complete response."""
 
 
 class ProtocolViolation(BrokenPromise):
-    """The answer breaks the specification."""
+    """The response breaks the specification."""
 
 
 class InvalidResult(BrokenPromise):
     """The structured content breaks the tool's output schema."""
 
     path: str = ""
-    """A JSON pointer to the value that is wrong; empty for all of it."""
+    """A JSON pointer to the invalid value; empty for the whole content."""
 
 
 class ResultNotStored(BrokenPromise):
     """An earlier call with this ``idempotency_key`` ran, and its result is too large to be stored.
 
-    The call is settled: with this key it is never sent again. Its own caller was given the result.
+    The call is settled: it is never sent again with this key. The earlier caller got the result.
     """
 
     bytes: int = 0
@@ -401,14 +399,18 @@ class ResultNotStored(BrokenPromise):
 
 
 class SkillError(McpError):
-    """A skill was not loaded, or a file of it not read, because it cannot be verified. Nothing of
-    what the server sent may be used. ``load_skill(uri)`` fetches its entry again, and asks again
-    for approval where it has changed."""
+    """A skill was not loaded, or one of its files not read, because it cannot be verified.
+
+    Do not use anything the server sent. ``load_skill(uri)`` fetches the entry again, and asks for
+    approval again if the entry has changed.
+    """
 
     reason: str = "invalid"
-    """Why: "unlisted" (the entry has no such file), "size", "digest", "frontmatter" (that of
-    SKILL.md is not the entry's), "limit" (``Limits(skill_files=, skill_bytes=)``), or "invalid"
-    (the entry or the answer breaks the specification)."""
+    """The check that failed: "unlisted", "size", "digest", "frontmatter", "limit" or "invalid".
+
+    "unlisted": the entry has no such file. "frontmatter": SKILL.md differs from the entry. "limit":
+    see ``Limits(skill_files=, skill_bytes=)``. "invalid": the specification is broken.
+    """
     uri: str = ""
     """The URI of the file that cannot be verified, or of the skill's SKILL.md."""
 
@@ -421,25 +423,25 @@ class ToolFailed(McpError):
 
 
 class NotPending(McpError, LookupError):
-    """What was to be decided is not pending. Nothing was decided."""
+    """The request to decide is not pending, so nothing was decided."""
 
     ids: tuple[str, ...] = ()
     """The ids that are not pending, of those that were to be decided."""
     reason: str = ""
-    """Of the first: "decided", "withdrawn", "expired" or "gone" (its caller); empty if unknown."""
+    """The state of the first: "decided", "withdrawn", "expired" or "gone"; empty if unknown."""
     by: str | None = None
-    """Who decided it, if that is known."""
+    """The person who decided the request, if known."""
 
 
 class AuditError(McpError):
-    """An audit log is not what was written to it, or cannot be written; calls do not raise it."""
+    """An audit log was changed or cannot be written; calls do not raise it."""
 
     path: str = ""
     """The file of the log that is wrong, or that cannot be written."""
     line: int | None = None
-    """The first line that is wrong, counted in the file ``path`` from 1; None for the whole."""
+    """The first wrong line in the file ``path``, counted from 1; None for the whole file."""
     reason: str = ""
-    """What is wrong, as a sentence without the path; the message where nothing else was given."""
+    """The fault, as a sentence without the path; by default the message."""
 
     def __init__(
         self, message: str, *, path: str | os.PathLike[str] = "", reason: str = "", **fields: Any
@@ -451,15 +453,14 @@ class ConfigError(McpError):
     """A wrong argument or configuration; nothing was started."""
 
     option: str = ""
-    """The option that is wrong, as code writes it: ``message`` begins with it. Empty if the text
-    names what is wrong."""
+    """The wrong option as code writes it; ``message`` begins with it. Empty if the text has it."""
 
 
 _FIRST_LINES, _LAST_LINES = 4, 8
 
 
 def ends_of(text: str) -> list[str]:
-    """The first lines and the last: an error often stands first, and advice on usage last."""
+    """Return the first and last lines of ``text``: errors are often first, usage advice last."""
     lines = text.splitlines()
     left = len(lines) - _FIRST_LINES - _LAST_LINES
     if left <= 1:
@@ -472,7 +473,7 @@ def _is_field(kind: type, name: str) -> bool:
 
 
 def _copied(cls: type[McpError], args: tuple[Any, ...], fields: dict[str, Any]) -> McpError:
-    """The same error, as ``copy`` and ``pickle`` make it."""
+    """Return the same error, as ``copy`` and ``pickle`` make it."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(fields)
     return error
@@ -493,8 +494,7 @@ _EXIT_CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code with which ``mcp-client`` ends after this error, for a script that ends
-    so, too: ``sys.exit(exit_code(error))``. ``mcp-client --help`` lists the codes."""
+    """Return the exit code of ``mcp-client`` for this error: ``sys.exit(exit_code(error))``."""
     if getattr(error, "http_status", None) in (401, 403):  # a login is required
         return 6
     return next((code for code, kinds in _EXIT_CODES if isinstance(error, kinds)), 8)

@@ -49,7 +49,7 @@ def drawn() -> dict[str, tuple[str | None, set[str]]]:
     """Each error of the tree at the head of the module, with the one above it and its fields."""
     found: dict[str, tuple[str | None, set[str]]] = {}
     above: list[str] = []
-    tree, _, _ = (errors.__doc__ or "").partition("\n\nWhere ")
+    tree, _, _ = (errors.__doc__ or "").partition("\n\nIf ")
     for line in tree.splitlines():
         branch = re.match(r"([│├└─ ]*)([A-Z]\w+)", line)
         if branch and (branch[1] or branch[2] == "McpError"):
