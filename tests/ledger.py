@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client.approval.gate import Gate, Verdict
+from mcp_client.approval.decision import Verdict
+from mcp_client.approval.gate import Gate
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.call import Caller
 from mcp_client.transports import Transport

@@ -18,8 +18,8 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 3793,
-    "approval": 4181,  # misspelt options of its constructors are errors with a suggestion
-    "audit": 3049,  # arguments are left out if the tool is not known; options as in approval
+    "approval": 4176,  # misspelt options of its constructors are errors with a suggestion
+    "audit": 3050,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4190,  # options as in approval
     "catalog": 4382,  # options as in approval
     "cli": 3985,
@@ -30,7 +30,7 @@ CODE_LINES = {
     "desk": 1763,
     "errors": 200,
     "extensions": 2005,  # errors of a task hide the session's secrets
-    "handlers": 1316,
+    "handlers": 1317,
     "host": 4790,
     "protocol": 2843,
     "runtime": 4932,

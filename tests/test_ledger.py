@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from mcp_client import Allow, MemoryServer, Session, Timeouts, allow_all, connect, transports
-from mcp_client.approval.gate import Gate, Verdict
+from mcp_client.approval.decision import Verdict
+from mcp_client.approval.gate import Gate
 from mcp_client.protocol.jsonrpc import Json
 from mcp_client.session.call import Approved, Caller
 from mcp_client.transports import Transport

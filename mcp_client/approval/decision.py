@@ -16,7 +16,6 @@ from .request import ApprovalRequest
 
 __all__ = [
     "CHOICES",
-    "IN_PLACE",
     "Allow",
     "Answer",
     "ApprovalHook",
@@ -209,16 +208,30 @@ class Policy(Protocol):
         """The answer to ``request``; None leaves it to remembered answers and then to ``ask``."""
 
 
+_Hook = TypeVar("_Hook", bound=Callable[[Any], Answer])
+
+
+def _as_policy(hook: _Hook) -> _Hook:
+    """Make a policy of a hook that gives every request the same answer at once."""
+    vars(hook).update(decide=hook, ask=hook)
+    return hook
+
+
 _ALLOWED = Allow()
 
 
+@_as_policy
 def allow_all(request: ApprovalRequest) -> Answer:
     """Yes to everything, of all four kinds. For tests, and for servers that cannot do harm."""
     return _ALLOWED
 
 
+@_as_policy
 def deny_all(request: ApprovalRequest) -> Answer:
-    """No to everything: tools can be looked at, not run."""
+    """Deny every request, also what was approved earlier: tools can be listed, not run.
+
+    ``Rules([], ask=deny_all)`` denies everything that was not approved earlier.
+    """
     return Deny("deny_all refuses every call")
 
 
@@ -229,7 +242,3 @@ def policy_of(hook: object) -> Policy | None:
         return None
     defined = (getattr_static(hook, name, _MISSING) for name in ("ask", "decide"))
     return None if callable(hook) and _MISSING in defined else hook
-
-
-IN_PLACE: tuple[ApprovalHook, ...] = (allow_all, deny_all)
-"""Hooks of ours that never wait: called directly, while any other sync hook runs in a thread."""

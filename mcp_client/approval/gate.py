@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -34,15 +34,12 @@ from ..runtime.limits import seconds_text
 from ..runtime.pausable_clock import asking
 from ..runtime.safe_text import safe_text
 from .decision import (
-    IN_PLACE,
     Allow,
-    Answer,
     ApprovalHook,
     Deny,
     Policy,
     Remember,
     Verdict,
-    allow_all,
     deny_all,
     not_an_answer,
     not_arguments,
@@ -51,20 +48,7 @@ from .decision import (
 from .remembered import ApprovalMemory, OneCallApproval, write_down
 from .request import ApprovalRequest, NotStorable
 
-__all__ = [
-    "Allow",
-    "Answer",
-    "ApprovalHook",
-    "Deny",
-    "Gate",
-    "Memory",
-    "Policy",
-    "Remember",
-    "Verdict",
-    "allow_all",
-    "deny_all",
-    "remembered_meanwhile",
-]
+__all__ = ["Gate", "Memory", "current_question", "remembered_meanwhile"]
 
 R = TypeVar("R", bound=ApprovalRequest)
 Check: TypeAlias = Callable[[R, Allow], Awaitable[R]]
@@ -97,6 +81,15 @@ class Memory(Protocol):
         """Keep the yes of ``by``. Raises ``ConfigError`` where it cannot be kept."""
 
 
+class Given(NamedTuple):
+    """An answer to a request, and who gave it."""
+
+    answer: Any
+    """An ``Allow`` or a ``Deny`` if whoever gave it made no mistake."""
+    by: str
+    """The policy, memory or the approval hook, as errors name them."""
+
+
 class Gate:
     """Decides requests of one kind of caller: the calls and skills of a session, its uses of the
     host's model, the starts of a config file. ``connect`` makes one, and no call is sent without.
@@ -114,7 +107,7 @@ class Gate:
         self.policy: Policy | None = policy_of(hook)
         named: Any = hook if self.policy is None else self.policy.ask
         self._hook = fallback if named is None else named
-        self._in_place = any(self._hook is one for one in IN_PLACE)
+        self._hook_policy = policy_of(self._hook)
         self._is_async = is_async(self._hook)
         self._seconds = seconds
         self._questions: set[Question] = set()
@@ -136,23 +129,22 @@ class Gate:
         may raise. ``seconds`` is the time for an answer, where that is less than the gate's own.
         """
         seconds = min(seconds, self._seconds)
-        answer, who = self._at_once(request, once)
-        waited = answer is None
-        if waited:
-            answer, who = await self._wait(request, seconds)
+        at_once = self._at_once(request, once)
+        given = at_once or await self._wait(request, seconds)
         approved = request
-        if type(answer) is Allow and answer.arguments is not None:
-            approved, answer = await self._edit(request, answer, who, check, seconds)
+        if type(given.answer) is Allow and given.answer.arguments is not None:
+            approved, given = await self._edit(request, given, check, seconds)
+        answer = given.answer
         if type(answer) is not Allow:
-            self._refuse(request, answer, who)
+            self._refuse(request, given)
         source, reason = answer.source, answer.reason
-        if not waited and answer.remember is None and answer.by is None:
+        if at_once and answer.remember is None and answer.by is None:
             return Verdict(approved, source, reason, None, None, answer.expires_at, answer._scope)
         remember, expires_at = self._remembered(request, answer), answer.expires_at
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
             expires_at = expires_at or (remember.seconds and time.time() + remember.seconds)
-        for _ in range(_LOOP_TURNS if waited else 0):
+        for _ in range(0 if at_once else _LOOP_TURNS):
             await checkpoint()
         return Verdict(approved, source, reason, remember, answer.by, expires_at, answer._scope)
 
@@ -175,37 +167,37 @@ class Gate:
 
     # ------------------------------------------------------------------- asking
 
-    def _at_once(self, request: Any, once: OneCallApproval | None) -> tuple[Any, str]:
-        """The answer that needs no waiting, and who gave it; None if it has to be asked for."""
-        who = "the policy"
+    def _at_once(self, request: Any, once: OneCallApproval | None) -> Given | None:
+        """Return the answer that needs no waiting; None if it has to be asked for."""
+        by = "the policy"
         answer: Any = None
         memory = self.memory
         try:
             if self.policy is not None:
                 answer = self.policy.decide(request)
             if answer is None:
-                who = "memory"
+                by = "memory"
                 if once is not None and once.asked is not None:
                     answer = once.recall(request)
                 if answer is None and not memory.waits:
                     if not memory.is_empty:
                         answer = memory.recall(request)
-                    if answer is None and self._in_place:
-                        who = "the approval hook"
-                        answer = self._hook(request)
+                    if answer is None and self._hook_policy is not None:
+                        by = "the approval hook"
+                        answer = self._hook_policy.decide(request)
         except Exception as error:  # any failure means no
-            raise self._failed(request, who, error) from error
-        return answer, who
+            raise self._failed(request, by, error) from error
+        return None if answer is None else Given(answer, by)
 
-    async def _wait(self, request: ApprovalRequest, seconds: float) -> tuple[Any, str]:
-        """The answer from the file of answers or the hook, and which of the two gave it."""
-        who = "memory"
+    async def _wait(self, request: ApprovalRequest, seconds: float) -> Given:
+        """Return the answer from the file of answers or from the hook."""
+        by = "memory"
         before = cancel_requests()
         try:
             with self._question(seconds) as question:
                 answer: Any = await self.recall(request) if self.memory.waits else None
                 if answer is None:
-                    who = "the approval hook"
+                    by = "the approval hook"
                     answer = await self._ask(question, request)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
                     if being_cancelled(before):
@@ -217,8 +209,8 @@ class Gate:
             hook_alone = is_cancellation and not being_cancelled(before)
             if not isinstance(error, Exception) and not hook_alone:
                 raise
-            raise self._failed(request, who, error) from error
-        return answer, who
+            raise self._failed(request, by, error) from error
+        return Given(answer, by)
 
     @contextmanager
     def _question(self, seconds: float) -> Iterator[Question]:
@@ -244,41 +236,43 @@ class Gate:
         try:
             if self._is_async:
                 return await self._hook(request)  # type: ignore[misc]
-            return self._hook(request) if self._in_place else await invoke_hook(self._hook, request)
+            return await invoke_hook(self._hook, request)
         finally:
             current_question.reset(token)
 
     # ------------------------------------------------------------------ editing
 
     async def _edit(
-        self, request: R, answer: Any, who: str, check: Check[R] | None, seconds: float
-    ) -> tuple[R, Any]:
-        """The call as the approver edited it, and the answer to it.
+        self, request: R, given: Given, check: Check[R] | None, seconds: float
+    ) -> tuple[R, Given]:
+        """Return the call as the approver edited it, and the answer to it.
 
-        Where something is found about the edit, the approver is asked about the edited call.
+        The approver is asked about the edited call if something is found about it.
         """
-        shown, given = request, []
-        for _ in range(_MAX_EDITS):
-            edited = self._with_arguments(request, answer.arguments, who)
+        shown, edits = request, [given.answer]
+        while len(edits) <= _MAX_EDITS:
+            answer = edits[-1]
+            edited = self._with_arguments(request, answer.arguments, given.by)
             if check is not None:
                 edited = await check(edited, answer)
             self._check_policy(edited)
             known = {one.known_as for one in shown.findings}
             if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):
-                return edited, answer
+                return edited, given
             shown = edited
-            given.append(answer)
             try:
-                answer, who = await self._wait(edited, seconds)
+                given = await self._wait(edited, seconds)
             except CallPending:  # the yes to what led here is needed again then
-                for earlier in reversed(given):
+                for earlier in reversed(edits):
                     if earlier._give_back is not None:
                         await earlier._give_back()
                 raise
-            if type(answer) is not Allow or answer.arguments is None:
-                return edited, answer
+            if type(given.answer) is not Allow or given.answer.arguments is None:
+                return edited, given
+            edits.append(given.answer)
         reason = f"the approver edited the arguments {_MAX_EDITS} times, and each has findings"
-        raise request.refusal(reason, reason=reason, source=answer.source, by=answer.by)
+        last = edits[-1]
+        raise request.refusal(reason, reason=reason, source=last.source, by=last.by)
 
     def _with_arguments(self, request: R, arguments: Any, who: str) -> R:
         try:
@@ -306,19 +300,21 @@ class Gate:
         except Exception as error:
             raise self._failed(edited, "the policy", error) from error
         if answer is not None and type(answer) is not Allow:
-            self._refuse(edited, answer, "the policy", "not approved, as the approver edited it")
+            given = Given(answer, "the policy")
+            self._refuse(edited, given, "not approved, as the approver edited it")
 
     # ----------------------------------------------------------------- refusing
 
     def _refuse(
-        self, request: ApprovalRequest, answer: Any, who: str, what: str = "not approved"
+        self, request: ApprovalRequest, given: Given, what: str = "not approved"
     ) -> NoReturn:
+        answer = given.answer
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
             told = reason if answer.source == "gate" else ""
             fields = {"source": answer.source, "by": answer.by, "rule": answer.rule, "told": told}
             raise request.refusal(f"{what}: {reason}", reason=reason, **fields)
-        reason = f"{who} answered {not_an_answer(answer)}"
+        reason = f"{given.by} answered {not_an_answer(answer)}"
         _log.warning("%s is refused: %s", _name_of(request), reason)
         raise request.refusal(reason, reason=reason)
 

@@ -42,7 +42,8 @@ def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
     each wrapper has a queue of its own. Raises ``ConfigError`` for anything that is not a hook;
     for rules, wrap the hook they ask: ``Rules(..., ask=one_at_a_time(hook))``.
     """
-    if policy_of(hook) is not None:
+    policy = policy_of(hook)
+    if policy is not None and policy.ask is not hook:
         raise ConfigError(
             "one_at_a_time() takes a hook, not a policy: write Rules(..., ask=one_at_a_time(hook))"
         )

@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Literal, TypeVar
 
-from ..approval.gate import Gate, Verdict
+from ..approval.decision import Verdict
+from ..approval.gate import Gate
 from ..approval.request import ApprovalRequest, RequestKind
 from ..catalog.finding import Finding
 from ..errors import McpError

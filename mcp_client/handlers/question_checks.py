@@ -13,7 +13,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..approval.gate import Answer, Gate, allow_all
+from ..approval.decision import Answer, allow_all
+from ..approval.gate import Gate
 from ..errors import McpError
 from ..runtime.limits import Limits, RateLimit
 
@@ -82,8 +83,8 @@ class SamplingGate:
     ) -> None:
         """``memory`` and ``audit`` are the session's. Without a hook, the handler decides."""
         hook = handlers.sampling_approval
-        fallback = allow_all if hook is None else _ask_on_terminal
-        self._gate = Gate(hook, seconds, fallback, memory)
+        hook = allow_all if hook is None else hook
+        self._gate = Gate(hook, seconds, _ask_on_terminal, memory)
         self._memory = memory
         self._audit = audit
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from ..approval.gate import Deny
+from ..approval.decision import Deny
 from ..protocol.canonical_json import NotJson, plain
 from ..protocol.consent_url import NotOpenable, address_of
 from ..protocol.elicitation import Form, NotAForm, Wrong, form_of

@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from ..approval.decision import check_hook
+from ..approval.decision import Allow, Answer, ApprovalHook, Deny, Policy, check_hook
 from ..approval.decisions import Decisions
-from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
+from ..approval.gate import Gate
 from ..approval.managed_policy import ManagedPolicy
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import new_id

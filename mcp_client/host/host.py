@@ -39,7 +39,7 @@ from .status import ServerStatus, StatusEvents, StatusWatch
 from .tools import HostTools, HostToolWatch
 
 if TYPE_CHECKING:
-    from ..approval.gate import ApprovalHook, Policy
+    from ..approval.decision import ApprovalHook, Policy
     from ..catalog.tool_index import ToolSearch
     from ..extensions.tasks import Task
     from .config_fields import ConfigProblem

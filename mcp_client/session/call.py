@@ -68,7 +68,7 @@ from .session_options import Setup
 from .tool_validation import ToolValidation, arguments_finding, log_problem, told_to_caller
 
 if TYPE_CHECKING:
-    from ..approval.gate import Verdict
+    from ..approval.decision import Verdict
     from ..approval.script import Script
     from ..extensions.task_run import TaskRun
     from ..extensions.tasks import TaskCalls

@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..approval.decision import allow_all, check_hook
-from ..approval.gate import Answer, ApprovalHook, Gate, Policy
+from ..approval.decision import Answer, ApprovalHook, Policy, allow_all, check_hook
+from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
 from ..catalog.trust import Trust

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ..approval.remembered import write_down
 
 if TYPE_CHECKING:
-    from ..approval.decision import Allow
-    from ..approval.gate import Gate, Verdict
+    from ..approval.decision import Allow, Verdict
+    from ..approval.gate import Gate
     from ..approval.tool_call import ToolCall
     from ..audit.call_record import CallRecord
     from ..catalog.finding import Finding

@@ -23,7 +23,7 @@ from .connecting import NOT_ASYNC
 from .session import Session, gives_a_task, loads
 
 if TYPE_CHECKING:
-    from ..approval.gate import ApprovalHook, Policy
+    from ..approval.decision import ApprovalHook, Policy
     from ..host.config_fields import ConfigProblem
     from ..host.config_programs import Scope
 

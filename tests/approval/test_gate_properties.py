@@ -30,7 +30,8 @@ from mcp_client import (
 )
 from mcp_client.approval import Decisions, Remember, one_at_a_time
 from mcp_client.approval.constraints import Constraints
-from mcp_client.approval.gate import Gate, Verdict
+from mcp_client.approval.decision import Verdict
+from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import ApprovalMemory
 from mcp_client.catalog.tool import fingerprint_of, fingerprinted
 from mcp_client.errors import ConnectionLost

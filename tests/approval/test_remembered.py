@@ -30,6 +30,7 @@ from mcp_client import (
     StdioServer,
     ToolCall,
     connect,
+    deny_all,
 )
 from mcp_client.approval import Decision, Decisions, Remember, one_at_a_time
 from mcp_client.approval.gate import Gate
@@ -619,6 +620,22 @@ async def test_a_store_in_memory_is_shared_by_the_sessions_that_are_given_it() -
         store.revoke_all()
         await other.call_tool("a")
     assert len(server.asked) == 2
+
+
+async def test_deny_all_denies_what_was_approved_and_beneath_rules_only_the_rest() -> None:
+    server, decisions = Server(), Decisions()
+    server.remember = "always"
+    async with server.connect(state=decisions) as session:
+        await session.call_tool("a")
+    async with server.connect(state=decisions, approval=deny_all) as session:
+        with pytest.raises(CallDenied, match="deny_all"):
+            await session.call_tool("a")
+    rest = Rules([], ask=deny_all)
+    async with server.connect(state=decisions, approval=rest) as session:
+        await session.call_tool("a")
+        with pytest.raises(CallDenied, match="deny_all"):
+            await session.call_tool("b")
+    assert len(server.sent) == 2
 
 
 async def test_no_value_of_the_arguments_is_written_down_and_of_what_is_wrong_only_the_place(

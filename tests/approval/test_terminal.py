@@ -19,9 +19,9 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import Allow, Deny, ask_on_terminal
-from mcp_client.approval import Script, SkillRequest
+from mcp_client.approval import Remember, Script, SkillRequest
 from mcp_client.approval.decision import Answer
-from mcp_client.approval.gate import Gate, Remember
+from mcp_client.approval.gate import Gate
 from mcp_client.approval.tool_call import ToolCall
 from mcp_client.auth.browser import Browser
 from mcp_client.auth.steps import Consent, Listen

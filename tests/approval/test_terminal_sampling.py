@@ -10,8 +10,7 @@ import anyio
 import pytest
 
 from mcp_client import Allow, Deny, Handlers, MemoryServer, allow_all, ask_on_terminal, connect
-from mcp_client.approval import SamplingRequest
-from mcp_client.approval.gate import Remember
+from mcp_client.approval import Remember, SamplingRequest
 from mcp_client.handlers import SamplingResult
 from mcp_client.handlers.wire_format import parse_request
 from tests.desk import CTRL_C, CTRL_D, Desk

@@ -20,7 +20,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.approval.gate import Allow, Deny
+from mcp_client.approval import Allow, Deny
 from mcp_client.errors import ConnectionLost, ProtocolViolation, Unanswered
 from mcp_client.handlers import Accept, Decline, ElicitRequest, Root, RootsRequest
 from mcp_client.testing import JsonRpcError
