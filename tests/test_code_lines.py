@@ -32,10 +32,10 @@ CODE_LINES = {
     "extensions": 2005,  # errors of a task hide the session's secrets
     "handlers": 1317,
     "host": 4790,
-    "protocol": 2843,
+    "protocol": 2850,  # the newest revision of one era
     "runtime": 4932,
     "sandbox": 1085,  # options as in approval
-    "session": 2736,  # records of stored results hide marked secrets; tasks save context and tag
+    "session": 2737,  # records of stored results hide marked secrets; tasks save context and tag
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 351,

@@ -350,7 +350,7 @@ def _add_session(command: argparse.ArgumentParser) -> None:
     add("--record", metavar="FILE", help="keep the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")
     _add_state(command)
-    about = "the protocol revision to speak"
+    about = "the protocol revision to speak; or handshake, stateless or auto (auto)"
     add("--revision", default="auto", metavar="R", type=_revision, help=about)
     secret: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=env:VAR"}
     add("--header", help=f"for a URL; {_OR}", **secret)
@@ -391,9 +391,9 @@ def _finding_kind(word: str) -> str:
 
 
 def _revision(word: str) -> str:
-    from ..protocol.versions import HANDSHAKE, STATELESS
+    from ..protocol.versions import ERAS, HANDSHAKE, STATELESS
 
-    known = (*STATELESS, *HANDSHAKE, "auto")
+    known = (*STATELESS, *HANDSHAKE, *ERAS, "auto")
     if word not in known:
         raise ConfigError(f"--revision {safe_text(word, 60)!r}: give one of {', '.join(known)}")
     return word

@@ -116,7 +116,8 @@ class ServerConfig:
     sandbox: Sandbox | bool | None = None
     """What this server is confined to, where it is started; False: nothing."""
     revision: str | None = None
-    """The one revision of the protocol to speak; "auto" agrees on one with the server."""
+    """The one revision of the protocol to speak; "handshake" or "stateless", the newest in common
+    of that era; "auto", the newest of all."""
     description: str | None = None
     """What the server is for, in the host's own words: for people, shown in its status."""
 

@@ -65,7 +65,7 @@ from .opening import (
     refused_probe,
     supported_by,
 )
-from .versions import HANDSHAKE, LATEST_STATELESS
+from .versions import HANDSHAKE, LATEST_STATELESS, STATELESS
 
 __all__ = ["Answered", "AnsweredWithError", "Ask", "CheckLateAnswer", "Failed", "Outcome"]
 __all__ += ["Restart", "Silent", "Step", "Tell", "negotiate", "passes"]
@@ -93,7 +93,7 @@ def negotiate(
 
     Args:
         client: What the server is told of this program.
-        pin: The only revision to speak; None tries all.
+        pin: The only revision to speak, or the era whose newest is wanted; None tries all.
         skip_probe: Whether to begin with ``initialize``, which an earlier answer suggests.
 
     Returns:
@@ -219,6 +219,8 @@ _AFTER_INITIALIZE: dict[_Meaning, tuple[_Move, ...]] = {
 }
 _WITH_PIN = (_Move.OTHER_WAY, _Move.WAIT)
 """The moves that are left if the revision is fixed."""
+_POSSIBLE = {None: tuple(_Move), "handshake": (_Move.LISTED, _Move.OLDER, *_WITH_PIN)}
+"""The moves that are left if no revision is fixed, or only the era."""
 
 
 class _Conversation:
@@ -227,6 +229,7 @@ class _Conversation:
     def __init__(self, client: ClientDeclaration, pin: str | None) -> None:
         self._client = client
         self._pin = pin
+        self._possible = _POSSIBLE.get(pin, _WITH_PIN)
         self._offers: tuple[str, ...] = HANDSHAKE
         """The handshake revisions worth offering."""
         self._offered: list[str] = []
@@ -242,7 +245,7 @@ class _Conversation:
     def run(self, skip_probe: bool) -> Talk:
         if self._pin in HANDSHAKE:
             self._offers = (self._pin,)
-        elif not (skip_probe and self._pin is None):
+        elif self._pin != "handshake" and not (skip_probe and self._pin is None):
             found = yield from self._probe()
             if found is not None:
                 return found
@@ -259,7 +262,8 @@ class _Conversation:
 
     def _probe(self) -> _Found:
         """The stateless era; None if ``initialize`` is next."""
-        wanted, method = self._pin or LATEST_STATELESS, "server/discover"
+        wanted = self._pin if self._pin in STATELESS else LATEST_STATELESS
+        method = "server/discover"
         self._is_probe_open = False
         for _ in range(2):
             outcome: Any = None
@@ -301,7 +305,7 @@ class _Conversation:
                 self._deviations.append(_NO_ANSWER)
         if self._pin is not None:
             raise NegotiationError(
-                f"the server does not speak {self._pin}, the revision that was asked for",
+                f"the server does not speak {self._pin}, which revision= asks for",
                 advice=Advice("drop revision= to let older revisions be tried", "revision"),
             )
         return None
@@ -339,7 +343,7 @@ class _Conversation:
     def _after(self, outcome: Refusal) -> _Found:
         """Make the first move that is possible. Raises the error if there is none."""
         for move in _AFTER_INITIALIZE[_meaning(outcome, self._offer)]:
-            if move in self._made or (self._pin is not None and move not in _WITH_PIN):
+            if move in self._made or move not in self._possible:
                 continue
             self._made.add(move)
             found = yield from self._make(move, outcome)
@@ -416,9 +420,11 @@ class _Conversation:
         """The error to raise, if nothing more can be done after ``outcome``."""
         offered = " and ".join(dict.fromkeys(self._offered))
         advice = None
-        if self._pin is None and len(set(self._offered)) > 1:
+        if self._pin not in (*HANDSHAKE, *STATELESS) and len(set(self._offered)) > 1:
             name = f"if the server speaks another revision, name it: revision={HANDSHAKE[-1]!r}"
             advice = Advice(name, "revision")
+        elif self._pin == "handshake" and _meaning(outcome) is _Meaning.STATELESS:
+            advice = Advice("drop revision= to let the stateless era be tried", "revision")
         match outcome:
             case AnsweredWithError(code=code, message=said):
                 _, after, _ = _terms(outcome)

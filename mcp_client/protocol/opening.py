@@ -182,15 +182,16 @@ def listed_in(data: Any, said: str, offered: str) -> tuple[str, ...]:
 
 def accepted_revision(result: Any, pin: str | None) -> str:
     """Return the revision of an answer to ``initialize``. Raises ``NegotiationError``."""
+    offered = pin if pin in HANDSHAKE else LATEST_HANDSHAKE
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
     if not isinstance(revision, str):
         raise NegotiationError("the server's answer to initialize has no protocolVersion")
     if revision not in HANDSHAKE:
         raise NegotiationError(
             f"the server asks for {revision[:40]!r}, which is not supported; supported: "
-            f"{', '.join(HANDSHAKE)} by handshake (offered: {pin or LATEST_HANDSHAKE})"
+            f"{', '.join(HANDSHAKE)} by handshake (offered: {offered})"
         )
-    if pin and revision != pin:
+    if pin in HANDSHAKE and revision != pin:
         raise NegotiationError(
             f"the server answered {revision} although {pin} was asked for",
             advice=Advice("drop revision= to accept it", "revision"),

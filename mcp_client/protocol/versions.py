@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 __all__ = ["HANDSHAKE", "LATEST_HANDSHAKE", "LATEST_STATELESS", "STATELESS", "VERSION_HEADER"]
-__all__ += ["CORE_TASKS", "DECLARES_TOOLS", "ELICITS", "FULL_FORMS", "is_known"]
+__all__ += ["CORE_TASKS", "DECLARES_TOOLS", "ELICITS", "ERAS", "FULL_FORMS", "is_known"]
 
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Revisions opened by ``initialize``, newest first."""
 
 STATELESS = ("2026-07-28",)
 """Revisions without a handshake, newest first."""
+
+ERAS = {"handshake": HANDSHAKE, "stateless": STATELESS}
+"""The revisions of each era, by the name that a host gives to speak the newest of them."""
 
 VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have the HTTP header ``MCP-Protocol-Version``."""
@@ -33,4 +36,5 @@ LATEST_STATELESS = STATELESS[0]
 
 
 def is_known(revision: str) -> bool:
-    return revision in HANDSHAKE or revision in STATELESS
+    """Whether ``revision`` is a revision, or the name of an era."""
+    return revision in ERAS or revision in HANDSHAKE or revision in STATELESS

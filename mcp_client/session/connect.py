@@ -119,8 +119,9 @@ def connect(
             ``mcp_client.session.binding``.
         policy: What an organisation allows, whatever the other options say:
             ``ManagedPolicy.system()`` is that of this machine.
-        revision: The one protocol revision to speak, such as "2025-06-18"; "auto" agrees on the
-            newest in common.
+        revision: The one protocol revision to speak, such as "2025-06-18"; "handshake" or
+            "stateless" agrees on the newest in common of that era, without a request of the other;
+            "auto" agrees on the newest in common of all.
         client_info: What the server is told of this program, with the extensions that are declared:
             ``ClientInfo("my-app", "1.0", extensions=[...])``.
 

@@ -14,7 +14,7 @@ from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
 from ..protocol.capabilities import ClientDeclaration
-from ..protocol.versions import HANDSHAKE, STATELESS, is_known
+from ..protocol.versions import ERAS, HANDSHAKE, STATELESS, is_known
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
@@ -78,7 +78,7 @@ class Setup:
     validation: Validation
     client: ClientDeclaration
     revision: str | None
-    """The one revision to speak; None agrees on one with the server."""
+    """The one revision to speak, or the one era; None agrees on one with the server."""
     pins: Pins | None = None
     handlers: Handlers | None = None
     audit: SessionAudit | None = None
@@ -160,7 +160,8 @@ def check_instance(option: str, value: Any, kind: type, example: str) -> Any:
 def _revision(option: str, value: Any) -> Any:
     if value != "auto" and not (isinstance(value, str) and is_known(value)):
         known = ", ".join((*STATELESS, *HANDSHAKE))
-        raise ConfigError(f"{option}={value!r}: give one of {known}, or 'auto'")
+        eras = ", ".join(map(repr, ERAS))
+        raise ConfigError(f"{option}={value!r}: give one of {known}, or {eras} or 'auto'")
     return None if value == "auto" else value
 
 

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 import pytest
 
-from mcp_client import ConnectError, HttpServer, McpError, StdioServer, Timeouts, connect
+from mcp_client import (
+    ConnectError,
+    HttpServer,
+    McpError,
+    MemoryServer,
+    StdioServer,
+    Timeouts,
+    connect,
+)
 from mcp_client.errors import AuthError, NegotiationError
 from tests.clock import Clock, quickly
 from tests.server.http_server import Reply, Request, serving
@@ -374,6 +382,42 @@ async def test_a_pinned_revision_is_offered_alone() -> None:
         with pytest.raises(ConnectError, match="HTTP 400"):
             await connect(server.url, revision=NEW)
         assert [each for each in _asked(server.requests) if each != "GET"] == offer(NEW)
+
+
+MUTE: Answers = {P: [None]}
+"""A server that says nothing to methods it does not know."""
+
+
+@pytest.mark.parametrize("wire", ["stdio", "http", "memory"])
+async def test_the_era_that_is_wanted_is_agreed_on_without_a_request_of_the_other(
+    wire: str, clock: Clock, tmp_path: Path
+) -> None:
+    clock.stop()  # a probe that is not answered would wait for it
+    log = tmp_path / "log"
+    rows: list[tuple[str, Answers, list[str], str]] = [
+        ("handshake", {**MUTE, I: [speaks(NEW)]}, offer(NEW), NEW),
+        ("stateless", {P: [discovers(S)], I: [None]}, [P], S),
+    ]
+    for era, answers, asked, spoken in rows:
+        if wire == "http":
+            async with (
+                serving(_over_http(answers)) as server,
+                connect(server.url, revision=era) as session,
+            ):
+                assert session.protocol_version == spoken
+                assert _asked(server.requests)[:1] == asked
+        elif wire == "stdio":
+            log.unlink(missing_ok=True)
+            async with _stdio(answers, log, revision=era) as session:
+                assert session.protocol_version == spoken
+            assert _log(log) == ["start", *asked]
+        else:
+            async with connect(MemoryServer(_in_memory(answers)), revision=era) as session:
+                assert session.protocol_version == spoken
+
+
+def _in_memory(answers: Answers) -> Callable[[dict[str, Any]], Any]:
+    return lambda message: (answers.get(message["method"], [{}])[0] or {}).get("result")
 
 
 # --------------------------------------------------------------------------- stdio

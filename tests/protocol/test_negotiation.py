@@ -29,7 +29,7 @@ from mcp_client.protocol.opening import (
     Tell,
     Wait,
 )
-from mcp_client.protocol.versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
+from mcp_client.protocol.versions import ERAS, HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
 
 CLIENT = ClientDeclaration(Implementation("tester", "1"), {"roots": {}})
 DIED = Failed(ConnectError("it died"))
@@ -373,6 +373,62 @@ def test_a_stateless_pin_never_falls_back(outcome: Outcome) -> None:
     assert played.log == [P]
 
 
+@pytest.mark.parametrize("skip_probe", [False, True])
+@pytest.mark.parametrize(
+    ("outcomes", "revision", "log"),
+    [
+        *(([accepted(revision)], revision, [I0, "tell"]) for revision in HANDSHAKE),
+        ([http(400), accepted(OLD)], OLD, [I0, f"initialize:{MIDDLE}", "tell"]),
+        ([AnsweredWithError(-32602, "no", {"supported": [OLD]}), accepted(OLD)], OLD,
+         [I0, f"initialize:{OLD}", "tell"]),
+        ([http(429), accepted(NEW)], NEW, [I0, "wait", I0, "tell"]),
+    ],
+)  # fmt: skip
+def test_the_handshake_era_is_agreed_on_without_a_probe(
+    outcomes: list[Outcome], revision: str, log: Log, skip_probe: bool
+) -> None:
+    played = play(outcomes, pin="handshake", skip_probe=skip_probe)
+    assert played.era is not None
+    assert played.era.revision == revision
+    assert played.log == log
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (UNKNOWN_METHOD, "refuses initialize"),
+        (unsupported(S), "drop revision="),
+        (AnsweredWithError(-32020, "header"), "drop revision="),
+        (Silent(), "does not answer initialize"),
+        (DIED, "it died"),
+        (accepted(S), "not supported"),
+    ],
+)
+def test_only_the_handshake_era_is_tried_where_it_alone_is_wanted(
+    outcome: Outcome, said: str
+) -> None:
+    played = play([outcome], pin="handshake", skip_probe=True, recall=discovered(S))
+    assert said in str(played.error)
+    assert played.log == [I0]
+
+
+def test_the_stateless_era_is_agreed_on_where_it_is_wanted() -> None:
+    played = play([unsupported(S), discovered(S, NEW)], pin="stateless", skip_probe=True)
+    assert played.era is not None
+    assert played.era.revision == S
+    assert played.log == [P, P]
+
+
+@pytest.mark.parametrize(
+    "outcome", [UNKNOWN_METHOD, Silent(), DIED, unsupported(NEW), discovered(NEW), http(401)]
+)
+def test_only_the_stateless_era_is_tried_where_it_alone_is_wanted(outcome: Outcome) -> None:
+    played = play([outcome], pin="stateless")
+    assert isinstance(played.error, ConnectError)
+    assert isinstance(outcome, Failed) or "stateless, which revision= asks for" in str(played.error)
+    assert played.log == [P]
+
+
 # -------------------------------------------------------- a remembered answer
 
 
@@ -442,7 +498,7 @@ any_outcome: st.SearchStrategy[Outcome] = st.one_of(
         st.none() | st.text() | st.builds(lambda v: {"supported": v}, any_versions),
     ),
 )
-pins = st.sampled_from([None, None, S, *HANDSHAKE])
+pins = st.sampled_from([None, None, S, *HANDSHAKE, *ERAS])
 
 
 @given(
@@ -463,7 +519,8 @@ def test_any_outcomes_end_in_an_era_or_an_error_within_four_asks(
     assert played.log.count("wait") <= MAX_WAITS
     assert len(played.asks) - played.log.count("wait") <= MAX_REQUESTS == 4
     assert (played.era is None) is not (played.error is None)
-    assert played.era is None or pin is None or played.era.revision == pin
+    wanted = ERAS.get(pin or "", [pin])
+    assert played.era is None or pin is None or played.era.revision in wanted
 
 
 @given(
