@@ -143,10 +143,10 @@ def _check(tool: Tool, fingerprint: str) -> None:
 
 
 def generate(tools: Iterable[Tool]) -> str:
-    """A Python module with a class for each server of ``tools``, as text.
+    """Return a Python module with a class for each server of ``tools``, as text.
 
-    Each tool becomes a method; names that Python does not allow are changed to ones that it does.
-    A schema that cannot be said in Python's types becomes ``Any`` at that place: the server's own
+    Each tool becomes a method; names that Python does not allow are changed to ones that it does. A
+    schema that cannot be said in Python's types becomes ``Any`` at that place: the server's own
     schema still judges every call. So does one that is too deep or too long, which the method says:
     the text is at most as long as a multiple of the schemas. Raises ``ConfigError`` for what is not
     a list of tools.
@@ -183,7 +183,7 @@ class _Module(SchemaTypes):
         super().__init__(_RESERVED)
 
     def imports(self, classes: Sequence[str]) -> list[str]:
-        """The imports that the text below them needs."""
+        """Return the imports that the text below them needs."""
         used = [name for name in TYPING if name in self.used]
         lines = [f"from typing import {', '.join(used)}", ""] if used else []
         if not classes:
@@ -195,7 +195,7 @@ class _Module(SchemaTypes):
         return [*lines, f"from mcp_client.stubs import {', '.join(stubs)}"]
 
     def classes(self, server: str, tools: Sequence[Tool]) -> list[str]:
-        """The class for sessions, and the one for threads."""
+        """Return the class for sessions, and the one for threads."""
         name = self._names.type(server)
         plain = self._names.type(server, "Sync")
         methods = Names(_RESERVED)

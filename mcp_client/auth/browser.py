@@ -149,8 +149,10 @@ class Browser:
         await tell(_code_to_type(login))
 
     async def wait(self, login: DeviceLogin, seconds: float) -> None:
-        """Wait for the person who was shown ``login``. Raises ``AuthError`` where a login may not
-        take that long."""
+        """Wait for the person who was shown ``login``.
+
+        Raises ``AuthError`` if a login may not take that long.
+        """
         if anyio.current_time() + seconds > self._until:
             raise _not_finished(login.url, self.seconds, login.server)
         await anyio.sleep(seconds)

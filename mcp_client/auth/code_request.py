@@ -192,7 +192,7 @@ class AuthorizationRequest:
         return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
 
     def code(self, params: Mapping[str, str]) -> str:
-        """The code in a redirect that answers this request. Raises ``AuthError``."""
+        """Return the code in a redirect that answers this request. Raises ``AuthError``."""
         server = self.discovered.server
         name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
         sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}

@@ -65,8 +65,10 @@ class DeviceRequest:
 
 
 def device_token(request: DeviceRequest) -> Flow[tuple[dict[str, Any], ClientAuthentication]]:
-    """Have a person log in elsewhere. Returns the response with the token, and how the client
-    authenticated. Raises ``AuthError``."""
+    """Have a person log in elsewhere.
+
+    Returns the response with the token, and how the client authenticated. Raises ``AuthError``.
+    """
     endpoint, authentication = request.issuer.device_endpoint or "", request.authentication
     place, form = f"{_WHAT} {shown(endpoint)}", {**request.resource, **scope_field(request.scopes)}
     while True:
@@ -160,7 +162,7 @@ def _read(
 
 
 def _seconds(value: Any, default: float) -> float:
-    """The number; ``default`` for anything else. Some servers send it as text."""
+    """Return the number; ``default`` for anything else. Some servers send it as text."""
     try:
         seconds = default if type(value) is bool else float(value)
     except (TypeError, ValueError):

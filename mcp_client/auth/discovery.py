@@ -161,9 +161,12 @@ def discover(
 
 
 def _names_a_place(metadata_url: str, url: str, http_hosts: Collection[str]) -> bool:
-    """Whether the URL in a challenge is one. A path, ``undefined/...`` and a template that was not
-    filled in are not. Neither is a plain http URL of the server's own host, which a server names if
-    it does not know of the proxy before it that speaks TLS."""
+    """Whether the URL in a challenge is one.
+
+    A path, ``undefined/...`` and a template that was not filled in are not. Neither is a plain http
+    URL of the server's own host, which a server names if it does not know of the proxy before it
+    that speaks TLS.
+    """
     if not is_url(metadata_url):
         return False
     named, own = origin_of(metadata_url), origin_of(url)
@@ -216,7 +219,7 @@ def _resource_urls(url: str) -> Iterator[str]:
 
 
 def _resource(document: Mapping[str, Any], url: str) -> str:
-    """The ``resource`` of a document, if it covers the MCP server's URL."""
+    """Return the ``resource`` of a document, if it covers the MCP server's URL."""
     resource = _named_resource(document) or ""
     if not covers(resource, url):
         raise AuthError(
@@ -243,7 +246,7 @@ def covers(resource: str, url: str) -> bool:
 
 
 def canonical(url: str) -> str:
-    """The resource identifier of a server that publishes none (RFC 8707 section 2)."""
+    """Return the resource identifier of a server that publishes none (RFC 8707 section 2)."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2].lower()
     path = "" if parts.path == "/" and not parts.query else parts.path
@@ -267,7 +270,7 @@ def server_metadata(
     headers: Mapping[str, str],
     http_hosts: Collection[str] = (),
 ) -> Flow[ServerMetadata | None]:
-    """The metadata of ``issuer``; None if it publishes none. Raises ``AuthError``."""
+    """Return the metadata of ``issuer``; None if it publishes none. Raises ``AuthError``."""
     reason = refused_url(issuer, http_hosts)
     if reason is None and ("?" in issuer or "#" in issuer):
         reason = "it has a query or a fragment"
@@ -406,8 +409,10 @@ def _another_issuer(document: Mapping[str, Any], issuer: str) -> AuthError:
 def _document(
     url: str, what: str, headers: Mapping[str, str]
 ) -> Flow[tuple[dict[str, Any], str] | None]:
-    """The JSON object at ``url`` and the URL it came from, or None. ``AuthError`` if it is unknown
-    whether there is one."""
+    """Return the JSON object at ``url`` and the URL it came from, or None.
+
+    ``AuthError`` if it is unknown whether there is one.
+    """
     response: Fetched | Unreachable = yield Fetch("GET", url, what, headers)
     if isinstance(response, Unreachable):
         raise AuthError(safe_text(response.reason, 400), retryable=not response.refused)

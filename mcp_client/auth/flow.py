@@ -95,17 +95,17 @@ class LoginRequest:
         return frozenset() if self.challenge is None else self.challenge.scopes
 
     def known_of(self, issuer: str) -> Source | None:
-        """The source of the last token, if ``issuer`` issued it."""
+        """Return the source of the last token, if ``issuer`` issued it."""
         last = self.last
         return last if last is not None and same_issuer(last.key.issuer, issuer) else None
 
     def refused_by(self, issuer: str) -> frozenset[str]:
-        """The scopes that a login added by itself and ``issuer`` refused."""
+        """Return the scopes that a login added by itself and ``issuer`` refused."""
         known = self.known_of(issuer)
         return frozenset() if known is None else known.refused_scopes
 
     def source(self, key: Key, endpoint: str, method: str, refused: frozenset[str]) -> Source:
-        """The source of a token, with what is known about its issuer from the last one."""
+        """Return the source of a token, with what is known about its issuer from the last one."""
         known = self.known_of(key.issuer)
         without = known is not None and known.without_resource
         return Source(key, endpoint, method, refused | self.refused_by(key.issuer), without)
@@ -190,8 +190,10 @@ def authorize(
 
 
 def _by_device(server: ServerMetadata, options: LoginOptions) -> bool:
-    """Whether the person logs in on another device. Raises ``AuthError`` if that is wanted and
-    the server does not offer it."""
+    """Whether the person logs in on another device.
+
+    Raises ``AuthError`` if that is wanted and the server does not offer it.
+    """
     if options.device is True and server.device_endpoint is None:
         why = server.why_missing("device_authorization_endpoint")
         raise AuthError(
@@ -202,7 +204,7 @@ def _by_device(server: ServerMetadata, options: LoginOptions) -> bool:
 
 
 def _chosen(issuers: tuple[str, ...], client: RegisteredClient, request: LoginRequest) -> str:
-    """The issuer our credentials belong to, else that of the last login, else the first."""
+    """Return the issuer our credentials belong to, else that of the last login, else the first."""
     last = request.last.key.issuer if request.last is not None else None
     for wanted in (client.issuer, last):
         for issuer in issuers:
@@ -237,7 +239,7 @@ def _check_server(server: ServerMetadata, options: LoginOptions) -> None:
 def scopes_asked_for(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
-    """The challenge's scopes, or else the resource's, and those we had before.
+    """Return the challenge's scopes, or else the resource's, and those we had before.
 
     The host's ``own`` take the place of the resource's.
     """

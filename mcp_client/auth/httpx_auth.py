@@ -136,7 +136,7 @@ class Authorization(httpx.Auth):
     def sync_auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
-        """Raises ``ConfigError``: blocking httpx clients are not supported."""
+        """Raise ``ConfigError``: blocking httpx clients are not supported."""
         raise ConfigError(f"{type(self).__name__} works with httpx.AsyncClient")
 
     async def async_auth_flow(
@@ -349,7 +349,7 @@ class BearerToken(httpx.Auth):
     def sync_auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
-        """Raises ``ConfigError``: blocking httpx clients are not supported."""
+        """Raise ``ConfigError``: blocking httpx clients are not supported."""
         raise ConfigError("BearerToken works with httpx.AsyncClient")
 
     async def authorization(self) -> str:

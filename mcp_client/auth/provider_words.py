@@ -84,7 +84,7 @@ def _texts(value: Any, depth: int) -> Iterator[str]:
 
 
 def _plain(body: bytes) -> str:
-    """The text of a body that is not JSON; of a page its title."""
+    """Return the text of a body that is not JSON; of a page its title."""
     text = body[: 4 * _MAX_READ_CHARS].decode("utf-8", "replace").strip()
     if not text.startswith("<"):
         return text

@@ -71,7 +71,7 @@ class AuthorizationResponse:
 
 
 def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
-    """The parameters in a redirect's query, or why it is not the redirect of this login.
+    """Return the parameters in a redirect's query, or why it is not the redirect of this login.
 
     RFC 6749 section 3.1: a parameter must not be repeated.
     """
@@ -92,7 +92,7 @@ def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
 
 
 def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
-    """The answer to a request with this first line and these headers."""
+    """Return the answer to a request with this first line and these headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -127,8 +127,10 @@ class RedirectPage:
 
     @classmethod
     async def listen(cls, uri: str | None = None) -> Self:
-        """Listen at ``uri``, for which ``listens_at`` is true, or on a free port. Raises
-        ``OSError`` if the port is taken."""
+        """Listen at ``uri``, for which ``listens_at`` is true, or on a free port.
+
+        Raises ``OSError`` if the port is taken.
+        """
         if uri is None:
             listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
             port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no Django

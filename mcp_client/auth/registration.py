@@ -182,7 +182,7 @@ def _register(
 ) -> Flow[Registration]:
     """Register with ``scopes``, because some servers grant a client no others later.
 
-    A server that refuses them is asked once more without, so that it uses its default.
+    A server that refuses them is asked again without, so that it uses its default.
     """
     try:
         document = yield from _post_registration(server, client, redirect_uri, scopes)
@@ -305,5 +305,5 @@ def _cannot_register(server: ServerMetadata, client: RegisteredClient) -> AuthEr
 
 
 def scope_field(scopes: frozenset[str]) -> dict[str, str]:
-    """The parameter ``scope``, or nothing: an empty one is not the same as none."""
+    """Return the parameter ``scope``, or nothing: an empty one is not the same as none."""
     return {"scope": " ".join(sorted(scopes))} if scopes else {}

@@ -137,8 +137,11 @@ class FetchPolicy:
 
 
 class _Refused(Exception):
-    """Nothing more is sent; the text says why. ``answered``: because of a response. ``unsafe``:
-    because it must not be, and not because it cannot be."""
+    """Nothing more is sent; the text says why.
+
+    ``answered``: because of a response. ``unsafe``: because it must not be, and not because it
+    cannot be.
+    """
 
     def __init__(self, reason: str, *, answered: bool = False, unsafe: bool = True) -> None:
         super().__init__(reason)
@@ -291,7 +294,7 @@ class SafeFetcher:
     # ------------------------------------------------------------- address checks
 
     async def _allowed_addresses(self, url: httpx.URL, *, direct: bool) -> list[str]:
-        """The addresses of a URL's host, each of an allowed kind. Raises ``_Refused``.
+        """Return the addresses of a URL's host, each of an allowed kind. Raises ``_Refused``.
 
         ``direct``: the connection is made to one of them. Otherwise a proxy resolves the name, and
         it may be unknown here.
@@ -350,7 +353,7 @@ class SafeFetcher:
 
 
 def _message(error: BaseException) -> str:
-    """The text of an error, or of the first one behind it that has a text."""
+    """Return the text of an error, or of the first one behind it that has a text."""
     at: BaseException | None = error
     while at is not None:
         if text := safe_text(str(at), 200):

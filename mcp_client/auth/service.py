@@ -281,7 +281,7 @@ class WorkloadIdentity(Authorization):
 
 
 def client_credentials(request: LoginRequest, client: ServiceClient) -> Flow[Login]:
-    """A token for the client's own credentials. Raises ``AuthError``."""
+    """Return a token for the client's own credentials. Raises ``AuthError``."""
     discovered = yield from trusted_server(request, client)
     return (
         yield from request_token(request, discovered, client, {"grant_type": "client_credentials"})
@@ -291,7 +291,7 @@ def client_credentials(request: LoginRequest, client: ServiceClient) -> Flow[Log
 def workload_identity(
     request: LoginRequest, client: ServiceClient, assertion: Assertion
 ) -> Flow[Login]:
-    """A token for the platform's JWT. Raises ``AuthError``."""
+    """Return a token for the platform's JWT. Raises ``AuthError``."""
     discovered = yield from trusted_server(request, client)
     text = yield from resolve_assertion(assertion, _WORKLOAD)
     form = {"grant_type": JWT_BEARER, "assertion": text}
@@ -324,7 +324,7 @@ def trusted_server(request: LoginRequest, client: ServiceClient) -> Flow[Discove
 
 
 def resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
-    """The text itself, or what the host's function returns."""
+    """Return the text itself, or what the host's function returns."""
     if not callable(assertion):
         return assertion
     text: str = yield AskHost(assertion, what)
@@ -346,7 +346,7 @@ def request_token(
     client: ServiceClient,
     grant: Mapping[str, str],
 ) -> Flow[Login]:
-    """The token for ``grant``, the grant's own form fields. Raises ``AuthError``."""
+    """Return the token for ``grant``, the grant's own form fields. Raises ``AuthError``."""
     server = discovered.server
     prover = request.new_prover(discovered)
     scopes = scopes_for(request, discovered, client)

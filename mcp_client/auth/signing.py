@@ -58,7 +58,7 @@ class PrivateKey:
 
     @classmethod
     def read(cls, text: str | bytes, *, key_id: str | None = None) -> PrivateKey:
-        """A key from PEM (PKCS#8, PKCS#1 or SEC1, without a password) or from a JWK's JSON.
+        """Return a key from PEM (PKCS#8, PKCS#1 or SEC1, without a password) or from a JWK's JSON.
 
         Raises ``ConfigError`` if it cannot be read or is too weak.
         """
@@ -81,7 +81,7 @@ class PrivateKey:
 
     @classmethod
     def generate(cls) -> PrivateKey:
-        """A new key on the curve P-256."""
+        """Return a new key on the curve P-256."""
         _jwt()
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -109,17 +109,17 @@ class PrivateKey:
         )
 
     def sign(self, claims: Mapping[str, Any], algorithm: str, header: Mapping[str, Any]) -> str:
-        """A JWT (RFC 7515, compact)."""
+        """Return a JWT (RFC 7515, compact)."""
         token: str = _jwt().encode(dict(claims), self._key, algorithm, headers=dict(header))
         return token
 
     def public_jwk(self) -> dict[str, str]:
-        """The public key, with the required members only (RFC 7638 section 3.2)."""
+        """Return the public key, with the required members only (RFC 7638 section 3.2)."""
         whole = self._as_jwk(self._key.public_key())
         return {name: whole[name] for name in ("crv", "e", "kty", "n", "x", "y") if name in whole}
 
     def text(self) -> str:
-        """The key as a JWK's JSON, for ``read``. It is a secret."""
+        """Return the key as a JWK's JSON, for ``read``. It is a secret."""
         return json.dumps(self._as_jwk(self._key))
 
     def _as_jwk(self, key: Any) -> dict[str, Any]:
@@ -174,11 +174,11 @@ class Prover:
         return base64_sha256(json.dumps(self._public, sort_keys=True, separators=(",", ":")))
 
     def check(self, accepted: Iterable[str] | None) -> None:
-        """Raises ``AuthError`` if a server accepts none of the algorithms of this key."""
+        """Raise ``AuthError`` if a server accepts none of the algorithms of this key."""
         self._key.algorithm(accepted)
 
     def proof(self, method: str, url: str, access_token: str | None = None) -> str:
-        """A proof for one request; it must not be sent twice.
+        """Return a proof for one request; it must not be sent twice.
 
         With ``access_token`` it is for the MCP server, without it for the authorization server.
         """
@@ -216,7 +216,7 @@ def _nonce_owner(url: str, resource: bool) -> tuple[str, str, int, bool]:
 
 
 def base64_sha256(text: str) -> str:
-    """The digest of ``text`` as JOSE and PKCE write it: URL-safe, without padding."""
+    """Return the digest of ``text`` as JOSE and PKCE write it: URL-safe, without padding."""
     import hashlib
 
     digest = hashlib.sha256(text.encode()).digest()

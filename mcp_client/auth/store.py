@@ -76,7 +76,7 @@ class TokenStore:
         return f"TokenStore({self._state!r})"
 
     async def load(self, key: Key) -> Token | None:
-        """The token that is kept for this issuer, resource and client, or None."""
+        """Return the token that is kept for this issuer, resource and client, or None."""
         return await self._get(TOKENS, _name(key), Token.from_wire)
 
     async def save(self, key: Key, token: Token) -> None:
@@ -90,7 +90,7 @@ class TokenStore:
     async def load_registration(
         self, issuer: str, client_id: str | None = None
     ) -> Registration | None:
-        """The registration of ``client_id`` at ``issuer``, or the one saved last."""
+        """Return the registration of ``client_id`` at ``issuer``, or the one saved last."""
         found = await self._get(CLIENTS, issuer, _clients) or []
         return next((c for c in reversed(found) if client_id in (None, c.client_id)), None)
 
@@ -330,7 +330,7 @@ class _KeyringStorage(Storage):
 
 
 def _ask(function: Callable[..., Value], *arguments: str) -> Value:
-    """Raises ``ConfigError`` for whatever ``function`` raises, which may quote secrets."""
+    """Raise ``ConfigError`` for whatever ``function`` raises, which may quote secrets."""
     try:
         return function(*arguments)
     except Exception as error:  # noqa: BLE001 - keyring backends raise anything

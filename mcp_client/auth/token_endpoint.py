@@ -103,7 +103,7 @@ class ClientAuthentication:
         return cls(registration.client_id, method, registration.client_secret, other_method=other)
 
     def apply_to(self, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The form and the headers of one request."""
+        """Return the form and the headers of one request."""
         fields, headers = dict(form), {}
         match self.method:
             case "client_secret_basic":
@@ -165,8 +165,8 @@ def token_request(
     """Request a token from ``endpoint``; returns the JSON object of the response, which has one.
 
     ``dpop`` proves possession of a key; if the server asks for its nonce in the proof, the request
-    is sent once more. Raises ``AuthError``: ``oauth_error`` is the code the server gave,
-    ``retryable`` is true if the same request may succeed later.
+    is sent again. Raises ``AuthError``: ``oauth_error`` is the code the server gave, ``retryable``
+    is true if the same request may succeed later.
     """
     response, secrets = yield from post_form(endpoint, form, authentication, dpop=dpop, what=what)
     payload = response.json
@@ -297,7 +297,7 @@ def refresh(
     *,
     send_resource: bool = True,
 ) -> Flow[Token]:
-    """The token that replaces ``token``. Raises ``AuthError``: retryable, or else for good.
+    """Return the token that replaces ``token``. Raises ``AuthError``: retryable, or else for good.
 
     ``token`` must have a refresh token.
     """
@@ -326,8 +326,10 @@ def _refreshed(
     authentication: ClientAuthentication,
     prover: Prover | None,
 ) -> Flow[dict[str, Any]]:
-    """The response to ``form``. If the server refuses ``resource``, it is left out, once: it is
-    optional there (RFC 8707 section 2.2), and the token stays bound to the resource of its login.
+    """Return the response to ``form``.
+
+    If the server refuses ``resource``, it is left out, once: it is optional there (RFC 8707 section
+    2.2), and the token stays bound to the resource of its login.
     """
     endpoint = source.token_endpoint
     try:

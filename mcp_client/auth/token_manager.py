@@ -66,8 +66,10 @@ _NO_POLICY = FetchPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A way to get tokens, independent of the MCP server. What it does on the network is in
-    generators: see ``steps``."""
+    """A way to get tokens, independent of the MCP server.
+
+    What it does on the network is in generators: see ``steps``.
+    """
 
     obtain: Callable[[LoginRequest], Flow[Login]] = field(repr=False)
     authenticate: Authenticate = field(repr=False)
@@ -160,7 +162,7 @@ class TokenManager:
     # -------------------------------------------------------------- before a request
 
     async def ready(self, context: RequestContext) -> Token | None:
-        """The token to send, refreshed if it is about to expire, or None."""
+        """Return the token to send, refreshed if it is about to expire, or None."""
         if not self._loaded:
             await self._load(context)
         token, now = self.token, self._now()

@@ -43,7 +43,7 @@ class Stored:
 
     @classmethod
     def from_wire(cls, wire: Any) -> Self:
-        """Raises ``ValueError``, without a value in its text, if ``wire`` has not these fields."""
+        """Raise ``ValueError``, without a value in its text, if ``wire`` has not these fields."""
         this: Any = cls
         what = cls.__name__.lower()
         if not isinstance(wire, dict):
@@ -148,8 +148,10 @@ class Token(Stored):
 
     @property
     def subject(self) -> str:
-        """Whose it is, where it is a JSON Web Token that says so; else empty. Not verified: good
-        for telling whether two tokens are one person's, and for nothing else."""
+        """Whose it is, where it is a JSON Web Token that says so; else empty.
+
+        Not verified: good for telling whether two tokens are one person's, and for nothing else.
+        """
         parts = self.access_token.split(".")
         if len(parts) != 3 or len(parts[1]) > _MAX_CLAIMS_CHARS:
             return ""

@@ -5,12 +5,12 @@ then: servers are named by config files, their tools, prompts and arguments by w
 is offered only if a shell takes it as it is, because a shell inserts it into a line that is run.
 
 The commands ``tools``, ``search``, ``prompts`` and ``shell``, at a terminal, write down the names
-they saw. The file is ``completion.json`` in the user's cache folder, for its owner alone (0600). It
-holds names and the values that schemas list, no descriptions and no URIs; a TARGET stands in it as
-a digest keyed with the file's own key, because commands and URLs may hold secrets.
+they saw. The file is ``completion.json`` in the user's cache directory, for its owner alone (0600).
+It holds names and the values that schemas list, no descriptions and no URIs; a TARGET stands in it
+as a digest keyed with the file's own key, because commands and URLs may hold secrets.
 
-``source <(mcp-client completion bash)``; for zsh likewise, after ``compinit``;
-``mcp-client completion fish | source``.
+``source <(mcp-client completion bash)``; for zsh likewise, after ``compinit``; ``mcp-client
+completion fish | source``.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def complete_words(words: Sequence[str]) -> int:
 
 
 def split_line(line: str) -> list[str]:
-    """The words after the command's name, the last of them the one to complete, maybe empty.
+    """Return the words after the command's name, the last of them the one to complete, maybe empty.
 
     Raises ``ValueError`` within quotes.
     """
@@ -252,7 +252,7 @@ def _assignments(
 def _read(
     command: argparse.ArgumentParser, words: Sequence[str]
 ) -> tuple[dict[str, str], list[str], argparse.Action | None]:
-    """The values of options, the other words, and the option that still wants its value."""
+    """Return the values of options, the other words, and the option that still wants its value."""
     options = {name: action for action in command._actions for name in action.option_strings}
     values: dict[str, str] = {}
     given: list[str] = []
@@ -272,7 +272,7 @@ def _read(
 
 
 def _option_words(command: argparse.ArgumentParser) -> dict[str, str]:
-    """The options of a command, each with what it is for."""
+    """Return the options of a command, each with what it is for."""
     return {
         max(action.option_strings, key=len): action.help or ""
         for action in command._actions
@@ -352,7 +352,7 @@ class SeenNames:
         self._file = OwnFile(path, "names for completion", "delete it", private=True)
 
     def known(self, target: str) -> Known:
-        """The names of a server; none where its lists were not seen."""
+        """Return the names of a server; none where its lists were not seen."""
         try:
             key, targets = self._read()
         except ConfigError:

@@ -60,7 +60,7 @@ def _required(schema: Any) -> Sequence[Any]:
 
 
 def _inner(schema: Any, root: Any, depth: int = 0) -> tuple[Any, str]:
-    """The object within, and the mark of a list of them; None if there is not one."""
+    """Return the object within, and the mark of a list of them; None if there is not one."""
     found = referred(schema, root)
     if not isinstance(found, Mapping) or depth > _MAX_DEPTH:
         return None, ""
@@ -131,7 +131,7 @@ def _compact(value: Any) -> str:
 
 
 def _value(name: str, schema: Any, root: Any, depth: int) -> Any:
-    """A value of the schema's own, else one that has its type."""
+    """Return a value of the schema's own, else one that has its type."""
     found = referred(schema, root)
     if not isinstance(found, Mapping) or depth > _MAX_DEPTH:
         return name.upper()

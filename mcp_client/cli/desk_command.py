@@ -1,8 +1,8 @@
 """``desk``: the approval page for the calls of other programs and commands, until Ctrl-C.
 
-They wait in the state of ``--state``, else in the user's state folder. While a desk runs, the calls
-of ``--approve web`` go there by themselves: the file ``desk.json`` in the user's state folder says
-where, and is locked as long as that desk lives.
+They wait in the state of ``--state``, else in the user's state directory. While a desk runs, the
+calls of ``--approve web`` go there by themselves: the file ``desk.json`` in the user's state
+directory says where, and is locked as long as that desk lives.
 """
 
 from __future__ import annotations

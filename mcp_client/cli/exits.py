@@ -96,7 +96,7 @@ _OPTIONS = {
 
 
 def in_shell(error: McpError) -> McpError:
-    """The error, with what can be done about it in the words of the command line."""
+    """Return the error, with what can be done about it in the words of the command line."""
     advice = error.advice
     if advice is None and isinstance(error, CallTimeout):
         advice = Advice(_TIMEOUT)
@@ -110,7 +110,7 @@ def in_shell(error: McpError) -> McpError:
 
 
 def error_document(error: Exception) -> dict[str, Any]:
-    """The error as one JSON document."""
+    """Return the error as one JSON document."""
     if isinstance(error, McpError):
         error = in_shell(error)
     found = {

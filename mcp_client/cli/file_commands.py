@@ -70,7 +70,7 @@ async def audit(options: argparse.Namespace) -> int:
 
 
 def _audit_of(options: argparse.Namespace) -> Any:
-    """The path of a folder's log, or the log of a database."""
+    """Return the path of a directory's log, or the log of a database."""
     state = existing_state_of(options)
     return getattr(state.audit, "path", state.audit)
 
@@ -125,7 +125,7 @@ def _verify(options: argparse.Namespace, log: Any) -> int:
 
 
 def _show(options: argparse.Namespace, log: Any) -> int:
-    """The records of the log, the oldest first."""
+    """Return the records of the log, the oldest first."""
     records: list[dict[str, Any]] = []
     unreadable = 0
     try:
@@ -406,7 +406,7 @@ async def servers(options: argparse.Namespace) -> int:
 
 
 def _left_out(config: Config) -> list[dict[str, Any]]:
-    """The servers of the file that cannot be used, each with the reason."""
+    """Return the servers of the file that cannot be used, each with the reason."""
     reasons: dict[str, str] = {}
     for problem in config.problems:
         name = problem.key.split(".")[1:2]

@@ -1,6 +1,6 @@
 """``login`` and ``logout``, and the login that later commands use.
 
-Tokens are kept in ``FileTokens()``: ``mcp-client/tokens.json`` in the user's data folder, which
+Tokens are kept in ``FileTokens()``: ``mcp-client/tokens.json`` in the user's data directory, which
 only its owner can read. A URL that was logged in at, and that no ``--header`` is given for, is used
 with what is kept; a new login is begun by ``login`` alone.
 """
@@ -24,7 +24,7 @@ __all__ = ["login", "logout", "with_login"]
 
 
 async def with_login(server: HttpServer) -> HttpServer:
-    """The server with the login that is kept for its URL, if there is one."""
+    """Return the server with the login that is kept for its URL, if there is one."""
     store = FileTokens()
     try:
         if not await _is_kept(store, server.url):

@@ -55,7 +55,9 @@ def _done(words: list[str]) -> int:
 
 def _fill_closed_streams() -> bool:
     """Standard streams that are closed lead nowhere, so that no file or socket takes their number.
-    Whether standard output was one of them."""
+
+    Whether standard output was one of them.
+    """
     was_closed = sys.stdout is None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

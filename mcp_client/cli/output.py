@@ -167,8 +167,11 @@ def note(text: object) -> None:
 
 
 def note_of_server(server: str, text: str) -> None:
-    """Lines of a server, on standard error. Each begins with the server's name and a mark, also
-    where a terminal would wrap it: so none looks like a line of ours."""
+    """Lines of a server, on standard error.
+
+    Each begins with the server's name and a mark, also where a terminal would wrap it: so none
+    looks like a line of ours.
+    """
     name = safe_text(server, 40)
     on_terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size().columns - len(name) - 4 if on_terminal else sys.maxsize
@@ -224,8 +227,10 @@ def print_result(result: ToolResult, options: argparse.Namespace) -> None:
 
 
 def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
-    """Blocks of content for people: texts as they are, the rest in words, drawn or saved. Whether
-    there was a text."""
+    """Blocks of content for people: texts as they are, the rest in words, drawn or saved.
+
+    Whether there was a text.
+    """
     texts = _Texts(options)
     for number, block in enumerate(content, 1):
         match block:
@@ -247,9 +252,11 @@ def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
 
 
 class _Texts:
-    """Texts of one result. A pipe gets the bytes of those of tools and resources, with a line feed
-    between two if there is none. With ``--save`` outside of ``shell``, nothing is added after the
-    last."""
+    """Texts of one result.
+
+    A pipe gets the bytes of those of tools and resources, with a line feed between two if there is
+    none. With ``--save`` outside of ``shell``, nothing is added after the last.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.any = False
@@ -302,7 +309,7 @@ def save_content(content: Iterable[Any], options: argparse.Namespace) -> None:
 
 
 def _media_of(block: Any) -> tuple[str, str | bytes] | None:
-    """The type and the bytes, or their Base64, of what is neither a text nor a link."""
+    """Return the type and the bytes, or their Base64, of what is neither a text nor a link."""
     match block:
         case ImageContent() | AudioContent():
             return block.mime_type, block.data
@@ -342,7 +349,7 @@ def make_save_folder(options: argparse.Namespace) -> None:
 
 
 def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -> Path:
-    """A new file in the folder of ``--save``; what is there already is never replaced."""
+    """Return a new file in the directory of ``--save``; what is there already is never replaced."""
     folder = Path(options.save)
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", getattr(options, "tool", "") or "content").strip("._")
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ".bin"

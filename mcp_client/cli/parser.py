@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
+    """Return the command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
 
     Options may stand anywhere, also before the command and between the arguments of a tool. What
     follows ``--`` is never an option.
@@ -84,7 +84,7 @@ def place_of_command(words: Sequence[str]) -> int | None:
 
 @functools.cache
 def _every_option() -> dict[str, argparse.Action]:
-    """The options of all commands."""
+    """Return the options of all commands."""
     every = commands().values()
     return {k: v for each in every for k, v in each._option_string_actions.items()}
 
@@ -107,7 +107,7 @@ def _explain_no_command(
 
 
 def _sorted(words: Sequence[str], command: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
-    """The options of the command with their values, and all other words."""
+    """Return the options of the command with their values, and all other words."""
     given: list[str] = []
     others: list[str] = []
     actions = command._option_string_actions
@@ -165,7 +165,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 @functools.cache
 def session_options() -> frozenset[str]:
-    """The options that say how a session is opened, which no command in ``shell`` takes."""
+    """Return the options that say how a session is opened, which no command in ``shell`` takes."""
     about = _Parser(add_help=False)
     _add_session(about)
     return frozenset(name for action in about._actions for name in action.option_strings)
@@ -188,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add(commands: Any, module: str, name: str, about: str) -> argparse.ArgumentParser:
-    """A command, which the function of its name in ``module`` runs."""
+    """Return a command, which the function of its name in ``module`` runs."""
     examples = "\n".join(f"  mcp-client {name} {each}".rstrip() for each in COMMAND_EXAMPLES[name])
     command: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -263,8 +263,10 @@ def _add_server_commands(commands: Any) -> None:
 
 
 def _add_positional(command: argparse.ArgumentParser, name: str, about: str) -> None:
-    """Add one argument, or with ``...`` any number. Without a ``name?``, the command reports which
-    names there are."""
+    """Add one argument, or with ``...`` any number.
+
+    Without a ``name?``, the command reports which names there are.
+    """
     if name.endswith("..."):
         command.add_argument(name[:-3], nargs="*", default=[], help=about)
     else:

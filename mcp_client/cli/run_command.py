@@ -70,7 +70,7 @@ def _show(options: argparse.Namespace, found: ScriptResult, most: int) -> None:
 
 
 async def _code_of(word: str) -> str:
-    """The text of the file, or with ``-`` of standard input. Raises ``UsageError``."""
+    """Return the text of the file, or with ``-`` of standard input. Raises ``UsageError``."""
     if word == "-":
         return await standard_input()
     try:

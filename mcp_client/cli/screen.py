@@ -174,7 +174,7 @@ def draw(data: bytes) -> bool:
 
 
 def _opened_picture(data: bytes) -> Picture | None:
-    """The picture, no larger than can be seen; None for one that is too large to decode."""
+    """Return the picture, no larger than can be seen; None for one that is too large to decode."""
     from PIL import Image, ImageFile
 
     ImageFile.LOAD_TRUNCATED_IMAGES = True  # wrong checksums beside the pixels, as browsers do

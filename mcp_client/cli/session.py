@@ -68,7 +68,7 @@ _MIN_START_SECONDS = 5.0
 
 
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:
-    """The options of ``connect`` that the command line has said."""
+    """Return the options of ``connect`` that the command line has said."""
     found: dict[str, Any] = {
         "approval": _policy(options, queue),
         "trusted": options.trust,
@@ -103,8 +103,10 @@ def _audit_file(path: str | None) -> str | None:
 
 
 def _file_to_write(option: str, path: str | None) -> str | None:
-    """Return the path of an option after a look at it, before anything is done. Raises
-    ``UsageError``."""
+    """Return the path of an option after a look at it, before anything is done.
+
+    Raises ``UsageError``.
+    """
     if path is None:
         return None
     folder = os.path.dirname(path) or "."
@@ -168,7 +170,7 @@ async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer
 
 
 def _check_sandbox(target: StdioServer | HttpServer | Configured) -> None:
-    """Raises ``UsageError`` where ``--sandbox`` does not go with it."""
+    """Raise ``UsageError`` where ``--sandbox`` does not go with it."""
     is_command = isinstance(target, StdioServer)
     if isinstance(target, Configured):
         start = target.config._starts[target.name].first
@@ -255,7 +257,7 @@ async def _configured(
 async def logged_in(
     target: StdioServer | HttpServer, options: argparse.Namespace
 ) -> StdioServer | HttpServer:
-    """A URL of the command line with the login that is kept for it."""
+    """Return a URL of the command line with the login that is kept for it."""
     if isinstance(target, StdioServer) or options.header:
         return target
     from .login import with_login
@@ -295,7 +297,7 @@ def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> Approv
 
 
 def _denied(error: StartDenied, target: Configured, why: str | None) -> StartDenied:
-    """The same for people at a shell."""
+    """Return the same for people at a shell."""
     if error.source != "gate":
         return error
     because = f" ({why})" if why else ""
@@ -336,8 +338,10 @@ def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> 
 
 
 def _beyond_session(options: argparse.Namespace, answer: Answer) -> Answer:
-    """Return the answer. An approval for a time is stored where "always" is, if the session ends
-    with the command."""
+    """Return the answer.
+
+    An approval for a time is stored where "always" is, if the session ends with the command.
+    """
     if options.command == "shell" or not isinstance(answer, Allow):
         return answer
     remember = Remember.of(answer.remember)
@@ -422,12 +426,12 @@ def state_file(name: str) -> Path:
 
 
 def state_of(options: argparse.Namespace) -> State:
-    """That of ``--state``, else the user's state folder."""
+    """That of ``--state``, else the user's state directory."""
     return _state_named(options.state or str(_state_folder()))
 
 
 def existing_state_of(options: argparse.Namespace) -> State:
-    """That of ``--state``, which makes no folder."""
+    """That of ``--state``, which makes no directory."""
     state = state_of(options)
     path = getattr(state, "path", None)
     if path is not None and not path.is_dir():
@@ -436,7 +440,7 @@ def existing_state_of(options: argparse.Namespace) -> State:
 
 
 def _state_named(word: str) -> State:
-    """The state of a folder or a database. A password is not a word of a command."""
+    """Return the state of a directory or a database. A password is not a word of a command."""
     from ..state.given import state_of
     from .target import secret_of
 
@@ -474,7 +478,7 @@ def _state_of_running_desk() -> State | None:
 
 
 def decisions_of(options: argparse.Namespace) -> Decisions:
-    """Where there can be no state folder, they are kept until the command ends."""
+    """Where there can be no state directory, they are kept until the command ends."""
     from ..approval.decisions import Decisions
 
     folder = _state_folder()

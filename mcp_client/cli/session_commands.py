@@ -188,8 +188,11 @@ async def _call_each(options: argparse.Namespace) -> int:
 
 
 async def numbered(number: int | None, run: Callable[[], Awaitable[int]], *, as_json: bool) -> int:
-    """Work on one line of a batch; the exit code. A failure is reported with the line's number, and
-    as one JSON document if that is what the batch prints. Raises ``Interrupted``."""
+    """Work on one line of a batch; the exit code.
+
+    A failure is reported with the line's number, and as one JSON document if that is what the batch
+    prints. Raises ``Interrupted``.
+    """
     token = current_line.set(number if as_json else None)
     try:
         return await run()
@@ -293,7 +296,7 @@ def _note_rejected(listed: Any) -> None:
 
 
 async def read(options: argparse.Namespace) -> int:
-    """Print the contents of a resource. Raises ``NotFound`` where the server has none."""
+    """Print the contents of a resource. Raises ``NotFound`` if the server has none."""
     make_save_folder(options)
     async with open_session(options) as session:
         if options.uri is None:
@@ -340,7 +343,7 @@ async def prompts(options: argparse.Namespace) -> int:
 
 
 def _prompt_parts(one: Prompt) -> tuple[str, str]:
-    """A prompt's name, and the names of its arguments."""
+    """Return a prompt's name, and the names of its arguments."""
     names = [f"{safe_text(each.name, 60)}{'' if each.required else '?'}" for each in one.arguments]
     return safe_text(one.name, 200), f"({', '.join(names)})"
 
@@ -395,7 +398,7 @@ async def _check_prompt(session: Session, options: argparse.Namespace) -> Any:
 
 
 async def _reference(session: Session, options: argparse.Namespace) -> Any:
-    """A prompt by its name, or a resource template by its URI."""
+    """Return a prompt by its name, or a resource template by its URI."""
     name = options.prompt
     if "resources" in session.capabilities and (":" in name or "{" in name):
         for one in await _listed(session, "resources", session.list_resource_templates):

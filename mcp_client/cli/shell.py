@@ -3,7 +3,7 @@
 With the extra ``cli`` the line has history and completion, by ``prompt_toolkit``; without it, at a
 dumb terminal and in a pipe, lines are read plainly.
 
-The history is a file for its owner alone (0600), ``shell_history`` in the user's state folder. A
+The history is a file for its owner alone (0600), ``shell_history`` in the user's state directory. A
 line that begins with a space is not kept there, nor one that seems to hold a secret: by the name of
 an argument, by its looks, or by the tool's schema.
 """
@@ -95,7 +95,7 @@ def _is_typed() -> bool:
 
 
 async def _piped() -> AsyncIterator[tuple[int, str]]:
-    """The lines of a pipe with their numbers. The pipe is read to its end first."""
+    """Yield the lines of a pipe with their numbers. The pipe is read to its end first."""
     lines = (await stdin_bytes()).decode(errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -106,7 +106,9 @@ async def _typed(
     session: Session, options: argparse.Namespace, cancelled: Callable[[], bool]
 ) -> AsyncIterator[tuple[int, str]]:
     """Lines of the terminal, each within a dialogue of its own: a server's question waits.
-    ``cancelled`` is whether Ctrl-C ended the last command."""
+
+    ``cancelled`` is whether Ctrl-C ended the last command.
+    """
     known = Known()
     reader = line_reader(_history(), [*_COMMANDS, *_HERE], lambda: known)
     line: str | None = None
@@ -135,8 +137,10 @@ def _history() -> Path | None:
 
 
 async def _edited(reader: PromptSession[str], again: bool) -> str | None:
-    """One line; None at its end (Ctrl-D). Ctrl-C drops what was typed. Raises ``Interrupted``
-    where it comes ``again`` and nothing was typed."""
+    """One line; None at its end (Ctrl-D).
+
+    Ctrl-C drops what was typed. Raises ``Interrupted`` if it comes ``again`` and nothing was typed.
+    """
     while True:
         try:
             return await reader.prompt_async(_PROMPT, handle_sigint=False)

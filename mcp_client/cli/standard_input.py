@@ -30,7 +30,7 @@ async def standard_input() -> str:
 
 
 async def stdin_lines() -> AsyncIterator[tuple[int, str]]:
-    """The lines of standard input, each with its number and without blank ones, as they come.
+    """Yield the lines of standard input, each with its number and without blank ones, as they come.
 
     Raises ``UsageError`` if one is too long.
     """

@@ -39,7 +39,7 @@ Target = "StdioServer | HttpServer | Configured"
 def target_of(
     words: str, config: str | None, headers: Iterable[str], env: Iterable[str]
 ) -> StdioServer | HttpServer | Configured:
-    """The server that ``words`` name. Raises ``UsageError`` or ``NotFound``."""
+    """Return the server that ``words`` name. Raises ``UsageError`` or ``NotFound``."""
     if not words.strip():
         raise UsageError("TARGET is empty: give a URL, a name of a config file, or 'a command'")
     sent = dict(_header(word) for word in headers)
@@ -79,7 +79,7 @@ def _command(words: str, env: dict[str, str]) -> StdioServer:
 
 
 def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
-    """The config file that was named, or those found, the project's first.
+    """Return the config file that was named, or those found, the project's first.
 
     One of those found that cannot be read is left out, with a note unless it is to be ``quiet``.
     """

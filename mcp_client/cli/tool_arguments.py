@@ -60,7 +60,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 def arguments_of(
     words: Iterable[str], schema: Mapping[str, Any], read_stdin: Callable[[], str]
 ) -> dict[str, Any]:
-    """The arguments that ``words`` say. Raises ``UsageError``, which names the word."""
+    """Return the arguments that ``words`` say. Raises ``UsageError``, which names the word."""
     arguments: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
     for word in words:
@@ -96,7 +96,7 @@ def _whole(word: str, read_stdin: Callable[[], str]) -> dict[str, Any]:
 
 
 def missing_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """The required arguments that are not there."""
+    """Return the required arguments that are not there."""
     required = schema.get("required")
     names = map(str, required if isinstance(required, list) else ())
     return [name for name in names if name not in arguments]
@@ -105,7 +105,7 @@ def missing_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> li
 def check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """What looks like a slip in the names of arguments; None where nothing does.
 
-    Raises ``UsageError`` where the schema allows no argument of that name, and where one that is
+    Raises ``UsageError`` if the schema allows no argument of that name, and where one that is
     required is missing beside it.
     """
     names = list(properties_of(schema))

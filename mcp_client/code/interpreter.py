@@ -3,7 +3,7 @@
 It can read no file, reach no network, read no variable of the environment and tell no time: what it
 asks of a system is answered with an error, its clock stands still, and a sleep ends at once. Its
 random numbers begin with the id of the run. So a script that is given the same answers in the same
-order does the same once more, which is how one goes on that waited for a person.
+order does the same again, which is how one goes on that waited for a person.
 
 A script runs in turns. A turn begins with an answer to a call and ends when the script waits for
 one, or is over. The methods that run one block their thread. ``kill`` may be called from any thread
@@ -64,8 +64,8 @@ _BUILTINS = (
     *("range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple"),
     *("type", "zip"),
 )
-"""Bound once more as global names: otherwise Monty takes the variable of a comprehension that has
-such a name, as in ``[id for id in ids]``, for the builtin."""
+"""Bound again as global names: otherwise Monty takes the variable of a comprehension that has such
+a name, as in ``[id for id in ids]``, for the builtin."""
 _PRELUDE = "\n".join(
     f"{name} = {value}"
     for name, value in (*EXCEPTIONS.items(), *zip(_BUILTINS, _BUILTINS, strict=True))
@@ -140,7 +140,7 @@ CLOSED = Stop("closed", "it was closed")
 
 
 def interpreter_version() -> str:
-    """The version of Monty. Raises ``ConfigError`` where it is not installed."""
+    """Return the version of Monty. Raises ``ConfigError`` if it is not installed."""
     return str(_monty().__version__)
 
 
@@ -164,8 +164,10 @@ class Interpreter:
     def __init__(
         self, code: str, bindings: Bindings, *, limits: Limits, seconds: float, seed: str
     ) -> None:
-        """``seconds`` are those that it may compute in all. Raises ``ConfigError`` where Monty is
-        not installed."""
+        """``seconds`` are those that it may compute in all.
+
+        Raises ``ConfigError`` if Monty is not installed.
+        """
         self._monty = _monty()
         self._code, self._bindings, self._limits = code, bindings, limits
         self._seconds, self._seed = seconds, seed

@@ -36,7 +36,7 @@ class Answered:
     settled: Settled
 
     def check(self, call: AskedCall | None) -> None:
-        """Raises ``ConfigError`` unless ``call`` is the one that was answered."""
+        """Raise ``ConfigError`` unless ``call`` is the one that was answered."""
         if call is None or call.digest != self.what:
             raise ConfigError(
                 "the script went another way than before it was paused, or a tool that it had "
@@ -81,7 +81,7 @@ class Past:
         self.answers.append(Answered(call.number, call.digest, held))
 
     def check(self, code: str) -> None:
-        """Raises ``ConfigError`` unless it is a run of this script, by this release."""
+        """Raise ``ConfigError`` unless it is a run of this script, by this release."""
         if self.code != sha256(code):
             raise ConfigError(f"this run was paused with another script; {_SENT_NOTHING}")
         if self.release != _release():
@@ -98,7 +98,7 @@ class Past:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Past:
-        """Raises ``ConfigError`` for anything that ``to_json`` does not give."""
+        """Raise ``ConfigError`` for anything that ``to_json`` does not give."""
         try:
             answers = [
                 Answered(int(number), str(what), _read(settled))

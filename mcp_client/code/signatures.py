@@ -86,7 +86,7 @@ def _written(
 
 
 def _about(tool: Tool, known: dict[str, Any]) -> Iterator[str]:
-    """The description of the tool, and those of its arguments, a line each."""
+    """Yield the description of the tool, and those of its arguments, a line each."""
     said = tool.description or tool.title or ""
     yield safe_text(said, _MAX_DESCRIPTION_CHARS, lines=True)
     described = [
@@ -101,7 +101,7 @@ def _about(tool: Tool, known: dict[str, Any]) -> Iterator[str]:
 
 
 def _default(schema: Any) -> str:
-    """The default of an argument as a literal, ``...`` where there is none that is short."""
+    """Return the default of an argument as a literal, ``...`` where there is none that is short."""
     value = schema.get("default", ...) if isinstance(schema, dict) else ...
     match value:
         case str() if len(value) <= _MAX_DEFAULT_CHARS:

@@ -85,7 +85,7 @@ class Bindings:
             its[name] = tool
 
     def find(self, server: str, name: str) -> Tool | None:
-        """The tool that a script calls so."""
+        """Return the tool that a script calls so."""
         return self.servers.get(server, {}).get(name)
 
     @property

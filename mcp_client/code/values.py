@@ -59,8 +59,11 @@ class _Budget:
 
 
 def given_arguments(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, with lists for tuples. Raises ``InvalidArguments`` for those that
-    are too long; what else is not JSON is for the call to refuse."""
+    """Return the arguments of a call, with lists for tuples.
+
+    Raises ``InvalidArguments`` for those that are too long; what else is not JSON is for the call
+    to refuse.
+    """
     try:
         plain: dict[str, Any] = _Budget(_MAX_ARGUMENT_CHARS, exactly=True).plain(value)
         return plain
@@ -72,8 +75,10 @@ def given_arguments(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_plain(value: Any, chars: int) -> Any:
-    """A script's last expression as plain JSON, with texts for what JSON does not have. Raises
-    ``ValueError`` where that takes more than ``chars`` characters."""
+    """Return a script's last expression as plain JSON, with texts for what JSON does not have.
+
+    Raises ``ValueError`` if that takes more than ``chars`` characters.
+    """
     try:
         return _Budget(chars, exactly=False).plain(value)
     except _TooLong:

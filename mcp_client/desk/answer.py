@@ -14,7 +14,7 @@ __all__ = ["answer_of", "draft_for"]
 
 
 def answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> Answer:
-    """The answer that the form gives. Raises ``Refused``."""
+    """Return the answer that the form gives. Raises ``Refused``."""
     reason = form.get("reason", [""])[-1].strip()[:500] or None
     match form.get("answer"):
         case ["deny"]:

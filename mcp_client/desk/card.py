@@ -86,10 +86,13 @@ def card(
     query: str = "",
     context: bool = False,
 ) -> Html:
-    """The request with everything it takes to decide it. ``token`` is for its form, ``opened`` for
-    that of several: it proves that this card was there. ``query`` is of the list that a browser
-    without scripts comes back to, ``context`` whether the request's context is shown. The editor,
-    for what has arguments, is shown by the script, which fetches what it holds."""
+    """Return the request with everything it takes to decide it.
+
+    ``token`` is for its form, ``opened`` for that of several: it proves that this card was there.
+    ``query`` is of the list that a browser without scripts comes back to, ``context`` whether the
+    request's context is shown. The editor, for what has arguments, is shown by the script, which
+    fetches what it holds.
+    """
     request, id = pending.request, pending.id
     shown, folded = _on_card(request)
     expires_at = None
@@ -177,7 +180,7 @@ def _alone(
 
 
 def _groups(request: ApprovalRequest) -> list[_Group]:
-    """The facts, in the order in which they stand on the page."""
+    """Return the facts, in the order in which they stand on the page."""
     groups: list[_Group] = []
     ranked = sorted(request.facts(), key=lambda fact: (fact.kind not in _FIRST, fact.kind in _LAST))
     for kind, some in groupby(ranked, lambda fact: fact.kind):
@@ -242,8 +245,10 @@ def _is_row(group: _Group) -> bool:
 
 
 def _below(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
-    """The facts below their label, and whether anything is left out. What would be run is shown
-    whole, in up to 4,000 lines."""
+    """Return the facts below their label, and whether anything is left out.
+
+    What would be run is shown whole, in up to 4,000 lines.
+    """
     if group.facts[0].is_json:
         return _json(group, request)
     if group.kind == "script":
@@ -287,7 +292,7 @@ def _json(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
 
 
 def _script(group: _Group, request: Any) -> tuple[Html, bool]:
-    """The lines around the one that calls, which is marked."""
+    """Return the lines around the one that calls, which is marked."""
     lines, called = group.text.split("\n"), request.script.line or 0
     start = max(0, called - 1 - _LINES_BEFORE_CALL) if called <= len(lines) else 0
     marked = (
@@ -302,7 +307,7 @@ def _script(group: _Group, request: Any) -> tuple[Html, bool]:
 
 
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
-    """The findings, and what changed."""
+    """Return the findings, and what changed."""
     findings = [fact for group in groups for fact in group.facts if fact.kind == "finding"]
     most = _MAX_FACTS_OF["finding"]
     left = len(findings) - most
@@ -320,7 +325,7 @@ def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
 
 
 def _changes(label: str, text: str) -> tuple[Html, bool]:
-    """The lines that differ from what was reviewed."""
+    """Return the lines that differ from what was reviewed."""
     lines = text.split("\n")
     remarks = [line for line in lines[-2:] if line.startswith("…")]
     lines = lines[: len(lines) - len(remarks)]

@@ -13,7 +13,7 @@ __all__ = ["decided_list"]
 
 
 def decided_list(decided: Sequence[DecidedApproval]) -> Html:
-    """The newest first."""
+    """Return the newest first."""
     if not decided:
         return element("p", "Nothing yet.", class_="hint")
     return element("ol", *(_decided(one) for one in reversed(decided)), class_="decided")

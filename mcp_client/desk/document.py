@@ -12,8 +12,11 @@ __all__ = ["document", "list_of", "message", "page_of"]
 
 
 def document(body: Part, *, nonce: str | None = None, above: str | None = None) -> Html:
-    """A whole document. ``nonce`` is for its script, without which it has none; ``above`` leads
-    from its address to the page's, for its style, without which it has none."""
+    """Return a whole document.
+
+    ``nonce`` is for its script, without which it has none; ``above`` leads from its address to the
+    page's, for its style, without which it has none.
+    """
     style = above is not None and element("link", rel="stylesheet", href=f"{above}static/desk.css")
     script = nonce and element("script", src="static/desk.js", nonce=nonce, defer=True)
     inner = body if nonce is not None else element("main", body, class_="alone")
@@ -41,7 +44,7 @@ def list_of(
     context: bool,
     proof: Proof,
 ) -> Html:
-    """The list and its filters, as a script puts them in place of the old ones, too."""
+    """Return the list and its filters, as a script puts them in place of the old ones, too."""
     return filled(
         "list.html",
         filters=filters(pending, view, context=context),

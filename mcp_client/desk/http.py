@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 def check_extra(what: str, *packages: str) -> None:
-    """Raises ``ConfigError`` where one of these packages of the extra ``web`` is missing."""
+    """Raise ``ConfigError`` where one of these packages of the extra ``web`` is missing."""
     for package in packages:
         if find_spec(package) is None:
             raise ConfigError(
@@ -66,7 +66,7 @@ def path_of(request: Request) -> str:
 
 
 def fields_of(text: str) -> dict[str, list[str]]:
-    """The fields of a query or a form. Raises ``Refused``."""
+    """Return the fields of a query or a form. Raises ``Refused``."""
     try:
         return parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
     except ValueError:
@@ -104,7 +104,7 @@ def new_nonce() -> str:
 
 
 def static(name: str) -> Response:
-    """A file of the page, which may be made of several."""
+    """Return a file of the page, which may be made of several."""
     type, files = _STATIC[name]
     folder = Path(__file__).parent / "static"
     return respond(b"".join((folder / file).read_bytes() for file in files), type=type)

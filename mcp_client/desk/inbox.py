@@ -78,7 +78,7 @@ def in_order(pending: Iterable[PendingApproval]) -> list[PendingApproval]:
 
 
 def filters(pending: Sequence[PendingApproval], view: View, *, context: bool) -> Html:
-    """The form that chooses which requests are listed."""
+    """Return the form that chooses which requests are listed."""
     requests = [one.request for one in pending]
     chosen: list[tuple[str, str, Callable[[ApprovalRequest], str], str]] = [
         ("server", "Server", lambda one: one.server, view.server),
@@ -102,7 +102,7 @@ def inbox(
     context: bool,
     proof: Proof,
 ) -> Html:
-    """The rows of those that ``view`` admits of all that are ``pending``, in order."""
+    """Return the rows of those that ``view`` admits of all that are ``pending``, in order."""
     listed = [one for one in pending if view.admits(one.request, context)]
     here = listed[view.skip : view.skip + MAX_ROWS]
     parts: list[Part] = []
@@ -141,7 +141,7 @@ def _heading(key: tuple[int, str, str], count: int, why: str, id: str) -> Html:
 
 
 def _differing(requests: Sequence[Any]) -> frozenset[str]:
-    """The names of arguments that are not the same in all of these calls."""
+    """Return the names of arguments that are not the same in all of these calls."""
     if len(requests) < 2 or requests[0].kind != "call":
         return frozenset()
     every = [one.arguments for one in requests]

@@ -79,8 +79,11 @@ def joined(parts: Iterable[Part]) -> Html:
 
 
 def element(tag: str, *children: Part, **attributes: str | bool | None) -> Html:
-    """``<tag>`` with its children. In names of attributes ``_`` stands for ``-``, and one at the
-    end for nothing (``class_``); True is an attribute without value, None and False are none."""
+    """``<tag>`` with its children.
+
+    In names of attributes ``_`` stands for ``-``, and one at the end for nothing (``class_``); True
+    is an attribute without value, None and False are none.
+    """
     written = "".join(
         f" {name.rstrip('_').replace('_', '-')}"
         + ("" if value is True else f'="{text_of(str(value))}"')
@@ -92,7 +95,7 @@ def element(tag: str, *children: Part, **attributes: str | bool | None) -> Html:
 
 
 def filled(name: str, **fields: Part) -> Html:
-    """A file of ``templates`` with ``fields`` in the places of their names."""
+    """Return a file of ``templates`` with ``fields`` in the places of their names."""
     return Html(_template(name).substitute({key: joined([one]) for key, one in fields.items()}))
 
 
@@ -148,8 +151,11 @@ def json_lines(
     *,
     with_titles: bool = False,
 ) -> Iterator[Line]:
-    """JSON, one member a line. A line feed in a string is shown and starts a line. The members
-    named in ``titles`` come first, in that order; ``with_titles`` puts its title above each."""
+    """JSON, one member a line.
+
+    A line feed in a string is shown and starts a line. The members named in ``titles`` come first,
+    in that order; ``with_titles`` puts its title above each.
+    """
     for row in json_rows(text, fold, titles):
         if row.ours:
             yield Line(row.text, "l note")
@@ -174,7 +180,7 @@ def prose_lines(text: str) -> Iterator[Line]:
 
 
 def block(lines: Iterable[Line], label: str, room: Room, start: int = 0) -> Block:
-    """The lines from ``start`` that there is room for."""
+    """Return the lines from ``start`` that there is room for."""
     shown: list[Html] = []
     number, end, markup = 0, start, 0
     for number, line in enumerate(lines, 1):

@@ -79,7 +79,7 @@ class Desk:
         """The first address that lets a person in, once the page is served."""
 
     async def open(self) -> Self:
-        """Serve the page. Raises ``ConfigError`` where it cannot listen there."""
+        """Serve the page. Raises ``ConfigError`` if it cannot listen there."""
         host = "127.0.0.1" if self._host == "localhost" else self._host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -101,14 +101,17 @@ class Desk:
         return self
 
     def invite(self) -> str:
-        """An address that lets a person in, once."""
+        """Return an address that lets a person in, once."""
         invitation = secrets.token_urlsafe(24)
         self._invitations.add(invitation)
         return f"http://{self._netloc}/{invitation}"
 
     async def aclose(self) -> None:
-        """Stop serving. Somebody who has just decided in a browser without scripts, and is on the
-        way back to the page, gets it first, within ``return_seconds``."""
+        """Stop serving.
+
+        Somebody who has just decided in a browser without scripts, and is on the way back to the
+        page, gets it first, within ``return_seconds``.
+        """
         server, thread = self._server, self._thread
         self._server = self._thread = None
         if server is None or thread is None:
@@ -234,7 +237,7 @@ def serve_desk(
     visible: Visible | None = None,
     show_context: bool = False,
 ) -> Desk:
-    """The page for ``queue``, served on this machine until it is closed: ``async with`` it.
+    """Return the page for ``queue``, served on this machine until it is closed: ``async with`` it.
 
     ``host`` is a name or address of this machine, ``port`` 0 a free one. ``person`` is who decides,
     for the record; by default the user who runs this program. ``visible`` and ``show_context`` are

@@ -62,7 +62,7 @@ def proof_of_row(signer: Signer, person: str, pending: PendingApproval) -> str |
 def check_several(
     signer: Signer, person: str, form: dict[str, list[str]], pending: Sequence[PendingApproval]
 ) -> None:
-    """Raises ``Refused`` for what a person has to open first."""
+    """Raise ``Refused`` for what a person has to open first."""
     if form.get("answer") != ["allow"] or (len(pending) == 1 and "several" not in form):
         return
     opened = form.get("opened", [])

@@ -58,7 +58,7 @@ def title_of(request: ApprovalRequest) -> list[Part]:
 
 
 def section_of(request: ApprovalRequest) -> str:
-    """The name of the tool, or what kind of request it is."""
+    """Return the name of the tool, or what kind of request it is."""
     return _SECTIONS.get(request.kind) or name_of(request)
 
 
@@ -124,7 +124,7 @@ def gist(request: Any, first: Collection[str] = ()) -> str:
 
 
 def time_of(seconds: float) -> Html:
-    """A moment. A script shows how far it is away in place of it."""
+    """Return a moment. A script shows how far it is away in place of it."""
     when = datetime.fromtimestamp(seconds, UTC)
     return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
 
@@ -147,8 +147,10 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _word(value: Any) -> str:
-    """A value as JSON, but a text without its quotation marks where that is plain. What is longer
-    than a row is not looked through to its end."""
+    """Return a value as JSON, but a text without its quotation marks where that is plain.
+
+    What is longer than a row is not looked through to its end.
+    """
     if _is_text(value):
         value = value[: MAX_GIST_CHARS + 1]
         return value if not _SIGNS.search(value) else json.dumps(value, ensure_ascii=False)

@@ -155,8 +155,10 @@ class App:
         return await self._server._call_as_app(name, arguments, options)
 
     async def read_resource(self, uri: str, **options: Unpack[ReadOptions]) -> ResourceResult:
-        """Read a resource of the view's own server, as ``Session.read_resource`` does. Reading
-        needs no approval."""
+        """Read a resource of the view's own server, as ``Session.read_resource`` does.
+
+        Reading needs no approval.
+        """
         self._check_open()
         if options.get("context") is None:
             options["context"] = self.context
@@ -298,7 +300,7 @@ class App:
 
 
 def _view_of(tool: Tool, server: str) -> str:
-    """The URI of its view. Raises ``InvalidArguments`` where it has none on this server."""
+    """Return the URI of its view. Raises ``InvalidArguments`` if it has none on this server."""
     _check(tool, server)
     view = tool.ui
     if view is None or view.uri is None:

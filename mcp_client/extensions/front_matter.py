@@ -56,7 +56,7 @@ class BadYaml(ValueError):
 
 
 def check_installed() -> None:
-    """Raises ``ConfigError`` where PyYAML is missing."""
+    """Raise ``ConfigError`` where PyYAML is missing."""
     try:
         import yaml  # noqa: F401
     except ImportError:
@@ -172,7 +172,7 @@ class _Reader:
         return value
 
     def _items(self, level: int, indent: int) -> tuple[list[Any], Any]:
-        """The items, and the event that ends them."""
+        """Return the items, and the event that ends them."""
         items = []
         while not isinstance(event := next(self._events), self._yaml.SequenceEndEvent):
             items.append(self._value(event, level, indent))

@@ -49,13 +49,15 @@ _log = logging.getLogger("mcp_client")
 
 
 def asking(timeouts: Timeouts) -> dict[str, Any]:
-    """The member ``task`` of a call that is to be made a task."""
+    """Return the member ``task`` of a call that is to be made a task."""
     return {} if timeouts.total == math.inf else {"ttl": math.ceil(timeouts.total * 1000)}
 
 
 def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
-    """The answer to a call that asked for a task: that, or the result of the call at once. Raises
-    ``ProtocolViolation`` for what is neither."""
+    """Return the answer to a call that asked for a task: that, or the result of the call at once.
+
+    Raises ``ProtocolViolation`` for what is neither.
+    """
     if "task" in result and "content" not in result:
         return ExtensionResult("task", result)
     if not is_call_result(result):
@@ -68,7 +70,7 @@ def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
 
 
 def read_creation(result: Mapping[str, Any]) -> TaskState:
-    """The task that the answer creates. Raises ``Malformed``."""
+    """Return the task that the answer creates. Raises ``Malformed``."""
     task = result.get("task")
     if type(task) is not dict:
         raise Malformed("the task that was created is not a JSON object")
@@ -110,8 +112,10 @@ class HandshakeTaskRun(TaskRun):
             await self._fetch(timeouts, options, clock)
 
     async def _fetch(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
-        """Ask for the result, and answer meanwhile what the server asks. Where none comes and the
-        task may go on, the next poll tells how it is doing."""
+        """Ask for the result, and answer meanwhile what the server asks.
+
+        Where none comes and the task may go on, the next poll tells how it is doing.
+        """
         state = self.state
         # Until it is here, nothing is known of the end.
         self.state: TaskState = replace(state, is_whole=False)
@@ -138,7 +142,7 @@ class HandshakeTaskRun(TaskRun):
             self.state = replace(state, status=status, is_whole=True)
 
     def _own(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """The result of the call, without the id of the task, which is a secret."""
+        """Return the result of the call, without the id of the task, which is a secret."""
         named = related_task(raw)
         if named is not None and named != self.state.id:
             raise ProtocolViolation(

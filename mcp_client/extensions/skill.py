@@ -92,8 +92,10 @@ class Skill:
         return await self._reader.read(path, timeout)
 
     async def read_text(self, path: str, *, timeout: float | Timeouts | None = None) -> str:
-        """The text of a file of the skill, by its path from the skill's folder. Raises what
-        ``read`` raises, and ``SkillError`` where the file is not UTF-8."""
+        """Return the text of a file of the skill, by its path from the skill's directory.
+
+        Raises what ``read`` raises, and ``SkillError`` where the file is not UTF-8.
+        """
         content = await self._reader.read(path, timeout)
         try:
             return content.decode()
@@ -134,7 +136,7 @@ class SkillReader:
     async def read(
         self, path: str, timeout: float | Timeouts | None = None, traffic: Traffic | None = None
     ) -> bytes:
-        """The content of a file, compared with the entry. Raises ``SkillError``."""
+        """Return the content of a file, compared with the entry. Raises ``SkillError``."""
         plain = self._plain(path)
         entry = self._entry
         file = None if entry.dynamic else entry.file(plain)
@@ -173,8 +175,10 @@ class SkillReader:
         return self.error(path, "limit", what)
 
     def _plain(self, path: object) -> str:
-        """``path`` without segments ``.``. Raises ``SkillError`` for what is not a path within the
-        skill's folder."""
+        """``path`` without segments ``.``.
+
+        Raises ``SkillError`` for what is not a path within the skill's directory.
+        """
         if not isinstance(path, str):
             raise InvalidArguments(
                 f"the path of a file is a {type(path).__name__}: give a text such as "
@@ -202,7 +206,7 @@ class SkillReader:
 
 
 def _content(result: ResourceResult) -> bytes | str:
-    """The bytes that were read, or what is wrong with the answer."""
+    """Return the bytes that were read, or what is wrong with the answer."""
     if len(result.contents) != 1 or result.rejected:
         count = len(result.contents) + len(result.rejected)
         return f"the server answered with {count} pieces, and not with the file"

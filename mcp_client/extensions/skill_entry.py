@@ -97,7 +97,7 @@ class SkillEntry:
         return tuple(safe_text(name, 64) for name in self.frontmatter if name not in _HARMLESS)
 
     def file(self, path: str) -> SkillFile | None:
-        """The file at ``path``, spelled as in its URI, or without percent-encoding."""
+        """Return the file at ``path``, spelled as in its URI, or without percent-encoding."""
         decoded = None
         for file in self.files:
             if file.path == path:
@@ -107,7 +107,7 @@ class SkillEntry:
         return decoded
 
     def uri_of(self, path: str) -> str:
-        """The URI of a file that is not listed, because the content is dynamic."""
+        """Return the URI of a file that is not listed, because the content is dynamic."""
         return f"{directory_of(self.uri)}/{quote(path, safe=_SAFE)}"
 
 
@@ -136,7 +136,7 @@ def request_for(
 
 
 def directory_of(uri: str) -> str:
-    """The URI of the skill's directory. Raises ``ValueError`` where ``uri`` is of no SKILL.md."""
+    """The URI of the skill's directory. Raises ``ValueError`` if ``uri`` is of no SKILL.md."""
     reason = usable_uri(uri)
     if reason is not None:
         raise ValueError(f"its uri {reason}")

@@ -1,18 +1,18 @@
 """Skills of a server: listed, loaded after approval, and read file by file, each verified.
 
-``io.modelcontextprotocol/skills`` (SEP-2640). A skill is a folder of files with instructions for a
-model; its SKILL.md comes first. What the server says of it, its entry, names every file with size
+``io.modelcontextprotocol/skills`` (SEP-2640). A skill is a directory of files with instructions for
+a model; its SKILL.md comes first. What the server says of it, its entry, names every file with size
 and digest.
 
 Loading goes in this order, and stops at the first step that fails: the entry is checked and within
 the limits -> the audit entry is opened -> pins and approval -> SKILL.md is read -> its size, its
 digest, its front matter field by field -> the skill is handed over. Nothing is read before a yes.
-Other files are read when they are asked for, and each is compared with the entry that was
-approved: a file that the entry does not list is refused before the server is asked.
+Other files are read when they are asked for, and each is compared with the entry that was approved:
+a file that the entry does not list is refused before the server is asked.
 
 A digest that matches says that the server sends what it announced, and nothing about whether that
-can be trusted. Where content is dynamic digests are missing: then no answer is remembered, and
-what is read counts against ``Limits(skill_bytes=)``.
+can be trusted. Where content is dynamic digests are missing: then no answer is remembered, and what
+is read counts against ``Limits(skill_bytes=)``.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Skills:
         return await in_thread(self._pins.drift_of, entry.server, entry.uri, entry.files)
 
     async def _get(self, uri: str, timeout: float | Timeouts | None) -> SkillEntry:
-        """The entry of one skill, whether it is listed or not."""
+        """Return the entry of one skill, whether it is listed or not."""
         requests = self._requests
         timeouts = requests.context.timeouts.for_call(timeout)
         try:
@@ -227,7 +227,7 @@ class Skills:
     # ------------------------------------------------------------------ private
 
     async def _require(self) -> None:
-        """Raises ``NotSent`` where the server does not declare the extension."""
+        """Raise ``NotSent`` where the server does not declare the extension."""
         rpc = await self._requests.connection.ensure_connected()
         if SKILLS not in declared_extensions(rpc.era.server.capabilities):
             raise NotSent(
@@ -297,7 +297,7 @@ def _same_names(listed: Listed[SkillEntry], *, across_servers: bool = False) -> 
 
 
 def _texts(entry: Mapping[str, Any]) -> list[str]:
-    """The texts of an entry's front matter."""
+    """Return the texts of an entry's front matter."""
     return list(itertools.islice(_leaves(entry.get("frontmatter")), _MAX_LEAVES))
 
 
@@ -314,7 +314,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _verified(entry: SkillEntry, content: bytes) -> str:
-    """The text of SKILL.md after its front matter, which is the entry's."""
+    """Return the text of SKILL.md after its front matter, which is the entry's."""
     try:
         fields, text = front_matter(content)
         for name in dict.fromkeys((*entry.frontmatter, *fields)):

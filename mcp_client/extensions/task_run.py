@@ -146,10 +146,10 @@ class TaskRun:
         return self.gone or self.state.ended
 
     async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
-        """The result of the call, as the server gives it.
+        """Return the result of the call, as the server gives it.
 
-        Raises ``ServerError`` where the task failed; ``OutcomeUnknown`` where it was cancelled or
-        is no longer known, ``CallTimeout`` and ``ConnectionLost`` among them; ``ProtocolViolation``
+        Raises ``ServerError`` if the task failed; ``OutcomeUnknown`` where it was cancelled or is
+        no longer known, ``CallTimeout`` and ``ConnectionLost`` among them; ``ProtocolViolation``
         for an answer that breaks the specification; ``Unanswered``. None has the task's id.
         """
         polls = replace(

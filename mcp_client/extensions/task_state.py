@@ -116,8 +116,10 @@ def is_call_result(found: Mapping[str, Any]) -> bool:
 def read_status(
     said: Mapping[str, Any], expected: str | None, interval: object, ttl: object
 ) -> TaskState:
-    """A task without what belongs to its status; ``interval`` and ``ttl`` in milliseconds. Raises
-    ``Malformed``."""
+    """Return a task without what belongs to its status; ``interval`` and ``ttl`` in milliseconds.
+
+    Raises ``Malformed``.
+    """
     id, status = said.get("taskId"), said.get("status")
     if type(id) is not str or not id or len(id) > _MAX_ID_CHARS:
         raise Malformed(f"the taskId of a task is not a text of 1 to {_MAX_ID_CHARS} characters")

@@ -64,8 +64,11 @@ class TaskCalls:
         self._cancels = BackgroundTasks(current(), context.server)
 
     def begin(self, created: dict[str, Any], call: ToolCall, ids: list[Id]) -> TaskRun:
-        """The task that the answer to ``call`` creates. ``ids`` are those of its requests, which
-        are its progress tokens. Raises ``ProtocolViolation``."""
+        """Return the task that the answer to ``call`` creates.
+
+        ``ids`` are those of its requests, which are its progress tokens. Raises
+        ``ProtocolViolation``.
+        """
         era = self._connection.rpc.era
         try:
             run = self.run((read_creation if era.has_tasks else read_task)(created), call)
@@ -144,8 +147,10 @@ class TaskCalls:
         await self._cancels.aclose(self.context.timeouts.close)
 
     def _cancel_soon(self, run: TaskRun) -> None:
-        """Send ``tasks/cancel`` without waiting for it: the caller has gone. A server that has
-        gone, too, is not started again for that."""
+        """Send ``tasks/cancel`` without waiting for it: the caller has gone.
+
+        A server that has gone, too, is not started again for that.
+        """
         rpc = self._connection.latest
         if rpc is None or not rpc.transport.alive:
             return
@@ -168,7 +173,7 @@ class CallEnd(Protocol):
         """Where the bytes of polls are counted."""
 
     async def result(self, raw: dict[str, Any], /) -> ToolResult:
-        """The result, checked, and the audit record closed. Raises as ``call_tool``."""
+        """Return the result, checked, and the audit record closed. Raises as ``call_tool``."""
 
     def failed(self, error: BaseException, /) -> Awaitable[None]:
         """Complete the error with what is known of the call, and close its record."""

@@ -313,7 +313,7 @@ def _is_ordinary_user() -> bool:
 
 
 def _of_two_digits(fd: int) -> int:
-    """The same with a number that no stream is given."""
+    """Return the same with a number that no stream is given."""
     if sys.platform == "win32":
         raise AssertionError
     import fcntl
@@ -325,7 +325,7 @@ def _of_two_digits(fd: int) -> int:
 
 
 def _opened(path: str) -> int:
-    """A descriptor of the file or directory that has this real path."""
+    """Return a descriptor of the file or directory that has this real path."""
     try:
         fd = os.open(path, _PATH | CLOSED_IN_CHILDREN)
     except OSError as error:
@@ -337,7 +337,7 @@ def _opened(path: str) -> int:
 
 
 def _memory_file(data: bytes) -> int:
-    """A descriptor of a file in memory: arguments and environments can be read by others."""
+    """Return a descriptor of a file in memory: arguments and environments can be read by others."""
     if sys.platform != "linux":
         raise AssertionError
     fd = os.memfd_create("mcp_client", os.MFD_CLOEXEC)

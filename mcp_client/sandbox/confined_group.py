@@ -120,7 +120,7 @@ class ConfinedGroup(PosixGroup):
 
 
 def _living(group: int) -> Iterator[int]:
-    """The processes of a group that have not ended."""
+    """Yield the processes of a group that have not ended."""
     if sys.platform != "linux":
         yield group
         return

@@ -191,8 +191,10 @@ class Confinement:
 
     @property
     def write(self) -> tuple[str, ...]:
-        """The real paths that ``write=`` grants, to be read and written. A private temporary
-        directory comes beside them."""
+        """The real paths that ``write=`` grants, to be read and written.
+
+        A private temporary directory comes beside them.
+        """
         return self._named(write=True)
 
     @property
@@ -244,8 +246,10 @@ _SETTINGS = """
 
 
 def system_paths(network: str) -> tuple[str, ...]:
-    """The files and folders that exist; some are symbolic links. Where names of the network can be
-    looked up, what says how is among them."""
+    """Return the files and directories that exist; some are symbolic links.
+
+    Where names of the network can be looked up, what says how is among them.
+    """
     names = {"none": (), "loopback": ("hosts",), "all": ("hosts", "resolv.conf")}[network]
     named = (*_PROGRAMS, *(f"/etc/{name}" for name in (*_SETTINGS, *names)))
     return tuple(path for path in named if os.path.exists(path))

@@ -244,7 +244,7 @@ class _Search:
             self._grant(path, folder, self.scripts)
 
     def _package(self, folder: str) -> str:
-        """The nearest directory with a ``package.json``; ``folder`` if there is not one."""
+        """Return the nearest directory with a ``package.json``; ``folder`` if there is not one."""
         around = folder
         for _ in range(_DEPTH):
             if os.path.isfile(os.path.join(around, "package.json")):

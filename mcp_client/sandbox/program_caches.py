@@ -1,8 +1,8 @@
 """What npx and uvx find of their caches in a sandbox.
 
 Both write where they read: npm a lock and the index of its cache, uv a lock and temporary files. So
-each gets a cache in the private folder of its server, made of links into the real one, which can be
-read. What is not installed yet, they cannot get without the network.
+each gets a cache in the private directory of its server, made of links into the real one, which can
+be read. What is not installed yet, they cannot get without the network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_UV = re.compile(r"(?:archive|environments|flat-index|simple|wheels)-v\d+\Z")
 
 
 class PrivateFiles(NamedTuple):
-    """What is in the private folder of a server from its start. All names are relative to it."""
+    """What is in the private directory of a server from its start. All names are relative to it."""
 
     links: Mapping[str, str]
     """What each leads to, which the server can read."""

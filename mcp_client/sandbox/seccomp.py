@@ -136,8 +136,10 @@ def _controls() -> list[_Step]:
 
 
 def _when(value: int, steps: Sequence[_Step]) -> list[_Step]:
-    """``steps`` where this was loaded. Each way through them has to end: what they load in its
-    place is not loaded again."""
+    """``steps`` where this was loaded.
+
+    Each way through them has to end: what they load in its place is not loaded again.
+    """
     return [_equal(value, 0, len(steps)), *steps]
 
 

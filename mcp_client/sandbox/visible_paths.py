@@ -14,16 +14,21 @@ _MAX_LINKS = 40
 
 
 class VisiblePaths:
-    """What is shown stands at its real path. The symbolic links on the way to it are kept beside,
-    so that it is found under the name it was given by, too."""
+    """What is shown stands at its real path.
+
+    The symbolic links on the way to it are kept beside, so that it is found under the name it was
+    given by, too.
+    """
 
     def __init__(self) -> None:
         self._writable: dict[str, bool] = {}
         self._links: dict[str, str] = {}
 
     def grant(self, real: str, *, write: bool = False) -> None:
-        """Show the file or directory at this real path, which is not followed. Of what contains
-        another, the inner one holds."""
+        """Show the file or directory at this real path, which is not followed.
+
+        Of what contains another, the inner one holds.
+        """
         self._writable[real] = write or self._writable.get(real, False)
 
     def find(self, path: str) -> None:
@@ -33,7 +38,7 @@ class VisiblePaths:
             self._writable[real] = False
 
     def follow(self, path: str) -> str:
-        """The real path, with the links on the way to it kept."""
+        """Return the real path, with the links on the way to it kept."""
         done, rest, links = "/", [part for part in path.split("/") if part][::-1], 0
         while rest:
             part = rest.pop()
@@ -75,7 +80,7 @@ class VisiblePaths:
                 yield path, write
 
     def _between(self, path: str) -> Iterator[str]:
-        """The directories between the nearest that can be written and ``path`` in it."""
+        """Yield the directories between the nearest that can be written and ``path`` in it."""
         around = [each for each in self._writable if each != path and inside(path, each)]
         nearest = max(around, key=len, default=path)
         if self._writable[nearest]:
@@ -95,7 +100,7 @@ class VisiblePaths:
         return any(inside(path, shown) for shown in self._writable)
 
     def unused(self, path: str) -> str:
-        """A path like this one that has nothing to do with what is shown."""
+        """Return a path like this one that has nothing to do with what is shown."""
         while any(inside(shown, path) or inside(path, shown) for shown in self._writable):
             path += "_"
         return path

@@ -87,9 +87,11 @@ class UnsettledCall:
 
 
 class Calls:
-    """The journal of a state. Each method may be called from any thread, and those of a state with
-    files or a database wait for it. Each raises ``ConfigError`` or ``StateError`` where the state
-    cannot be used."""
+    """The journal of a state.
+
+    Each method may be called from any thread, and those of a state with files or a database wait
+    for it. Each raises ``ConfigError`` or ``StateError`` where the state cannot be used.
+    """
 
     def __init__(self, storage: Storage, *, keep: float = _KEEP_SECONDS) -> None:
         self.storage = storage
@@ -106,8 +108,10 @@ class Calls:
         return f"<the calls of {self.storage!r}>"
 
     def unsettled(self) -> tuple[UnsettledCall, ...]:
-        """The calls whose outcome is not known, the one sent first at the beginning. Calls that are
-        under way are not among them."""
+        """Return the calls whose outcome is not known, the one sent first at the beginning.
+
+        Calls that are under way are not among them.
+        """
         rows = self.storage.due(_ROWS, 0, 1)
         with self.reading():
             found = [self._unsettled(key, row) for key, row in rows.items() if self._is_lost(row)]
@@ -151,8 +155,8 @@ class Calls:
     def take(self, key: str, about: Object, mark: str, *, repeats: bool) -> tuple[Claim, Object]:
         """Claim the call ``about``, under a random ``mark``: what was found, and the row.
 
-        ``repeats``: a call that may have run is taken over, too. Raises ``InvalidArguments`` where
-        the key was used for another call.
+        ``repeats``: a call that may have run is taken over, too. Raises ``InvalidArguments`` if the
+        key was used for another call.
         """
         self._lease.enter(mark)
         claim = Claim.BUSY
@@ -228,8 +232,11 @@ class Calls:
             return is_same and not self._lease.is_gone(row)
 
     def sending(self, key: str, mark: str) -> None:
-        """Write down that the call is sent now. Raises ``NotSent`` where another process has taken
-        it over, because this one was taken for gone."""
+        """Write down that the call is sent now.
+
+        Raises ``NotSent`` if another process has taken it over, because this one was taken for
+        gone.
+        """
 
         def sent(found: Object | None) -> Object:
             if found is None or found["mark"] != mark or found["state"] == _SETTLED:
@@ -328,7 +335,7 @@ def calls_in(storage: Any) -> Calls:
 
 
 def _given(result: Any) -> Object:
-    """A result that a person gives, as the protocol has it."""
+    """Return a result that a person gives, as the protocol has it."""
     raw = result.raw if isinstance(result, ToolResult) else result
     try:
         text = canonical(raw)

@@ -122,8 +122,11 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
-        """A connection in autocommit mode, for the caller alone. What psycopg raises inside is
-        raised as ``StateError`` or ``ConfigError``; a transaction that is left open is undone."""
+        """A connection in autocommit mode, for the caller alone.
+
+        What psycopg raises inside is raised as ``StateError`` or ``ConfigError``; a transaction
+        that is left open is undone.
+        """
         if self._pid != os.getpid():
             self._inherited = self._idle  # the parent's: not to be closed, nor used, by this one
             self._begin()
@@ -146,7 +149,7 @@ class Connections:
             free.release()
 
     def connect(self) -> Connection:
-        """A new connection, not counted among those that are lent."""
+        """Return a new connection, not counted among those that are lent."""
         try:
             made = Connection.connect(
                 **{**self._parameters, "client_encoding": "UTF8"},
@@ -211,7 +214,7 @@ class Connections:
         return StateError(f"the state in {self!r} {is_what}: {why}; {advice} again", busy=busy)
 
     def _shown(self, error: Exception) -> str:
-        """The first line, which names neither values nor statements."""
+        """Return the first line, which names neither values nor statements."""
         text = next(iter(f"{error}".splitlines()), "") or type(error).__name__
         text = text.removeprefix("connection failed: ").rstrip(". ")
         return safe_text(mask(text, self._secrets), 300)

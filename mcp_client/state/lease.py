@@ -43,8 +43,10 @@ _MAX_LEFT = 10_000
 
 
 class Lease:
-    """That of this process in one storage. Each method may be called from any thread; those that
-    use the storage say so."""
+    """That of this process in one storage.
+
+    Each method may be called from any thread; those that use the storage say so.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -93,9 +95,11 @@ class Lease:
             self._changed.notify()
 
     def close(self) -> None:
-        """End the thread. It tries once more to make the changes that are left, for which this
-        waits ``_CLOSE_SECONDS`` at most; what fails is tried again when the storage is next used.
-        Uses the storage."""
+        """End the thread.
+
+        It tries again to make the changes that are left, for which this waits ``_CLOSE_SECONDS`` at
+        most; what fails is tried again when the storage is next used. Uses the storage.
+        """
         if self._pid != os.getpid():
             return
         with self._changed:

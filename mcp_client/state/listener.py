@@ -26,11 +26,12 @@ _CHECK_SECONDS = 60.0
 
 
 class Listener:
-    """A thread with a connection, from the first watch until ``close``. The notices of a channel
-    are the kinds that were changed.
+    """A thread with a connection, from the first watch until ``close``.
 
-    When a connection was lost, every watcher is told once another one listens, for what it may
-    have missed. Through a pooler that does not let a connection listen, there are no notices.
+    The notices of a channel are the kinds that were changed.
+
+    When a connection was lost, every watcher is told once another one listens, for what it may have
+    missed. Through a pooler that does not let a connection listen, there are no notices.
     """
 
     def __init__(self, connections: Connections, channel: str) -> None:

@@ -72,16 +72,17 @@ _STATEMENTS = {
 
 @with_option_names()
 class PostgresState(State):
-    """Keeps everything in tables of a PostgreSQL database, version 12 or later. Needs the extra
-    ``postgres``.
+    """Keeps everything in tables of a PostgreSQL database, version 12 or later.
+
+    Needs the extra ``postgres``.
 
     ``dsn`` is a URL or text as libpq takes it; what it leaves out comes from ``PGHOST``,
     ``PGPASSWORD``, ``~/.pgpass`` and the like. Its password is shown nowhere. The ``schema`` and
     the tables in it are made on first use, by a role that may make them. ``pool`` is how many
-    connections this process has at most, beside one that listens. With ``key`` (at least 16
-    bytes, the same in every process) tokens are encrypted, which needs the package
-    ``cryptography``, and the audit is signed. ``keep``: seconds for which results of calls with an
-    ``idempotency_key`` are kept.
+    connections this process has at most, beside one that listens. With ``key`` (at least 16 bytes,
+    the same in every process) tokens are encrypted, which needs the package ``cryptography``, and
+    the audit is signed. ``keep``: seconds for which results of calls with an ``idempotency_key``
+    are kept.
 
     A database that cannot be reached, or does not answer for 20 seconds, is a ``StateError``; the
     next use connects again. If the connection ends while a change is being committed, that change
@@ -130,7 +131,7 @@ class PostgresState(State):
     def close(self) -> None:
         """Close its connections, and end its threads; a later use opens others.
 
-        What the journal of calls could not write so far is tried once more, for 10 s at most.
+        What the journal of calls could not write so far is tried again, for 10 s at most.
         """
         if "calls" in self.__dict__:
             self.calls.close()
@@ -220,8 +221,10 @@ class PostgresState(State):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """A connection in autocommit mode to a database that has the tables. What psycopg raises
-        inside is raised as ``StateError`` or ``ConfigError``."""
+        """A connection in autocommit mode to a database that has the tables.
+
+        What psycopg raises inside is raised as ``StateError`` or ``ConfigError``.
+        """
         try:
             with self._connections.lent() as connection:
                 if not self._is_ready:

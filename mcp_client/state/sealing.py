@@ -37,7 +37,7 @@ class Seal:
         return {"sealed": base64.b64encode(nonce + secret).decode()}
 
     def opened(self, kind: str, key: str, kept: Object) -> Object:
-        """The object that was kept. Raises ``ValueError``, with a sentence for people."""
+        """Return the object that was kept. Raises ``ValueError``, with a sentence for people."""
         if kind not in self._kinds:
             return kept
         text = kept.get("sealed")

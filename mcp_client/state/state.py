@@ -89,9 +89,9 @@ class MemoryState(MemoryStorage, State):
 
 @with_option_names()
 class FileState(State):
-    """Keeps objects in files of a folder, which is made for its owner alone where it is missing.
+    """Keeps objects in files of a directory, which is made for its owner alone where it is missing.
 
-    ``path`` is the folder. Processes of one machine may share it. It is refused where others may
+    ``path`` is the directory. Processes of one machine may share it. It is refused where others may
     write it, or may read or write a file in it; no link to it or in it is followed. ``decisions``
     is a file elsewhere for the decisions, or ``Decisions(...)``. ``keep`` is that of
     ``MemoryState``.
@@ -188,7 +188,7 @@ def check_kind(kind: str) -> str:
 
 
 def checked_keep(keep: float) -> float:
-    """Raises ``ConfigError`` for what is not a number of seconds."""
+    """Raise ``ConfigError`` for what is not a number of seconds."""
     if type(keep) not in (int, float) or not 0 < keep < float("inf"):
         raise ConfigError(f"keep={keep!r}: give seconds above 0")
     return keep

@@ -48,8 +48,10 @@ _NAMES = ("layout", "object", "change", "audit_chain", "audit_line")
 
 
 def quoted(schema: Any) -> str:
-    """The name of a schema as it stands in statements that have parameters. Raises ``ConfigError``
-    for what cannot be one."""
+    """Return the name of a schema as it stands in statements that have parameters.
+
+    Raises ``ConfigError`` for what cannot be one.
+    """
     name = schema if isinstance(schema, str) else ""
     size = len(name.encode("utf-8", "replace"))
     is_text = size == len(name.encode("utf-8", "surrogatepass"))
@@ -67,8 +69,11 @@ def lock_number(*names: str) -> int:
 
 
 def ready(connection: Connection[Any], schema: str) -> None:
-    """Make the tables where there are none yet. Raises ``ConfigError`` where they are of another
-    release, and where they are missing and may not be made."""
+    """Make the tables where there are none yet.
+
+    Raises ``ConfigError`` if they are of another release, and where they are missing and may not be
+    made.
+    """
     found = _version(connection, schema)
     if found is None:
         try:

@@ -63,7 +63,7 @@ class Credentials(Protocol):
     async def current(self) -> Hashable:
         """What the next request of this task would be authorized by.
 
-        Raises ``AuthError`` where a function that was given for authorization fails.
+        Raises ``AuthError`` if a function that was given for authorization fails.
         """
 
     def recorded(self) -> AbstractContextManager[set[Hashable]]:
@@ -184,7 +184,7 @@ class Transport(ABC):
         """Make the connection, for one session. Raises ``ConnectError``."""
 
     def permit(self, policy: StartPolicy | None) -> None:  # noqa: B027 - most reach no server
-        """Raises ``StartDenied`` where ``policy`` refuses the server that this leads to."""
+        """Raise ``StartDenied`` where ``policy`` refuses the server that this leads to."""
 
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
@@ -208,8 +208,10 @@ class Transport(ABC):
         cannot."""
 
     def withdraw(self, id: Id) -> bool:
-        """Do not send the request ``id`` any more, and return whether nothing of it had left. True
-        at most once, and never where ``exchange`` returns only once something has left."""
+        """Do not send the request ``id`` any more, and return whether nothing of it had left.
+
+        True at most once, and never where ``exchange`` returns only once something has left.
+        """
         return False
 
     @abstractmethod
@@ -247,8 +249,10 @@ class Transport(ABC):
 
     @property
     def notification_epoch(self) -> int | None:
-        """None while the server has no way to tell us anything unasked. Otherwise a number that
-        changes whenever a notification may have been missed."""
+        """None while the server has no way to tell us anything unasked.
+
+        Otherwise a number that changes whenever a notification may have been missed.
+        """
         return 0 if self.alive else None
 
     @property
@@ -267,8 +271,10 @@ class Transport(ABC):
 
     @property
     def address(self) -> str | None:
-        """What is run, or where it is, for people: without what may be secret. It need not tell two
-        servers apart."""
+        """What is run, or where it is, for people: without what may be secret.
+
+        It need not tell two servers apart.
+        """
         return None
 
     @property
@@ -285,7 +291,8 @@ class Transport(ABC):
     def network(self) -> dict[str, str | int]:
         """The way to the server in the words of OpenTelemetry's conventions; empty where unknown.
 
-        Host and port are the server's, without the rest of its URL."""
+        Host and port are the server's, without the rest of its URL.
+        """
         if self.origin is None:
             return {}
         _, host, port = self.origin
@@ -300,8 +307,10 @@ class Transport(ABC):
 
     @property
     def credentials(self) -> Credentials | None:
-        """Tells what requests are authorized by. None where that cannot change, so that nothing
-        needs to be compared."""
+        """Tells what requests are authorized by.
+
+        None where that cannot change, so that nothing needs to be compared.
+        """
         return None
 
     async def lasting_authorization(self, key: bytes) -> bytes | None:
@@ -337,5 +346,5 @@ class Transport(ABC):
         return None
 
     def clone(self) -> Transport:
-        """A new, unopened transport to the same server."""
+        """Return a new, unopened transport to the same server."""
         raise NotImplementedError

@@ -36,7 +36,7 @@ _GENERIC = frozenset(
     target scripts mcp_server mcp-server
     """.split()  # noqa: SIM905
 )
-"""What says nothing about a server: its folder does."""
+"""What says nothing about a server: its directory does."""
 _READABLE = re.compile(r"[\w@.-]{1,40}")
 _EXTENSION = re.compile(r"\.(?:py|pyz|js|mjs|cjs|ts|mts|jar|dll|exe|cmd|bat|sh|rb|php|go)\Z", re.I)
 _VERSION = re.compile(r"(?<=.)(?:@[\w.^~-]*|[=<>~!]=?.*|\[.*)\Z")
@@ -48,9 +48,9 @@ def name_of_command(
 ) -> str:
     """What is run, rather than what runs it: ``uv run weather.py`` is "weather".
 
-    A file that is called as many are (``server.py``) is called after its folder, where the words or
-    ``cwd`` name one. Only words that name a program, a file, a package or an image get into a name,
-    never an option or an argument of the server's own, which may be a secret.
+    A file that is called as many are (``server.py``) is called after its directory, where the words
+    or ``cwd`` name one. Only words that name a program, a file, a package or an image get into a
+    name, never an option or an argument of the server's own, which may be a secret.
     """
     folder = None if cwd is None else os.fspath(cwd)
     launcher = _launcher(command)
@@ -86,7 +86,7 @@ def _launcher(word: str) -> str | None:
 
 
 def _named(word: str, folder: str | None) -> str:
-    """A name for a program, a file, a package or an image; empty where none fits."""
+    """Return a name for a program, a file, a package or an image; empty where none fits."""
     word = word.replace("\\", "/").removesuffix(".git")
     parts = [part for part in word.split("/") if part not in ("", ".", "..")]
     if folder is not None and not word.startswith(("/", "@")):

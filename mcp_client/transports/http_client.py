@@ -362,7 +362,7 @@ class HttpClient:
         return self._secrets_of(response.request)
 
     def known_secrets(self) -> set[str]:
-        """The same of the last request that was answered."""
+        """Return the same of the last request that was answered."""
         return self._secrets_of(self._last_request)
 
     def _secrets_of(self, request: httpx.Request | None) -> set[str]:

@@ -2,7 +2,7 @@
 
 2026-07-28 ``server/utilities/caching``: a response that is private may be used again only for the
 same authorization context. What the host gave is compared: the headers, which its functions are
-asked for once more, who is logged in by ``mcp_client.auth``, and the headers and cookies of its own
+asked for again, who is logged in by ``mcp_client.auth``, and the headers and cookies of its own
 client. What an ``httpx.Auth`` of the host's own adds is known only once a request is sent, and so
 what was fetched with one is never used again. The digest is keyed with a secret of this process, so
 that a token cannot be found from it by trying.
@@ -114,8 +114,11 @@ class HttpCredentials:
         return blake2b(told.encode(), key=key, digest_size=16).digest()
 
     def _own_cookies(self, client: httpx.AsyncClient) -> Iterator[tuple[str, str]]:
-        """Those of the host. A load balancer renews its own cookie with each response, and that
-        does not make us another user."""
+        """Those of the host.
+
+        A load balancer renews its own cookie with each response, and that does not make us another
+        user.
+        """
         for cookie in client.cookies.jar:
             value = cookie.value or ""
             if self._server_cookies.get(cookie.name) != value:

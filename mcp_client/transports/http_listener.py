@@ -183,7 +183,7 @@ def pause_before_next(
 
 
 def resume_headers(headers: Mapping[str, str], last_id: str) -> dict[str, str] | None:
-    """The headers of a GET that resumes a stream; None where the id cannot be sent."""
+    """Return the headers of a GET that resumes a stream; None where the id cannot be sent."""
     fits = (
         len(last_id) <= _MAX_EVENT_ID_CHARS and last_id.isprintable() and last_id == last_id.strip()
     )

@@ -78,8 +78,8 @@ _DISCONNECTED = "the server disconnected without sending a response"
 def request_head(request: httpx.Request, length: int) -> tuple[bytes, bool]:
     """Request line and fields, as they travel, and whether they ask to close the connection.
 
-    How the body is framed is decided here: it has ``length`` bytes. Raises ``ValueError`` where
-    HTTP cannot carry a field.
+    How the body is framed is decided here: it has ``length`` bytes. Raises ``ValueError`` if HTTP
+    cannot carry a field.
     """
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     close = False
@@ -367,7 +367,7 @@ class _Connection:
             event = None
 
     def _what_came(self) -> Any:
-        """The next event, if it is there; what is wrong with it is found when it is read."""
+        """Return the next event, if it is there; what is wrong with it is found when it is read."""
         try:
             event = self._http.next_event()
         except h11.RemoteProtocolError:

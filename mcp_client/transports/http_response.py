@@ -95,7 +95,7 @@ class HttpResponse:
         return retry_after_seconds(self.headers.get("retry-after"))
 
     async def frame(self) -> bytes | None:
-        """The next JSON text; None at the end. Raises ``InvalidFrame`` beyond the cap."""
+        """Return the next JSON text; None at the end. Raises ``InvalidFrame`` beyond the cap."""
         if self.streaming:
             event = await self.event()
             while event is not None and event.kind != "message":
@@ -109,7 +109,7 @@ class HttpResponse:
         return body or None
 
     async def event(self) -> Event | None:
-        """The next event of a stream; None at its end."""
+        """Return the next event of a stream; None at its end."""
         try:
             return await self.events.next()
         except TooLong:
@@ -125,7 +125,7 @@ class HttpResponse:
         return b"".join(pieces)
 
     async def excerpt(self) -> bytes:
-        """The beginning of the body, for an error message."""
+        """Return the beginning of the body, for an error message."""
         try:
             return await self.body(_MAX_EXCERPT_BYTES)
         except (ConnectionLost, InvalidFrame):
@@ -201,7 +201,7 @@ class HttpResponse:
         return mask(text, self._secrets(self._response))
 
     def without_secrets(self, error: ErrorResponse) -> ErrorResponse:
-        """The JSON-RPC error with the same hidden."""
+        """Return the JSON-RPC error with the same hidden."""
         secrets = self._secrets(self._response)
         return error._replace(
             message=mask(error.message, secrets), data=mask_json(error.data, secrets)
@@ -296,7 +296,7 @@ class EventStream:
         self._events: AsyncGenerator[ServerSentEvent, None] | None = None
 
     async def next(self) -> Event | None:
-        """The next event; None at the end. Raises ``TooLong``, and what ``read`` raises."""
+        """Return the next event; None at the end. Raises ``TooLong``, and what ``read`` raises."""
         events = self._events
         if events is None:
             from httpx_sse import EventSource  # only where there is a stream

@@ -275,7 +275,7 @@ class HttpSession:
             response = await self._resume(inner, last_id, pause)
 
     async def _resume(self, inner: LineExchange, last_id: str, pause: float) -> HttpResponse:
-        """The stream that goes on after ``last_id``. Raises ``ConnectionLost``."""
+        """Return the stream that goes on after ``last_id``. Raises ``ConnectionLost``."""
         clock = self.client.clock
         headers = resume_headers(self.headers, last_id)
         give_up_at: float | None = None

@@ -105,7 +105,7 @@ _contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
 
 
 def tls_context(certificates: bool) -> ssl.SSLContext:
-    """The process's own TLS context; without certificates, one that trusts no server.
+    """Return the process's own TLS context; without certificates, one that trusts no server.
 
     Another one where ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, which name them, have changed. Raises
     ``ConfigError`` if what these or ``SSLKEYLOGFILE`` name cannot be used.
@@ -176,7 +176,7 @@ def proxy_named(url: str) -> str | None:
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy's URL; None without a proxy, and for this machine itself.
+    """Return the proxy's URL; None without a proxy, and for this machine itself.
 
     ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case, else the
     system's settings. ``NO_PROXY`` names hosts with their subdomains, addresses, and networks
@@ -211,7 +211,7 @@ def _is_in_one_of(networks: list[str], host: str) -> bool:
 
 
 def new_client(url: str, keep: float) -> httpx.AsyncClient:
-    """A client for the origin of ``url``, which goes through the proxy of the environment.
+    """Return a client for the origin of ``url``, which goes through the proxy of the environment.
 
     ``keep``: seconds that an idle connection is kept.
     """

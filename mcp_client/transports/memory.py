@@ -60,7 +60,7 @@ class ServerInProcess:
             transport.end()
 
     def _transport(self) -> MemoryTransport:
-        """A transport for one session."""
+        """Return a transport for one session."""
         raise NotImplementedError
 
 

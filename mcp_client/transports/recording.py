@@ -67,10 +67,10 @@ class Redact(Protocol):
         are secrets: what is sent in a replay, too."""
 
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The parameters of a request of ours, without ``_meta`` and secrets."""
+        """Return the parameters of a request of ours, without ``_meta`` and secrets."""
 
     def result(self, method: str, result: Any) -> Any:
-        """The result of such a request."""
+        """Return the result of such a request."""
 
     def value(self, value: Any) -> Any:
         """Anything else."""
@@ -90,8 +90,10 @@ class Recorder:
         self._under_way: list[int] = []
 
     def open(self, server: str, secrets: KnownSecrets | None = None) -> None:
-        """One more connection writes, to a server that is given ``secrets``. The first replaces the
-        file; raises ``ConfigError`` where that cannot be done."""
+        """One more connection writes, to a server that is given ``secrets``.
+
+        The first replaces the file; raises ``ConfigError`` where that cannot be done.
+        """
         if secrets is not None:
             self._redact.follow(secrets)
         if self._file is None:
@@ -379,7 +381,7 @@ def captured(shown: Any, value: Any) -> list[str] | None:
 
 
 def text_of(value: Any) -> str:
-    """The same for values that are equal as JSON."""
+    """Return the same for values that are equal as JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
@@ -408,7 +410,7 @@ class SecretNumbers:
         self._values: dict[int, str] = {}
 
     def of(self, values: list[str]) -> list[int]:
-        """The numbers of ``values``; a new value gets the next number."""
+        """Return the numbers of ``values``; a new value gets the next number."""
         return [self._numbers.setdefault(value, len(self._numbers) + 1) for value in values]
 
     def fits(self, numbers: list[int], values: list[str]) -> bool:

@@ -94,7 +94,7 @@ class _ReplayTransport(MemoryTransport):
 
 
 def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
-    """The requests of a record. A last line that was cut off is left out."""
+    """Return the requests of a record. A last line that was cut off is left out."""
     path = given_path(path, f"ReplayServer({path!r})")
     where = f"ReplayServer({path!r})"
     data = _content(path, where)
@@ -257,7 +257,7 @@ class _Player:
         self._questions = 0
 
     async def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
-        """The recorded result for a request; raises the recorded error."""
+        """Return the recorded result for a request; raises the recorded error."""
         if "method" not in message and message.get("id") in self._asked:
             self._asked.pop(message["id"]).set()
         if "method" not in message or "id" not in message:
@@ -292,7 +292,7 @@ class _Player:
         )
 
     def _recorded(self, method: str, params: dict[str, Any]) -> _Recorded | None:
-        """The request of the record that this one is."""
+        """Return the request of the record that this one is."""
         asked = {name: value for name, value in params.items() if name != "_meta"}
         same = self._shown.get(_place(method, asked))
         if same is not None:

@@ -195,7 +195,7 @@ class StdioTransport(Transport):
         return f"env sha256:{sha256(json.dumps(named))}" if named else None
 
     def _telling(self) -> list[list[str]]:
-        """The variables that tell this server from others, with their values."""
+        """Return the variables that tell this server from others, with their values."""
         env, names = self._server.env or {}, self._server.identity
         if names is None and env:
             from ..runtime.secret_names import KEYS, SecretNames, SecretText  # only where given
