@@ -8,7 +8,7 @@ The modules, from the request to the network::
     oauth.py           a person logs in with a browser
     service.py         client credentials, workload identity, a company's identity provider
     flow.py            a login, in the order in which things happen
-    code_request.py    the request for a code, and the redirect that answers it
+    code_request.py    the request for a code, and the redirect that completes it
     device.py          a login on another device, with a code that is typed there
     token_endpoint.py  requests to the token endpoint; refreshing and revoking
     provider_words.py  the words in which a provider refuses a request

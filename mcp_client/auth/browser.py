@@ -1,13 +1,13 @@
-"""Having a person log in: the authorization URL goes to a browser, and the redirect comes back.
+"""Have a person log in: open the authorization URL in a browser, and receive the redirect.
 
-The URL was composed from what a server published. It is checked before it is opened or shown:
-https, or http to this machine or to a host that the host program allowed, and no character that a
-shell, a terminal or a desktop could interpret. It is opened with the standard library's
-``webbrowser``, or given to a function of the host program. It is never fetched here.
+The URL was composed from what a server published. It is checked before it is opened or shown. It
+must be https, or http to this machine or to a host that the host program allowed. It must have no
+character that a shell, a terminal or a desktop could interpret. It is opened with the standard
+library's ``webbrowser``, or passed to a function of the host program. It is never fetched here.
 
-The redirect comes to a page on this machine (``redirect.py``), from the host's function, or from
-the terminal, where a person can always paste the address at which the browser ended: a browser
-that was started is not always one that shows a window here (X forwarding, WSL, a container).
+The redirect reaches a page on this machine (``redirect.py``), or comes from the host's function or
+from the terminal. A person can always paste the address at which the browser ended into the
+terminal, because a started browser does not always show a window (X forwarding, WSL, a container).
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ _TEXT_BROWSERS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 """Browsers that would take the terminal away from the program that runs in it."""
 
 OnUrl: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
-"""Is called with the authorization URL. Returns the address at which the browser ended, or None if
-the redirect reaches the redirect URI without its help. Async or sync."""
+"""A function that is called with the authorization URL, async or sync. It returns the address at
+which the browser ended, or None if the redirect reaches the redirect URI by itself."""
 EndOfLogin: TypeAlias = Callable[[], object]
 OnDevice: TypeAlias = Callable[[DeviceLogin], "Awaitable[EndOfLogin | None] | EndOfLogin | None"]
-"""Shows a person where to log in, and with which code. Async or sync; the login begins when it
-returns. A function that it returns is called when the login has ended, one way or the other."""
+"""A function that shows a person where to log in, and with which code. Async or sync; the login
+begins when it returns. A function that it returns is called when the login has ended, successfully
+or not."""
 
 
 @dataclass
@@ -60,12 +61,12 @@ class Browser:
     on_url: OnUrl | None = None
     """Called instead of opening a browser."""
     headless: bool = False
-    """The URL is only printed, and the address read from the terminal unless the redirect comes
-    first."""
+    """Whether the URL is only printed. The address is then read from the terminal, unless the
+    redirect comes first."""
     redirect_uri: str | None = None
     """The host's choice; None for a page on a free port of 127.0.0.1."""
     seconds: float = _LOGIN_SECONDS
-    """How long a login may take."""
+    """The time limit for a login, in seconds."""
     http_hosts: Collection[str] = ()
     on_device: OnDevice | None = None
     """Called with the code for a login on another device, instead of showing it at the terminal."""
@@ -78,7 +79,7 @@ class Browser:
             _check_redirect_uri(self.redirect_uri)
 
     async def listen(self, step: Listen) -> str:
-        """Listen where the redirect will go, and return that URI.
+        """Listen at the redirect URI of the login, and return that URI.
 
         Raises ``AuthError`` if that is not possible.
         """
@@ -90,9 +91,8 @@ class Browser:
                 except OSError as error:
                     if self.on_url is None:
                         raise AuthError(
-                            f"cannot listen at {shown(self.redirect_uri)}, where the redirect of "
-                            f"the login will go: {error.strerror}; leave redirect_uri out to use a "
-                            "free port"
+                            f"cannot listen at {shown(self.redirect_uri)} for the redirect of the "
+                            f"login: {error.strerror}. Leave redirect_uri out to use a free port"
                         ) from None
             return self.redirect_uri
         for uri in step.preferred:
@@ -158,7 +158,7 @@ class Browser:
         await anyio.sleep(seconds)
 
     def hide_code(self) -> None:
-        """Tell what shows the code that the login has ended."""
+        """Notify the function that showed the code that the login has ended."""
         end, self._end_of_code = self._end_of_code, None
         if not callable(end):
             return
@@ -176,7 +176,10 @@ class Browser:
             await page.aclose()
 
     async def _present(self, attempt: _Attempt) -> None:
-        """Show the URL to the person. Returns when only the redirect page can still answer."""
+        """Show the URL to the person.
+
+        Returns when only the redirect page can still end the login.
+        """
         step = attempt.step
         _log.info("%s: a login is needed at %s", step.server, shown_host(step.url))
         if self.on_url is not None:
@@ -198,7 +201,7 @@ class Browser:
 
 
 class _Attempt:
-    """One login under way. The first redirect that belongs to it ends it."""
+    """A login under way. The first redirect that belongs to it ends it."""
 
     def __init__(self, step: Consent, page: RedirectPage | None) -> None:
         self.step = step
@@ -243,7 +246,10 @@ class _Attempt:
 
 
 def shown_host(url: str) -> str:
-    """The host of ``url`` as shown to a person, with a warning if it may look like another."""
+    """Return the host of ``url`` as shown to a person, with a warning if it is ambiguous.
+
+    An international name may look like another one.
+    """
     host = safe_text(urlsplit(url).netloc, 120)
     if any(label.startswith("xn--") for label in host.lower().split(".")):
         return f"{host} (an international name, which may look like another one)"
@@ -285,7 +291,7 @@ async def _ask_host(on_url: OnUrl, attempt: _Attempt) -> None:
 
 
 async def _call_host(function: Callable[[Any], Any], given: Any, option: str, server: str) -> Any:
-    """What a function of the host returns, async or sync. Raises ``AuthError`` if it raises."""
+    """Return the result of a host's function, async or sync. Raises ``AuthError`` if it raises."""
     try:
         if inspect.iscoroutinefunction(function):
             return await function(given)
@@ -310,10 +316,9 @@ def has_browser() -> bool:
 
 
 async def _opened(url: str) -> bool:
-    """Whether a browser was told to open ``url``.
+    """Open ``url`` in a browser, and return whether that worked.
 
-    In a thread of its own that does not keep the program alive: some browsers block it until they
-    are closed.
+    The browser runs in a daemon thread, because some browsers block it until they are closed.
     """
     opened: list[bool] = []
 

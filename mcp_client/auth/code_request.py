@@ -1,4 +1,4 @@
-"""The request for an authorization code: its URL, and the redirect that answers it.
+"""The request for an authorization code: its URL, and the redirect that completes it.
 
 See ``flow.py`` for what is checked. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
 """
@@ -84,10 +84,10 @@ class Deviations:
 
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """What the host may choose about logins. See ``OAuth`` for each."""
+    """A host's choices for logins. See ``OAuth`` for each."""
 
     scopes: frozenset[str] | None = None
-    """None for those the server names."""
+    """The scopes to request; None requests those that the server names."""
     deviations: Deviations = field(default_factory=Deviations)
     issuer: str | None = None
     """The authorization server that the host itself named, whose metadata are trusted."""
@@ -95,6 +95,7 @@ class LoginOptions:
     """Whether a person logs in on another device; "auto": if the server offers that."""
 
     def resource_field(self, resource: str) -> dict[str, str]:
+        """Return the parameter ``resource`` of a request, or nothing if it is turned off."""
         return {"resource": resource} if self.deviations.send_resource else {}
 
 
@@ -104,7 +105,7 @@ def _new_secret() -> str:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A request for a code, and what its answer has to match."""
+    """A request for a code, and what the redirect has to match."""
 
     discovered: DiscoveredServer
     identity: ClientIdentity
@@ -112,7 +113,7 @@ class AuthorizationRequest:
     options: LoginOptions
     prover: Prover | None = field(default=None, repr=False)
     added: frozenset[str] = frozenset()
-    """Those of the scopes that only the login added."""
+    """The scopes that only the login added."""
     refused: frozenset[str] = frozenset()
     """Scopes that were added before and that the server refused."""
     device: bool = False
@@ -121,25 +122,25 @@ class AuthorizationRequest:
     verifier: str = field(default_factory=_new_secret, init=False, repr=False)
 
     def again(self, identity: ClientIdentity) -> AuthorizationRequest:
-        """This request made by ``identity``, with a new state and a new verifier."""
+        """Return this request made by ``identity``, with a new state and a new verifier."""
         return replace(self, identity=identity)
 
     def without_added(self) -> AuthorizationRequest:
-        """This request without the scopes that only the login added, which the server refuses."""
+        """Return this request without the added scopes, which the server refuses."""
         scopes = self.scopes - self.added
         return replace(self, scopes=scopes, added=frozenset(), refused=self.added)
 
     @property
     def authentication(self) -> ClientAuthentication:
-        """How the client authenticates at the token endpoint. Raises ``AuthError``."""
+        """The client's authentication at the token endpoint. Raises ``AuthError``."""
         methods = self.discovered.server.auth_methods
         return ClientAuthentication.of(self.identity.registration, methods)
 
     def url(self) -> Flow[str]:
-        """The URL for the browser; the request itself is sent ahead if the server requires that.
+        """Return the URL for the browser. If the server requires it, push the request itself first.
 
-        Raises ``AuthError`` if the server does not accept it, or its endpoint sets parameters that
-        are ours.
+        Raises ``AuthError`` if the server does not accept the request, or if its endpoint sets
+        parameters that only the client may set.
         """
         server, params = self.discovered.server, self._params()
         if not server.requires_pushed:
@@ -192,7 +193,7 @@ class AuthorizationRequest:
         return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
 
     def code(self, params: Mapping[str, str]) -> str:
-        """Return the code in a redirect that answers this request. Raises ``AuthError``."""
+        """Return the code in a redirect for this request. Raises ``AuthError``."""
         server = self.discovered.server
         name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
         sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
@@ -217,15 +218,15 @@ class AuthorizationRequest:
 
 
 def is_forgotten(request: AuthorizationRequest) -> Flow[bool]:
-    """Whether the authorization server answers a stored client with an error page.
+    """Whether the authorization server shows a stored client an error page.
 
-    That page is all that a person would see: a server must not redirect to the URI of a client
-    that it does not know (RFC 6749 section 4.1.2.1). What is asked cannot lead to a grant: state
-    and PKCE challenge are thrown away, and ``prompt=none`` tells OpenID servers to show no page.
+    That page is all that a person would see: a server must not redirect to the URI of a client that
+    it does not know (RFC 6749 section 4.1.2.1). This request cannot lead to a grant: state and PKCE
+    challenge are thrown away, and ``prompt=none`` asks OpenID servers to show no page.
     """
     server = request.discovered.server
     if server.registration_endpoint is None or server.requires_pushed:
-        return False  # it could not be replaced, or the pushed request will tell
+        return False  # it could not be replaced, or the pushed request will show it
     params = {**request.again(request.identity)._params(), "prompt": "none"}
     response: Fetched | Unreachable = yield Fetch(
         "GET", request._with_query(params), "the login page", {"accept": "text/html"}, follow=False

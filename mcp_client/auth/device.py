@@ -1,15 +1,15 @@
 """The device flow: a person logs in with a browser on another device, and types a code there.
 
-RFC 8628, for programs where no browser can be opened: over SSH, in a container, on a server. The
-code and the address are shown, and the token endpoint is polled for the token, never more
-often than it says.
+RFC 8628, for programs that cannot open a browser: over SSH, in a container, on a server. The code
+and the address are shown, and the token endpoint is polled for the token, never more often than it
+allows.
 
-*What a person is shown* comes from a server that may be hostile: the address is https, or http to
-this machine, and neither it nor the code has a character that draws on a terminal. The person
-should see where they log in, so that an address with the code in it is not shown alone. The
-issuer is named beside it, with a warning if the address is on another site: a hostile server can
-show the code of a login that it started itself at an honest one, and no check detects that.
-``one_issuer`` has checked that the device code goes only to the server that issued it.
+*What a person is shown* comes from a server that may be hostile. The address is https, or http to
+this machine, and neither the address nor the code has a character that draws on a terminal. The
+person should see which site they log in to, so the address that contains the code is not shown
+alone. The issuer is shown with it, and a warning if the address is on another site. A hostile
+server can show the code of a login that it started itself at an honest one; no check detects that.
+``one_issuer`` has checked that the device code is sent only to the server that issued it.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _log = logging.getLogger("mcp_client")
 _WHAT = "the device authorization endpoint"
 _INTERVAL_SECONDS = 5.0
 _SLOWER_SECONDS = 5.0
-"""What ``slow_down`` adds (RFC 8628 section 3.5)."""
+"""The seconds that ``slow_down`` adds (RFC 8628 section 3.5)."""
 _LONGEST_INTERVAL_SECONDS = 60.0
 _EXPIRES_SECONDS = 600.0
-"""Where the server does not say, as it must."""
+"""The lifetime in seconds if the server does not state it, as it must."""
 _LONGEST_SECONDS = 3_600.0
 _TYPED = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,62}[\x21-\x7e])?")
 _MAX_FAILURES = 5
-"""Times in a row that the token endpoint may fail to answer."""
+"""The number of times in a row that the token endpoint may fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What a code is asked for, and by whom."""
+    """A request for a device code, and who makes it."""
 
     issuer: ServerMetadata
     authentication: ClientAuthentication
@@ -65,7 +65,7 @@ class DeviceRequest:
 
 
 def device_token(request: DeviceRequest) -> Flow[tuple[dict[str, Any], ClientAuthentication]]:
-    """Have a person log in elsewhere.
+    """Have a person log in on another device.
 
     Returns the response with the token, and how the client authenticated. Raises ``AuthError``.
     """
@@ -130,14 +130,17 @@ def _polled(
 def _read(
     payload: Mapping[str, Any], place: str, request: DeviceRequest
 ) -> tuple[DeviceLogin, str]:
-    """What is shown, and the device code. Raises ``AuthError`` for what must not be shown."""
+    """Return the login to show, and the device code.
+
+    Raises ``AuthError`` for a value that must not be shown.
+    """
     device_code, code = payload["device_code"], payload.get("user_code")
-    # Servers that are older than the RFC say verification_url.
+    # Servers that are older than the RFC send verification_url.
     url = payload.get("verification_uri", payload.get("verification_url"))
     if not isinstance(device_code, str) or not SENDABLE.fullmatch(device_code):
         raise AuthError(f"{place} gave a device_code that cannot be sent")
     if not isinstance(code, str) or not _TYPED.fullmatch(code):
-        raise AuthError(f"{place} gave a user_code that nobody can type: {ascii(code)[:80]}")
+        raise AuthError(f"{place} gave a user_code that no one can type: {ascii(code)[:80]}")
     reason = refused_url(url, request.http_hosts)
     if reason is not None:
         raise AuthError(f"{place} gave a verification_uri that is not shown: {reason}")

@@ -1,4 +1,4 @@
-"""From an MCP server's URL to the authorization server that is responsible for it.
+"""Discover the authorization server that is responsible for an MCP server's URL.
 
 2026-07-28 ``basic/authorization/authorization-server-discovery``; 2025-11-25, 2025-06-18 and
 2025-03-26 ``basic/authorization``. RFC 9728 names the authorization server, RFC 8414 or OpenID
@@ -7,9 +7,9 @@ Connect Discovery its endpoints. A server without protected-resource metadata is
 no metadata.
 
 The author of these documents may be hostile. ``resource`` must cover the URL that the host gave,
-otherwise a server could have us obtain tokens meant for another. ``issuer`` must be exactly the one
-that was asked for; only a slash after the host may differ. Both are sent on as published, without
-normalization.
+otherwise a server could make the client obtain tokens meant for another. ``issuer`` must be exactly
+the one that was requested; only a slash after the host may differ. Both are sent on as published,
+without normalization.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class ServerMetadata:
     scopes: frozenset[str] = frozenset()
     response_types: tuple[str, ...] | None = None
     auth_methods: tuple[str, ...] | None = None
-    """``token_endpoint_auth_methods_supported``; None if it does not say."""
+    """``token_endpoint_auth_methods_supported``; None if the server does not state it."""
     challenge_methods: tuple[str, ...] | None = None
-    """``code_challenge_methods_supported``; None if it does not say."""
+    """``code_challenge_methods_supported``; None if the server does not state it."""
     signing_algorithms: tuple[str, ...] | None = None
     """``token_endpoint_auth_signing_alg_values_supported``."""
     dpop_algorithms: tuple[str, ...] | None = None
@@ -97,7 +97,7 @@ class ServerMetadata:
     """Endpoints in its metadata that must not be used, with the reason."""
 
     def why_missing(self, name: str) -> str:
-        """What to say where ``name``, an optional endpoint, is needed."""
+        """Return the words of an error for a missing or unusable ``name``, an optional endpoint."""
         reason = self.unusable.get(name)
         return f"has no {name}" if reason is None else f"has an unusable {name}: {reason}"
 
@@ -111,7 +111,7 @@ class DiscoveredServer:
     server: ServerMetadata
     scopes: frozenset[str] = frozenset()
     """``scopes_supported`` of the resource, or if it publishes no metadata, of the authorization
-    server; empty if neither says."""
+    server; empty if neither states any."""
     dpop_only: bool = False
     """``dpop_bound_access_tokens_required`` of the resource."""
 
@@ -126,9 +126,15 @@ def discover(
 ) -> Flow[DiscoveredServer]:
     """Find the authorization server for the MCP server at ``url``.
 
-    ``metadata_url`` is the ``resource_metadata`` of its challenge; ``revision`` is sent as
-    ``MCP-Protocol-Version``; plain http is accepted for ``http_hosts``. Raises ``AuthError`` if a
-    document is invalid or a server does not answer.
+    Args:
+        url: The MCP server's URL.
+        metadata_url: The ``resource_metadata`` of the server's challenge, if any.
+        choose: Chooses one of the issuers that the resource names.
+        revision: The revision to send as ``MCP-Protocol-Version``, if known.
+        http_hosts: Hosts for which plain http is accepted.
+
+    Raises:
+        AuthError: If a document is invalid or a server does not respond.
     """
     headers = {} if revision is None else {"mcp-protocol-version": revision}
     if metadata_url is not None and not _names_a_place(metadata_url, url, http_hosts):
@@ -180,9 +186,9 @@ def _resource_document(
 ) -> Flow[tuple[dict[str, Any] | None, AuthError | None]]:
     """Return the first document that names a resource, or None and the first error.
 
-    Some servers name a URL in their challenge that they do not serve, or are behind a proxy that
-    answers 502 where it knows no route, and publish the document at the next place. An address
-    that must not be used ends the search.
+    Some servers name a URL in their challenge that they do not serve, and publish the document at
+    the next place. Others are behind a proxy that responds 502 to a route that it does not know. An
+    address that must not be used ends the search.
     """
     candidates = [] if metadata_url is None else [metadata_url]
     candidates += [each for each in _resource_urls(url) if each not in candidates]
@@ -230,8 +236,10 @@ def _resource(document: Mapping[str, Any], url: str) -> str:
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether ``url`` is ``resource`` or lies below it: same origin, and the path of ``resource``
-    or one below it."""
+    """Whether ``url`` is ``resource`` or below it.
+
+    The origin must be the same, and the path must be that of ``resource`` or below it.
+    """
     try:
         inner, outer = urlsplit(url), urlsplit(resource)
         same = origin_of(url) == origin_of(resource)
@@ -281,7 +289,7 @@ def server_metadata(
         try:
             found = yield from _document(candidate, _WHAT_SERVER, headers)
         except AuthError as error:
-            # A server may answer with an error at a well-known URL that it does not serve.
+            # A server may respond with an error at a well-known URL that it does not serve.
             failed = failed or error
             continue
         if found is not None:
@@ -331,8 +339,8 @@ def _without_resource_metadata(
         yield Accepted(_NEXT_PLACE)
     if server is None and metadata_url is not None:
         raise AuthError(
-            f"{_WHAT_RESOURCE} is not at {shown(metadata_url)}, where the server's challenge says "
-            f"it is, nor at the well-known URLs of {shown(issuer)}"
+            f"{_WHAT_RESOURCE} is not at {shown(metadata_url)}, which the server's challenge "
+            f"names, nor at the well-known URLs of {shown(issuer)}"
         )
     if server is None:
         server = ServerMetadata(
@@ -417,13 +425,13 @@ def _document(
     if isinstance(response, Unreachable):
         raise AuthError(safe_text(response.reason, 400), retryable=not response.refused)
     if response.is_success:
-        # Many servers answer unknown paths with a page for people.
+        # Many servers send for unknown paths a page for people.
         document = response.json
         return None if document is None else (document, response.url or url)
     if 400 <= response.status < 500 and response.status not in (408, 429):
         return None
     raise AuthError(
-        f"{shown(url)} answered HTTP {response.status} instead of {what}",
+        f"{shown(url)} returned HTTP {response.status} instead of {what}",
         http_status=response.status,
         retryable=True,
     )

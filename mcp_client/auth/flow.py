@@ -1,22 +1,22 @@
-"""The authorization-code flow: a person logs in with a browser, and we get a token.
+"""The authorization-code flow: a person logs in with a browser, for a token.
 
 2026-07-28 ``basic/authorization``, and the same page of each revision since 2025-03-26. The flow is
 a plain generator, in the order in which things happen::
 
-    discovery -> our turn -> our client -> authorization request -> redirect -> token
+    discovery -> turn -> client -> authorization request -> redirect -> token
 
-Where there is no browser, the device flow takes the place of request and redirect: ``device.py``.
+Without a browser, the device flow (``device.py``) replaces request and redirect.
 
-*What is tried again.* A client that an earlier login registered may be unknown to the server by
-now, or may have been registered with other scopes; then another client is registered, once. A
-scope that only this flow added may be one that the client must not request: then the login goes
-on without it, once, and later logins leave it out. Nothing else is tried again.
+*Retries.* A client that an earlier login registered may be unknown to the server by now, or may
+have been registered with other scopes; then another client is registered, once. A scope that only
+this flow added may be forbidden for the client; then the login continues without it, once, and
+later logins leave it out. Nothing else is tried again.
 
-*What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has
-compared it before the redirect gets here. ``iss`` ties it to the server we asked (RFC 9207): it is
+*Checks of the redirect.* ``state`` ties the redirect to the request; ``redirect.read_redirect`` has
+compared it before. ``iss`` ties the redirect to the server that was asked (RFC 9207): it is
 compared byte for byte, before anything else is read, error texts included. PKCE with S256 ties the
-code to us. Before a person is asked, ``one_issuer`` has checked that login page and token endpoint
-belong together. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
+code to this client. Before a person is asked, ``one_issuer`` has checked that login page and token
+endpoint belong together. RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ __all__ = [
 
 _REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
 _NO_DEVICE = UNKNOWN_CLIENT | {"unsupported_grant_type"}
-"""The client may not use the device flow: in a browser it may log in all the same."""
+"""The errors after which a browser is used: the client may not use the device flow, but may log in
+with a browser."""
 _OFFLINE = "offline_access"
 _Answer: TypeAlias = tuple[dict[str, Any], ClientAuthentication]
 """The response of a token endpoint, and how the client authenticated."""
@@ -66,7 +67,7 @@ _Answer: TypeAlias = tuple[dict[str, Any], ClientAuthentication]
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """Which token is needed, and what is known about earlier ones."""
+    """A request for a token, with what is known about earlier ones."""
 
     url: str
     """The MCP server's URL."""
@@ -77,7 +78,7 @@ class LoginRequest:
     held: frozenset[str] = frozenset()
     """Scopes requested or granted before, which are requested again."""
     last: Source | None = None
-    """Where the server's tokens came from the last time."""
+    """The source of the server's last tokens."""
     revision: str | None = None
     refused_token: str | None = field(default=None, repr=False)
     """The access token that the server refused."""
@@ -88,10 +89,12 @@ class LoginRequest:
 
     @property
     def metadata_url(self) -> str | None:
+        """The URL of the metadata that the challenge names."""
         return None if self.challenge is None else self.challenge.resource_metadata
 
     @property
     def challenged(self) -> frozenset[str]:
+        """The scopes that the challenge names."""
         return frozenset() if self.challenge is None else self.challenge.scopes
 
     def known_of(self, issuer: str) -> Source | None:
@@ -116,7 +119,10 @@ class LoginRequest:
         return token_accepted or client_id == self.proven_client
 
     def new_prover(self, discovered: DiscoveredServer) -> Prover | None:
-        """A new key, if the server wants a DPoP token. Raises ``AuthError`` if it supports none."""
+        """Return a new key, if the server requires a DPoP token; else None.
+
+        Raises ``AuthError`` if the server supports no algorithm of the key.
+        """
         asked = self.challenge is not None and self.challenge.scheme == "dpop"
         if not (asked or discovered.dpop_only):
             return None
@@ -127,7 +133,7 @@ class LoginRequest:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A token, where it came from, and the scopes that were requested."""
+    """A token, its source, and the scopes that were requested."""
 
     token: Token
     source: Source
@@ -197,8 +203,8 @@ def _by_device(server: ServerMetadata, options: LoginOptions) -> bool:
     if options.device is True and server.device_endpoint is None:
         why = server.why_missing("device_authorization_endpoint")
         raise AuthError(
-            f"the authorization server {shown(server.issuer)} {why}, so nobody can log in on "
-            "another device: leave out OAuth(device=True)"
+            f"the authorization server {shown(server.issuer)} {why}, so no one can log in on "
+            "another device. Leave out OAuth(device=True)"
         )
     return options.device is not False and server.device_endpoint is not None
 
@@ -226,7 +232,7 @@ def _check_server(server: ServerMetadata, options: LoginOptions) -> None:
     pkce = server.guessed or "S256" in (server.challenge_methods or ())
     if not pkce and not options.deviations.insecure_allow_missing_pkce:
         raise AuthError(
-            f"the authorization server {name} does not say that it supports PKCE with S256, "
+            f"the authorization server {name} does not state that it supports PKCE with S256, "
             "without which a stolen authorization code can be used",
             advice=Advice(
                 "if you know that it does, give Deviations(insecure_allow_missing_pkce=True)",
@@ -251,8 +257,11 @@ def scopes_asked_for(
 def scopes_wanted(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
-    """``scopes_asked_for``, and ``offline_access``, for a refresh token, if the server supports it,
-    the host chose no scopes and the server did not refuse it before."""
+    """Return ``scopes_asked_for``, with ``offline_access`` if a refresh token can be had.
+
+    It is added if the server supports it and has not refused it before, and the host chose no
+    scopes.
+    """
     scopes, server = scopes_asked_for(request, discovered, own), discovered.server
     refused = request.refused_by(server.issuer)
     if own is None and scopes and _OFFLINE in server.scopes - refused:
@@ -268,7 +277,10 @@ def _stored_login(
     *,
     dpop: bool,
 ) -> Flow[Login | None]:
-    """A token that another login at this issuer got for the same resource and client, if any."""
+    """Return a token that another login at this issuer got for the same resource and client.
+
+    Returns None if no usable one is stored.
+    """
     server = discovered.server
     key = Key(server.issuer, discovered.resource, known.client_id)
     token: Token | None = yield InStore(lambda store: store.load(key))

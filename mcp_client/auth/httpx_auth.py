@@ -49,15 +49,15 @@ _MAX_TOKENS = 6
 """Tokens tried per request, including those that other processes got."""
 _APPROVAL_SECONDS = 3600.0
 _PATIENCE_SHARE = 0.8
-"""How much of the shortest clock of a call another process may take to refresh a token."""
+"""The share of a call's shortest clock that another process may take to refresh a token."""
 _SCHEMES = ("bearer", "dpop")
 _REFUSAL_BYTES = 64 * 1024
-"""How much of a refusal is read, so that its connection can be used again."""
+"""The bytes of a refusal that are read, so that its connection can be used again."""
 
 
 @dataclass(slots=True)
 class _Tries:
-    """What was tried for one request."""
+    """The attempts that were made for one request."""
 
     refreshes: int
     """The number of refreshes before it."""
@@ -67,7 +67,7 @@ class _Tries:
 
 
 class Authorization(httpx.Auth):
-    """Base class of everything that gets tokens; ``grant`` says how.
+    """A base class of everything that gets tokens; ``grant`` defines how.
 
     Its tokens belong to one person or service. It may be used for several servers, and for several
     sessions at a time.
@@ -100,24 +100,26 @@ class Authorization(httpx.Auth):
         return self._grant.browser is not None
 
     def keep_tokens_in(self, store: TokenStore) -> None:
-        """Keep tokens there, where no store was given: a state is known only to the session."""
+        """Store tokens in ``store`` if no store was given: a state is known only to the session."""
         if not self._keeps and not self._managers:
             self._store, self._keeps = store, True
 
     def authorized_as(self, url: str) -> int:
-        """A number that changes when a login may have changed what the server at ``url`` offers."""
+        """Return a number that changes when a login may change what the server offers."""
         manager = self._managers.get(url)
         return 0 if manager is None else manager.logins
 
     def lasting_authorization(self, url: str) -> str:
-        """Whose tokens those for the server at ``url`` are, as far as that is equal in another
-        process: the authorization server, the client they are issued to, and the person where the
-        tokens are JSON Web Tokens, which say so."""
+        """Return a text that identifies whose tokens are used for ``url``, equal in every process.
+
+        It names the authorization server, the client that the tokens are issued to, and the person
+        if the tokens are JSON Web Tokens that name one.
+        """
         manager = self._managers.get(url)
         return f"{type(self).__name__} {'' if manager is None else manager.issued_to}"
 
     def secrets(self) -> Iterable[str]:
-        """What must be hidden where a server repeats it."""
+        """Return the texts that must be hidden if a server repeats them."""
         yield from self._grant.secrets
         for manager in self._managers.values():
             yield from manager.secrets()
@@ -142,8 +144,10 @@ class Authorization(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Send ``request`` with a token, and again with another one that the server may want; httpx
-        calls this."""
+        """Send ``request`` with a token, and again with another one if the server requires it.
+
+        httpx calls this.
+        """
         context, manager = self._context(request)
         if origin_of(str(request.url)) != origin_of(manager.url):
             yield request
@@ -201,7 +205,7 @@ class Authorization(httpx.Auth):
             )
             return context, self._manager(url)
         timeouts = http.context.timeouts
-        # Less than any clock of the call, so that the error says what was waited for.
+        # Less than any clock of the call, so that the error names what was waited for.
         patience = _PATIENCE_SHARE * min(timeouts.connect, timeouts.idle)
         context = RequestContext(
             http.url,
@@ -240,7 +244,7 @@ class Authorization(httpx.Auth):
         secrets = {*self.secrets(), *secrets_sent(str(request.url), request.headers.multi_items())}
         raise AuthError(
             f"{shown(manager.url)} refuses the token that its authorization server has just "
-            f"issued: it wants {mask(what_is_wanted([challenge]), secrets)}",
+            f"issued: it requires {mask(what_is_wanted([challenge]), secrets)}",
             challenge=mask(response.headers.get("www-authenticate", ""), secrets)[:4096] or None,
             http_status=response.status_code,
         )
@@ -269,7 +273,7 @@ def _accept_nonce(
 
 
 def _refusal(response: httpx.Response, token: Token | None) -> Challenge | None:
-    """The challenge of a response that refuses ``token``; None if it is not such a response."""
+    """Return the challenge of a response that refuses ``token``; None for any other response."""
     if response.status_code not in (401, 403):
         return None
     given = parse_challenges(response.headers.get_list("www-authenticate"))
@@ -308,12 +312,18 @@ class _BoundedBody(httpx.AsyncByteStream):
 
 
 class BearerToken(httpx.Auth):
-    """``HttpServer(url, auth=BearerToken("..."))``, or a function, sync or async, that returns one.
+    """A token that you have already: ``HttpServer(url, auth=BearerToken("..."))``.
 
-    A function is called before each request, and again if the server answers 401: if it then
-    returns another token, the request is sent again. Raises ``ConfigError`` if the token is
-    malformed, ``AuthError`` if the function raises. The token does not appear in reprs, logs or
-    errors.
+    Instead of the token, pass a function, sync or async, that returns one. It is called before each
+    request, and again if the server responds 401. If it then returns another token, the request is
+    sent again. The token does not appear in reprs, logs or errors.
+
+    Raises:
+        ConfigError: If the token is malformed.
+        AuthError: If the function raises, when a request is sent.
+
+    Example:
+        >>> HttpServer("https://mcp.example.com/mcp", auth=BearerToken(read_token))
     """
 
     def __init__(self, token: str | TokenSource) -> None:
@@ -323,14 +333,17 @@ class BearerToken(httpx.Auth):
         self._last = ""
 
     def secrets(self) -> Iterable[str]:
-        """What must be hidden where a server repeats it."""
+        """Return the texts that must be hidden if a server repeats them."""
         return [self._last] if callable(self._token) else [self._token]
 
     def __repr__(self) -> str:
         return "BearerToken(<function>)" if callable(self._token) else "BearerToken('***')"
 
     def authorized_as(self, url: str) -> int | None:
-        """Equal while the same token is sent; None where only a request tells which that is."""
+        """Return a value that is equal for the same token.
+
+        None if only a request shows the token.
+        """
         return None if callable(self._token) else 0
 
     async def async_auth_flow(
@@ -353,7 +366,10 @@ class BearerToken(httpx.Auth):
         raise ConfigError("BearerToken works with httpx.AsyncClient")
 
     async def authorization(self) -> str:
-        """The ``Authorization`` header of the next request, for which a function is asked."""
+        """Return the ``Authorization`` header of the next request.
+
+        This calls the function, if any.
+        """
         if not callable(self._token):
             return f"Bearer {self._token}"
         token = await AskHost(self._token, "BearerToken(...)").carry_out()

@@ -29,43 +29,58 @@ __all__ = ["OAuth"]
 
 @with_option_names()
 class OAuth(Authorization):
-    """A person logs in with a browser when a server first requires it.
+    """A login of a person with a browser, when a server first requires it.
 
-    ``HttpServer(url, auth=OAuth())`` is enough for most servers. If the authorization server does
-    not register clients automatically, give ``client_id`` (with ``client_secret`` and ``issuer``,
-    without which the secret is sent to the first one that the MCP server names, and from then on
-    only to that one), or ``client_metadata_url``. ``scopes`` are requested instead of those that
-    the server names. ``redirect_uri`` is for a page of your own; otherwise the redirect comes to a
-    free port of this machine.
+    ``HttpServer(url, auth=OAuth())`` is enough for most servers. The login page is opened in the
+    browser of this machine. The address at which the browser ends can also be pasted into the
+    terminal. Errors are ``AuthError``, raised by the request that needs the token, with
+    ``oauth_error`` if the authorization server sent a code. ``await oauth.logout(url)`` revokes and
+    deletes a token.
 
-    The login page is opened in the browser of this machine, and the address at which the browser
-    ends can also be pasted into the terminal. ``on_url``, sync or async, is called with the URL
-    instead, and may return that address. ``headless`` opens no browser and only prints the URL.
-
-    ``device="auto"``: where no browser can be opened here (``headless``, SSH, no display) and the
-    authorization server offers it, the person logs in on another device (RFC 8628): the address
-    and a code to type there are shown at the terminal, or given to ``on_device``, sync or async, as
-    a ``DeviceLogin``; ``ApprovalQueue().show_login`` puts it on the page of approvals. A function
-    that ``on_device`` returns is called when the login has ended. True: always so. False: never.
-    Meanwhile the clocks of the session are paused; ``Timeouts(approval=...)`` limits the wait.
-    Logins of one person at the same authorization server take turns.
-
-    ``store`` keeps tokens and registrations: in memory by default, so that each run needs a login;
-    ``FileTokens()`` and ``KeyringTokens()`` keep them for the next run. A store belongs to one
-    person: in a program with many users give each an ``OAuth`` and a store of their own.
-    ``client`` is an ``httpx.AsyncClient`` for the requests to the authorization server (proxies,
-    certificates). ``await oauth.logout(url)`` revokes and deletes a token.
-
-    ``deviations=Deviations(...)`` is for authorization servers that deviate from the specification:
-    parameters of their own, no ``resource``, plain http, no PKCE.
+    With ``device="auto"`` the person logs in on another device (RFC 8628) if no browser can be
+    opened here (``headless``, SSH, no display) and the authorization server offers it. The address
+    and a code to type there are shown at the terminal, or passed to ``on_device``. During a login
+    the clocks of the session are paused; ``Timeouts(approval=...)`` limits the wait. Logins of one
+    person at the same authorization server take turns.
 
     A login is refused before a page is opened if the login page and the token endpoint do not
     belong together, because a hostile server could obtain a login at another server this way.
     ``mcp_client.auth.one_issuer`` has the rule. If you trust an authorization server that is
     refused, give its ``issuer``: its metadata are then trusted.
 
-    2026-07-28 ``basic/authorization``. Errors are ``AuthError``, raised by the request that needs
-    the token, with ``oauth_error`` if the authorization server gave a code.
+    Args:
+        client_name: The name under which the client is registered, and which a person sees.
+        scopes: The scopes to request instead of those that the server names.
+        client_id: The id of a client that you registered. Needed if the authorization server does
+            not register clients automatically.
+        client_secret: The secret of that client. Without ``issuer`` it is sent to the first
+            authorization server that the MCP server names, and from then on only to that one.
+        issuer: The issuer that the client belongs to.
+        client_metadata_url: The https URL of the client's metadata document, instead of
+            ``client_id``.
+        redirect_uri: The URI of a page of your own. By default a free port of this machine is used.
+        store: The place of tokens and registrations. By default they are in memory, so each run
+            needs a login; ``FileTokens()`` and ``KeyringTokens()`` store them for the next run. A
+            store belongs to one person: with many users, create an ``OAuth`` and a store for each.
+        on_url: A function, sync or async, that is called with the URL instead of opening a browser.
+            It may return the address at which the browser ended.
+        headless: Whether no browser is opened and the URL is only printed.
+        device: Whether the login is on another device: always, never, or "auto".
+        on_device: A function, sync or async, that is called with a ``DeviceLogin`` instead of using
+            the terminal. ``ApprovalQueue().show_login`` puts it on the page of approvals. A
+            function that it returns is called when the login has ended.
+        client: An ``httpx.AsyncClient`` for the requests to the authorization server (proxies,
+            certificates).
+        deviations: Exceptions for authorization servers that deviate from the specification:
+            parameters of their own, no ``resource``, plain http, no PKCE.
+
+    Raises:
+        ConfigError: If an argument is wrong.
+
+    Example:
+        >>> HttpServer("https://mcp.example.com/mcp", auth=OAuth(store=FileTokens()))
+
+    2026-07-28 ``basic/authorization``.
     """
 
     def __init__(
@@ -131,7 +146,7 @@ def _login_grant(
     def obtain(request: LoginRequest) -> Flow[Login]:
         client, last = own, request.last
         if own.client_id is not None and own.issuer is None and last is not None:
-            # The host did not say whose credentials these are: they stay with the first issuer.
+            # The host did not state whose credentials these are: they stay with the first issuer.
             client = replace(own, issuer=last.key.issuer)
         return authorize(request, client, replace(options, device=elsewhere()))
 

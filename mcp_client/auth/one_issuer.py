@@ -74,7 +74,10 @@ def check_browser(server: ServerMetadata, named: str | None, *, iss: bool) -> No
 
 
 def check_device(server: ServerMetadata, named: str | None) -> None:
-    """Raise ``AuthError`` if the device code could go to another server: no ``iss`` tells."""
+    """Raise ``AuthError`` if the device code could go to another server.
+
+    The device flow has no ``iss`` that would show it.
+    """
     device = server.device_endpoint or ""
     if not _may_share(server, device, server.token_endpoint, named):
         raise _mixed(
@@ -108,7 +111,7 @@ def _is_below(url: str, server: ServerMetadata) -> bool:
     if not server.at_path or origin_of(url) != origin_of(server.issuer):
         return False
     above, path = f"{urlsplit(server.issuer).path.rstrip('/')}/", urlsplit(url).path
-    # Browsers and servers resolve "..", "%2e%2e" and "..;", which lead elsewhere.
+    # Browsers and servers resolve "..", "%2e%2e" and "..;", which lead to another place.
     return path.startswith(above) and _PLAIN_PATH.fullmatch(path[len(above) :]) is not None
 
 

@@ -62,7 +62,7 @@ def words_of(response: Fetched, secrets: Iterable[str] = (), *, code: str | None
     except ValueError:
         text = "" if response.is_success else _plain(response.body)
     else:
-        if response.is_success:  # only what is said of an error
+        if response.is_success:  # only what describes an error
             known = value if isinstance(value, dict) else {}
             value = {name: known[name] for name in known if name in _OF_ERRORS}
         text = ", ".join(each for each in dict.fromkeys(_texts(value, 0)) if each != code)

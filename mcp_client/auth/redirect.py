@@ -36,7 +36,7 @@ __all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "
 _log = logging.getLogger("mcp_client")
 _MAX_HEAD_BYTES = 32 * 1024
 _REQUEST_SECONDS = 10.0
-"""For one request, from the opening of its connection."""
+"""The time limit for one request in seconds, from the opening of its connection."""
 _MAX_CONNECTIONS = 64
 _MAX_FIELDS = 64
 _PATH = "/callback"
@@ -63,7 +63,7 @@ _REFUSED = "You were not logged in. You can close this window and go back to the
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """The answer to one request, with its ``params`` if it is the redirect of this login."""
+    """The response to one request, with its ``params`` if it is the redirect of this login."""
 
     status: int
     text: str
@@ -92,7 +92,7 @@ def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
 
 
 def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
-    """Return the answer to a request with this first line and these headers."""
+    """Return the response to a request with this first line and these headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -109,7 +109,7 @@ def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationRespon
     if path != (own.path or "/"):
         return AuthorizationResponse(404, "There is nothing here.")
     if words[0] != "GET":
-        return AuthorizationResponse(405, "This page only answers GET.")
+        return AuthorizationResponse(405, "This page accepts only GET.")
     found = read_redirect(query, state)
     if isinstance(found, str):
         return AuthorizationResponse(400, f"This is not the redirect of this login: {found}.")
@@ -193,6 +193,7 @@ class RedirectPage:
             _log.debug("a request to the redirect URI failed: %s", type(error).__name__)
 
     async def aclose(self) -> None:
+        """Stop listening."""
         for listener in self._listeners:
             with anyio.CancelScope(shield=True):
                 await listener.aclose()

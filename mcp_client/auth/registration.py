@@ -42,7 +42,7 @@ _SCOPE_REFUSED = frozenset({"invalid_client_metadata", "invalid_scope"})
 
 @dataclass(frozen=True, slots=True)
 class RegisteredClient:
-    """What the host says about its client."""
+    """A host's description of its client."""
 
     name: str = "mcp-client"
     client_id: str | None = None
@@ -51,18 +51,18 @@ class RegisteredClient:
     """The only authorization server that may see ``client_id`` and ``client_secret``."""
     metadata_url: str | None = None
     redirect_uri: str | None = None
-    """None for a free port of this machine, chosen for each login."""
+    """The redirect URI; None for a free port of this machine, chosen for each login."""
 
     def __post_init__(self) -> None:
         if self.client_secret is not None and self.client_id is None:
-            raise ConfigError("client_secret=... needs client_id=... beside it")
+            raise ConfigError("client_secret=... needs client_id=..., too")
         if self.metadata_url is not None:
             url = urlsplit(self.metadata_url)
             bad = refused_url(self.metadata_url) is not None or "#" in self.metadata_url
             if bad or url.scheme != "https" or url.path in ("", "/"):
                 raise ConfigError(
                     f"client_metadata_url={shown(self.metadata_url)!r}: give an https URL with a "
-                    "path, where the client's metadata document is"
+                    "path, that of the client's metadata document"
                 )
         if self.redirect_uri is not None and refused_url(self.redirect_uri) is not None:
             raise ConfigError(
@@ -71,17 +71,20 @@ class RegisteredClient:
             )
 
     def bound_to(self, last: Source | None) -> RegisteredClient:
-        """The client, whose secret belongs to the authorization server that has had it already
-        where the host names none."""
+        """Return the client, bound to the server that has had its secret if the host names none."""
         if self.client_secret is None or self.issuer is not None or last is None:
             return self
         return replace(self, issuer=last.key.issuer) if last.key.client == self.client_id else self
 
     def belongs_to(self, issuer: str) -> bool:
+        """Whether the client's credentials belong to ``issuer``."""
         return self.issuer is None or same_issuer(self.issuer, issuer)
 
     def owns(self, source: Source) -> bool:
-        """Whether a token from ``source`` is one of this client; any is where none was given."""
+        """Whether a token from ``source`` belongs to this client.
+
+        True if the host gave no client.
+        """
         key = source.key
         return self.client_id is None or (
             key.client == self.client_id and self.belongs_to(key.issuer)
@@ -104,11 +107,11 @@ def known_client(
     now: float,
     scopes: frozenset[str] = frozenset(),
 ) -> Flow[Registration | None]:
-    """The client we have at an authorization server, by the specification's order of preference.
+    """Return the known client at an authorization server, by the specification's preference.
 
-    None if one has to be registered, also because the stored one may not request ``scopes``: many
-    servers then grant fewer without an error. Raises ``AuthError`` if the host's client is for
-    another one.
+    Returns None if one has to be registered. That includes a stored client that may not request
+    ``scopes``: many servers then grant fewer without an error. Raises ``AuthError`` if the host's
+    client belongs to another authorization server.
     """
     server = discovered.server
     if client.client_id is not None:
@@ -135,7 +138,7 @@ def identify(
     known: Registration | None,
     scopes: frozenset[str] = frozenset(),
 ) -> Flow[ClientIdentity]:
-    """Listen for the redirect, with the client we have or a new one, which is told ``scopes``.
+    """Listen for the redirect, with the known client or a new one, registered for ``scopes``.
 
     Raises ``AuthError`` if no client can be registered.
     """
@@ -235,7 +238,10 @@ def _metadata(
 
 
 def _authentication_method(server: ServerMetadata) -> str:
-    """A program on a user's machine cannot keep a secret: "none", if the server supports it."""
+    """Return the method "none" if the server supports it, else another one that it supports.
+
+    A program on a user's machine cannot protect a secret.
+    """
     offered = server.auth_methods
     for method in ("none", "client_secret_basic", "client_secret_post"):
         if offered is None or method in offered:
@@ -260,7 +266,7 @@ def _read(
         secret_expires_at=_expiry(document.get("client_secret_expires_at")),
         redirect_uris=(redirect_uri,),
         issuer=server.issuer,
-        # With what was asked for: asking for it again would be answered in the same way.
+        # With what was asked for: asking for it again would have the same result.
         scopes=scopes_of(scope) | asked if isinstance(scope, str) else None,
     )
 

@@ -1,8 +1,8 @@
-"""Sends the requests of an authorization flow, and only to addresses that may be used.
+"""Send the requests of an authorization flow, and only to addresses that may be used.
 
 The URLs come from documents of untrusted servers, so each is checked here before anything is sent,
 and again after each redirect. A name is resolved once, all of its addresses must be of an allowed
-kind, and the connection is made to one of exactly these addresses, with the name kept for TLS and
+kind, and the connection is made to one of exactly these addresses, with the name used for TLS and
 the ``Host`` header; a DNS answer that changes a moment later has no effect. Public addresses are
 allowed. An address inside this machine or its network is allowed only if the MCP server itself has
 an address of the same kind, or if the host named that origin.
@@ -72,12 +72,12 @@ _CONNECT_SECONDS = 10.0
 _MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOKUP_SECONDS = 3.0
-"""How long a lookup may take that does not decide where the connection is made."""
+"""The limit in seconds for a lookup that does not decide which address is connected to."""
 _MAX_ADDRESSES = 4
-"""How many of a name's addresses are tried."""
+"""The number of a name's addresses that are tried."""
 
 _UNKNOWN = ""
-"""The address of an MCP server that has answered, if its address cannot be told."""
+"""The address of an MCP server that has responded, if its address is not known."""
 
 PUBLIC = "public"
 UNREADABLE = "unreadable"
@@ -122,7 +122,7 @@ _ABSOLUTE = re.compile(r"(?i)https?://[^/?#]|(?!https?:)[a-z][a-z0-9+.-]*://")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""From a host's name and a port to its addresses."""
+"""A function that returns the addresses of a host's name and a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class FetchPolicy:
 
 
 class _Refused(Exception):
-    """Nothing more is sent; the text says why.
+    """An exception that ends a request; its text is the reason.
 
-    ``answered``: because of a response. ``unsafe``: because it must not be, and not because it
+    ``answered``: because of a response. ``unsafe``: because it must not be sent, and not because it
     cannot be.
     """
 
@@ -373,7 +373,10 @@ def _client(proxy: str | None) -> httpx.AsyncClient:
 def _redirected(
     step: Fetch, url: str, location: str | None, status: int, http_hosts: frozenset[str]
 ) -> str:
-    """The target of a redirect. A request with a body or credentials must stay at its origin."""
+    """Return the target of a redirect.
+
+    A request with a body or credentials must stay at its origin.
+    """
     if not location:
         why = f"{shown(url)} redirects without a location"
         raise _Refused(why, answered=True, unsafe=False)
@@ -394,7 +397,7 @@ def _redirected(
         )
     if step.method != "GET" and status not in (307, 308):
         raise _Refused(
-            f"{shown(url)} answers a {step.method} with a redirect to a GET", answered=True
+            f"{shown(url)} responded to a {step.method} with a redirect to a GET", answered=True
         )
     return target
 
@@ -434,7 +437,7 @@ def is_url(text: str) -> bool:
 
 
 def refused_url(url: str, http_hosts: Collection[str] = ()) -> str | None:
-    """Why nothing may be sent to ``url``, judging by its text; None if it may be used.
+    """Return the reason why nothing may be sent to ``url``, judging by its text; else None.
 
     A URL must be https, or http to this machine or to one of ``http_hosts``, must have a host, and
     must have no user name or password. The reason quotes the URL without its query.

@@ -83,13 +83,13 @@ class ClientOptions(TypedDict, total=False):
     """PEM text without a password (RSA, Ed25519 or EC), or a JWK as JSON."""
     key_id: str | None
     algorithm: str | None
-    """None for the one that fits key and server."""
+    """The signature algorithm; None for the one that fits key and server."""
     issuer: str | None
     """The only authorization server that may see the credentials."""
     scopes: Iterable[str] | None
-    """None for those the server names."""
+    """The scopes to request; None requests those that the server names."""
     store: TokenStore | Storage | None
-    """None for memory."""
+    """The place of tokens; None for memory."""
     client: httpx.AsyncClient | None
     """Sends the requests to the authorization server; None for one of our own."""
 
@@ -133,11 +133,14 @@ class ServiceClient:
     issuer: str | None = None
     """The only authorization server that may see the secret."""
     scopes: frozenset[str] | None = None
-    """None for those the server names."""
+    """The scopes to request; None requests those that the server names."""
 
     @classmethod
     def of(cls, client_id: str, **options: Unpack[ClientOptions]) -> ServiceClient:
-        """From the options of a host. Raises ``ConfigError`` if they are wrong."""
+        """Return a client made of the options of a host.
+
+        Raises ``ConfigError`` if they are wrong.
+        """
         client_secret, private_key = options.get("client_secret"), options.get("private_key")
         algorithm, scopes = options.get("algorithm"), options.get("scopes")
         if not isinstance(client_id, str):
@@ -159,7 +162,7 @@ class ServiceClient:
     def authentication(
         self, server: ServerMetadata, now: Callable[[], float]
     ) -> ClientAuthentication:
-        """How this client authenticates at ``server``. Raises ``AuthError``."""
+        """Return how this client authenticates at ``server``. Raises ``AuthError``."""
         if self.key is not None:
             algorithm = self.key.algorithm(server.signing_algorithms, self.algorithm)
             sign = functools.partial(
@@ -175,7 +178,10 @@ class ServiceClient:
 def _assertion(
     key: PrivateKey, algorithm: str, client_id: str, issuer: str, clock: Callable[[], float]
 ) -> str:
-    """A signed assertion for ``issuer`` (RFC 7523 section 2.2), which must not be sent twice."""
+    """Return a signed assertion for ``issuer`` (RFC 7523 section 2.2).
+
+    It must not be sent twice.
+    """
     now = int(clock())
     claims = {
         "iss": client_id,
@@ -191,7 +197,7 @@ def _assertion(
 def service_grant(
     client: ServiceClient, flow: Callable[[LoginRequest], Flow[Login]], *own_urls: str
 ) -> Grant:
-    """The grant of a service. ``own_urls`` are URLs that the host gave, beside the issuer."""
+    """Return the grant of a service. ``own_urls`` are more URLs that the host gave."""
     issuer = client.issuer
 
     def owns(source: Source) -> bool:
@@ -214,20 +220,31 @@ def service_grant(
 
 
 class ClientCredentials(Authorization):
-    """A service authenticates with credentials of its own; no person is asked.
+    """Credentials of a service; no person is asked.
 
-    ``HttpServer(url, auth=ClientCredentials("my-service", client_secret=...))``. Instead of
-    ``client_secret`` better give ``private_key``, which is not sent: PEM text (RSA, Ed25519 or EC,
-    no password) or a JWK as JSON, with ``key_id`` if the server needs one and ``algorithm`` if it
-    is not the one that fits key and server ("ES256" for a P-256 key). Keys need the extra
-    ``auth``: ``pip install 'mcp-client-host[auth]'``.
+    ``private_key`` is better than ``client_secret``, because the key is not sent. Keys need the
+    extra ``auth``: ``pip install 'mcp-client-host[auth]'``.
 
-    ``issuer`` is the authorization server that the credentials belong to. Give it: without it they
-    are sent to the first one that the MCP server names, and from then on only to that one.
-    ``scopes`` are requested instead of those that the server names. ``store`` and ``client`` are
-    as for ``OAuth``.
+    Args:
+        client_id: The id of the service at the authorization server.
+        client_secret: The secret of the service. Give it or ``private_key``.
+        private_key: PEM text (RSA, Ed25519 or EC, no password) or a JWK as JSON.
+        key_id: The id of the key, if the server needs one.
+        algorithm: The signature algorithm, if it is not the one that fits key and server ("ES256"
+            for a P-256 key).
+        issuer: The authorization server that the credentials belong to. Give it: without it they
+            are sent to the first one that the MCP server names, and from then on only to that one.
+        scopes: The scopes to request instead of those that the server names.
+        store: The place of tokens, as for ``OAuth``.
+        client: An ``httpx.AsyncClient`` for these requests, as for ``OAuth``.
 
-    Raises ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
+    Raises:
+        ConfigError: If an argument is wrong. The request that needs a token raises ``AuthError``.
+
+    Example:
+        >>> HttpServer(url, auth=ClientCredentials("my-service", client_secret=secret))
+
+    The MCP extension "OAuth Client Credentials" (SEP-1046).
     """
 
     extensions: tuple[str, ...] = ("io.modelcontextprotocol/oauth-client-credentials",)
@@ -244,18 +261,25 @@ class ClientCredentials(Authorization):
 
 
 class WorkloadIdentity(Authorization):
-    """A workload gets tokens for the JWT that its platform issues (Kubernetes, SPIFFE, a cloud).
+    """A workload's login with the JWT that its platform issues (Kubernetes, SPIFFE, a cloud).
 
-    ``assertion`` is that JWT, or a function, sync or async, that reads it each time a token is
-    needed: platforms replace it every hour or so. It is sent as it is, once for each token.
-    ``client_id`` is the id of the workload at the authorization server, if it is registered there.
+    Anyone who has the JWT can act as this workload.
 
-    Anyone who has the assertion can act as this workload. Give ``issuer``, the authorization
-    server it is meant for: without it it is sent to the first one that the MCP server names, and
-    from then on only to that one. ``scopes``, ``store`` and ``client`` are as for ``OAuth``.
+    Args:
+        client_id: The id of the workload at the authorization server, if it is registered there.
+        assertion: The JWT, or a function, sync or async, that returns it each time a token is
+            needed: platforms replace it every hour or so. It is sent unchanged, once for each
+            token.
+        issuer: The authorization server that the JWT is meant for. Give it: without it the JWT is
+            sent to the first one that the MCP server names, and from then on only to that one.
+        scopes: The scopes to request instead of those that the server names.
+        store: The place of tokens, as for ``OAuth``.
+        client: An ``httpx.AsyncClient`` for these requests, as for ``OAuth``.
 
-    RFC 7523 section 2.1; SEP-1933. Raises ``ConfigError`` here, and ``AuthError`` in the request
-    that needs a token.
+    Raises:
+        ConfigError: If an argument is wrong. The request that needs a token raises ``AuthError``.
+
+    RFC 7523 section 2.1; SEP-1933.
     """
 
     def __init__(
@@ -299,7 +323,10 @@ def workload_identity(
 
 
 def trusted_server(request: LoginRequest, client: ServiceClient) -> Flow[DiscoveredServer]:
-    """The authorization server, if the client's secret may be sent to it. Raises ``AuthError``."""
+    """Return the authorization server, if the client's secret may be sent to it.
+
+    Raises ``AuthError`` if it may not.
+    """
     last = request.last.key if request.last is not None else None
     bound = client.issuer
     if bound is None and last is not None and last.client == client.client_id:
@@ -334,7 +361,7 @@ def resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
 def scopes_for(
     request: LoginRequest, discovered: DiscoveredServer, client: ServiceClient
 ) -> frozenset[str]:
-    """The challenge's scopes, or else the host's or the resource's, and those we had before."""
+    """Return the challenge's scopes, or else the host's or the resource's, and those before."""
     if client.scopes is not None:
         return client.scopes | request.challenged | request.held
     return (request.challenged or discovered.scopes) | request.held
@@ -367,12 +394,12 @@ def request_token(
 
 @dataclass(frozen=True, slots=True)
 class IdentityProvider:
-    """The company's identity provider, where the person is logged in.
+    """A company's identity provider, at which the person is logged in.
 
-    ``token_endpoint`` is where it exchanges tokens; ``client_id`` (and ``client_secret``) are this
-    program's credentials there. ``id_token`` is the
-    ID token of the person, or a function, sync or async, that returns one that has not expired.
-    Raises ``ConfigError`` if an argument is wrong.
+    ``token_endpoint`` is the URL at which it exchanges tokens. ``client_id`` (and
+    ``client_secret``) are this program's credentials there. ``id_token`` is the ID token of the
+    person, or a function, sync or async, that returns one that has not expired. Raises
+    ``ConfigError`` if an argument is wrong.
     """
 
     token_endpoint: str
@@ -380,7 +407,7 @@ class IdentityProvider:
     id_token: Assertion = field(repr=False)
     client_secret: str | None = field(default=None, repr=False)
     subject_token_type: str = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name
-    """With "urn:ietf:params:oauth:token-type:saml2", ``id_token`` is a SAML assertion."""
+    """The type of ``id_token``: "urn:ietf:params:oauth:token-type:saml2" for a SAML assertion."""
 
     def __post_init__(self) -> None:
         reason = refused_url(self.token_endpoint)
@@ -402,20 +429,28 @@ class IdentityProvider:
 
 
 class EnterpriseAuthorization(Authorization):
-    """The company decides which MCP servers a person may use; the person logs in only there.
+    """A login at a company, which decides which MCP servers a person may use.
 
     The provider issues an ID-JAG, a grant for one MCP server, which that server's authorization
-    server exchanges for a token. ``client_id`` and ``client_secret``, or ``private_key`` (with
-    ``key_id`` and ``algorithm``) as for ``ClientCredentials``, are this program's credentials at
-    that authorization server. When the token expires both steps are repeated, so that the company
-    can withdraw the authorization.
+    server exchanges for a token. When the token expires both steps are repeated, so that the
+    company can withdraw the authorization.
 
-    Give ``issuer``, the authorization server the credentials belong to: without it they are sent
-    to the first one that the MCP server names, and from then on only to that one. ``scopes``,
-    ``store`` and ``client`` are as for ``OAuth``.
+    Args:
+        provider: The company's identity provider.
+        client_id: The id of this program at the MCP server's authorization server.
+        client_secret: The secret of this program there. Give it or ``private_key``.
+        private_key: The private key, as for ``ClientCredentials``.
+        key_id, algorithm: As for ``ClientCredentials``.
+        issuer: The authorization server that the credentials belong to. Give it: without it they
+            are sent to the first one that the MCP server names, and from then on only to that one.
+        scopes: The scopes to request instead of those that the server names.
+        store: The place of tokens, as for ``OAuth``.
+        client: An ``httpx.AsyncClient`` for these requests, as for ``OAuth``.
 
-    RFC 8693, RFC 7523; the MCP extension "Enterprise-Managed Authorization". Raises
-    ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
+    Raises:
+        ConfigError: If an argument is wrong. The request that needs a token raises ``AuthError``.
+
+    RFC 8693, RFC 7523; the MCP extension "Enterprise-Managed Authorization".
     """
 
     extensions: tuple[str, ...] = ("io.modelcontextprotocol/enterprise-managed-authorization",)

@@ -4,7 +4,7 @@ Keys are read, generated and used with PyJWT and cryptography (the extra ``auth`
 are imported when the first key is needed, and only here. Keys do not appear in reprs or errors.
 
 A ``Prover`` is one key and the nonces that servers asked for. Nonces of the authorization server
-and of the MCP server are kept apart even if both have the same origin, because each accepts only
+and of the MCP server are stored apart even if both have the same origin, because each accepts only
 its own. The key is stored with the token: the token cannot be used without it.
 """
 
@@ -88,7 +88,7 @@ class PrivateKey:
         return cls(ec.generate_private_key(ec.SECP256R1()), ("ES256",))
 
     def algorithm(self, accepted: Iterable[str] | None, wanted: str | None = None) -> str:
-        """The algorithm to sign with, if a server accepts ``accepted`` (None: it did not say).
+        """Return the algorithm to sign with, if a server accepts ``accepted`` (None: not stated).
 
         Raises ``AuthError`` if the key supports none of them, and ``ConfigError`` if it does not
         support ``wanted``.
@@ -197,9 +197,9 @@ class Prover:
         return self._key.sign(claims, self._key.algorithms[0], header)
 
     def accept_nonce(self, url: str, headers: Mapping[str, str], *, resource: bool = False) -> bool:
-        """Remember the nonce of a response (header names in lower case), whatever its status.
+        """Store the nonce of a response (header names in lower case), whatever its status.
 
-        ``resource`` says that the MCP server sent it. Returns whether the nonce is a new one, so
+        ``resource`` means that the MCP server sent it. Returns whether the nonce is a new one, so
         that a request that was refused for its nonce can be sent again.
         """
         nonce = headers.get("dpop-nonce")

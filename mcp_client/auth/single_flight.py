@@ -1,14 +1,14 @@
-"""One refresh or login at a time: shared by requests (``SharedTask``), and by processes.
+"""Run one refresh or login at a time, shared by requests (``SharedTask``) and by processes.
 
 Ten calls that meet an expired token need one refresh, and one login. The first starts the task and
-the others join it; it belongs to none of them, and is cancelled only when the last has left. While
-a person is asked, the clocks of all who wait are paused.
+the others join it. The task belongs to none of them, and is cancelled only when the last has left.
+While a person is asked, the clocks of all who wait are paused.
 
 A rotating refresh token can be used once; using it twice ends the grant. So a process that
 refreshes (``refresh_once``) puts a mark into the store, checks again whether the token has just
-been refreshed, sends the request, stores the new token and removes the mark: no lock is held
-meanwhile. A process that finds another's mark waits for the new token. It refreshes itself if the
-mark becomes void: the other has ended, or has taken longer than a request can take.
+been refreshed, sends the request, stores the new token and removes the mark. It holds no lock
+during the request. A process that finds another's mark waits for the new token. It refreshes itself
+if the mark becomes void: the other has ended, or has taken longer than a request can take.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["SharedTask", "refresh_once"]
 
 _log = logging.getLogger("mcp_client")
 _CLAIM_SECONDS = 45.0
-"""How long a mark is valid: a token request is given up after 30."""
+"""The seconds for which a mark is valid: a token request is given up after 30."""
 _FIRST_POLL_SECONDS = 0.05
 _LAST_POLL_SECONDS = 0.5
 _CLEANUP_SECONDS = 15.0
 _GRACE_SECONDS = 5.0
-"""How long a refresh continues after its last caller was cancelled."""
+"""The seconds for which a refresh continues after its last caller was cancelled."""
 
 
 class SharedTask:
@@ -56,6 +56,7 @@ class SharedTask:
         self._people = 0
 
     def start(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
+        """Start the task that does ``work``."""
         self._scope = BackgroundTasks(current(), self._server).start(lambda: self._run(work))
 
     @property
@@ -66,7 +67,7 @@ class SharedTask:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for it."""
+        """The number of requests that wait for the task."""
         return self._waiting.total()
 
     async def _run(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
@@ -102,7 +103,7 @@ class SharedTask:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A person is asked meanwhile, so the clocks are paused."""
+        """Pause the clocks while a person is asked."""
         self._people += 1
         for clock in self._waiting.elements():
             clock.stop()
@@ -127,12 +128,21 @@ async def refresh_once(
     patience: float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Token:
-    """The token that replaces ``stale``: one that another process stored, or that ``refresh`` gets.
+    """Return the token that replaces ``stale``: from another process, or from ``refresh``.
 
-    ``refresh`` is called with the token to refresh, and its errors are passed on. After an error
-    that is not retryable the token is deleted from the store. Raises ``AuthError`` if another
-    process has been refreshing for ``patience`` seconds (by default three times ``claim``,
-    retryable), or has found meanwhile that the token cannot be refreshed (not retryable).
+    Args:
+        store: The store that all processes share.
+        key: The token's key in the store.
+        stale: The token that must be replaced.
+        refresh: Called with the token to refresh. Its errors are passed on.
+        claim: The seconds for which this process's mark is valid.
+        patience: The seconds to wait for another process; by default three times ``claim``.
+        clock: Returns the Unix time in seconds.
+
+    Raises:
+        AuthError: If another process has been refreshing for ``patience`` seconds (retryable), or
+            has found that the token cannot be refreshed (not retryable). After an error that is not
+            retryable the token is deleted from the store.
     """
     patience = 3 * claim if patience is None else patience
     until = anyio.current_time() + patience
@@ -188,10 +198,10 @@ async def _exchanged(
 
 
 async def _finish(work: Callable[[], Awaitable[Token]]) -> Token:
-    """Do ``work``, and continue for a few seconds if we are cancelled.
+    """Do ``work``, and continue for a few seconds if the caller is cancelled.
 
-    A refresh token may be spent as soon as it has been sent: without reading the response, the
-    login would be lost.
+    A refresh token may be spent when it has been sent. If the response was not read, the login
+    would be lost.
     """
     shield = anyio.CancelScope(shield=True)
     outcome: Token | Exception | None = None

@@ -65,7 +65,7 @@ class Fetch:
     method: str
     url: str
     what: str
-    """What is fetched, as an error names it: "the protected-resource metadata"."""
+    """The document to fetch, as an error names it: "the protected-resource metadata"."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
     follow: bool = True
@@ -85,7 +85,7 @@ class Fetched:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is one of success. Some frameworks answer each POST with 201."""
+        """Whether the status is one of success. Some frameworks respond to each POST with 201."""
         return 200 <= self.status < 300
 
     @property
@@ -99,7 +99,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No response, or one that must not be used: a refused address, a document too large."""
+    """A missing response, or one that must not be used: a refused address, a document too large."""
 
     reason: str
     answered: bool = False
@@ -110,7 +110,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Listen for a redirect, before any server is told the redirect URI."""
+    """A request to listen for a redirect, before any server receives the redirect URI."""
 
     preferred: tuple[str, ...] = ()
     """Redirect URIs of an earlier registration: the first one whose port is free is used."""
@@ -131,23 +131,23 @@ class Consent:
 
 @frozen_dataclass
 class DeviceLogin:
-    """What a person needs to log in on another device: ``OAuth(on_device=...)`` is given it."""
+    """A login on another device, as ``OAuth(on_device=...)`` receives it."""
 
     server: str
     """The name the host gave the MCP server."""
     url: str
-    """Where to log in, with any browser: https, or http to this machine."""
+    """The URL of the login page, for any browser: https, or http to this machine."""
     code: str = field(repr=False)
-    """What to type there."""
+    """The code to type there."""
     complete_url: str | None = field(repr=False)
-    """``url`` with the code in it, for a QR code; None where the server gives none."""
+    """``url`` with the code in it, for a QR code; None if the server sends none."""
     expires_at: float
-    """When the code is no longer good: seconds since the beginning of 1970, UTC."""
+    """The time at which the code expires, in seconds since the beginning of 1970, UTC."""
     issuer: str = field(default="", compare=False)
     """The authorization server that asks for the login, as the MCP server names it."""
     warning: str | None = field(default=None, compare=False)
-    """What a person should know before the login, such as that ``url`` is on another site than
-    ``issuer``; None if there is nothing."""
+    """A warning for the person before the login, such as that ``url`` is on another site than
+    ``issuer``; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,10 @@ class AskHost:
     """The option it was given as: "WorkloadIdentity(assertion=...)"."""
 
     async def carry_out(self) -> str:
-        """The text. Raises ``AuthError`` if the function raises or does not return a text."""
+        """Return the text.
+
+        Raises ``AuthError`` if the function raises or does not return a text.
+        """
         try:
             given = self.source()
             text = await given if inspect.isawaitable(given) else given

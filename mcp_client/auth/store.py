@@ -1,4 +1,4 @@
-"""Where tokens are kept: in memory, in a file of the user, in the system's keyring, in any state.
+"""Stores for tokens: memory, a file of the user, the system's keyring, any state.
 
 ```python
 OAuth(store=FileTokens())                    # ~/.local/share/mcp-client/tokens.json
@@ -8,11 +8,11 @@ OAuth(store=TokenStore(state))               # a State of yours; the same as sta
 
 A token file must be protected like a password. It has mode 0600, its directory must not be
 writable by others, both must belong to the user, and neither may be a symbolic link; otherwise it
-is refused, because somebody else may have read or placed it. (On Windows, only links are refused:
-a file is as private as its folder.) See ``runtime.json_file``.
+is refused, because another user may have read or placed it. (On Windows, only links are refused:
+a file is as private as its directory.) See ``runtime.json_file``.
 
 In the system's keyring (the extra ``keyring``) each token is an entry of its own. The marks by
-which processes take turns at refreshing, which are not secret, are kept in a file.
+which processes take turns at refreshing, which are not secret, are stored in a file.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MAX_CLAIM_SECONDS = 600.0
 
 
 class TokenStore:
-    """Keeps the tokens and clients of one person in a ``State``. Raises ``ConfigError``."""
+    """A store for the tokens and clients of one person in a ``State``. Raises ``ConfigError``."""
 
     _clock: Callable[[], float] = time.time
 
@@ -65,7 +65,7 @@ class TokenStore:
 
     @classmethod
     def of(cls, store: Any) -> TokenStore:
-        """From what ``OAuth(store=...)`` takes."""
+        """Return a store made of any value that ``OAuth(store=...)`` takes."""
         if isinstance(store, TokenStore):
             return store
         if isinstance(store, Storage):
@@ -76,11 +76,11 @@ class TokenStore:
         return f"TokenStore({self._state!r})"
 
     async def load(self, key: Key) -> Token | None:
-        """Return the token that is kept for this issuer, resource and client, or None."""
+        """Return the token that is stored for this issuer, resource and client, or None."""
         return await self._get(TOKENS, _name(key), Token.from_wire)
 
     async def save(self, key: Key, token: Token) -> None:
-        """Keep ``token`` in the place of the one that is there."""
+        """Store ``token`` in place of the present one."""
         await self._change(TOKENS, _name(key), lambda found: token.to_wire())
 
     async def delete(self, key: Key) -> None:
@@ -125,11 +125,11 @@ class TokenStore:
         await self._change(CLIENTS, issuer, without_it)
 
     async def recall(self, server: str) -> Source | None:
-        """Where the tokens of the MCP server at this URL came from the last time."""
+        """Return the source of the last tokens of the MCP server at this URL."""
         return await self._get(SOURCES, server, Source.from_wire)
 
     async def remember(self, server: str, source: Source) -> None:
-        """Note where the tokens of the MCP server at this URL come from."""
+        """Store the source of the tokens of the MCP server at this URL."""
         if await self.recall(server) != source:
             await self._change(SOURCES, server, lambda found: source.to_wire())
 
@@ -187,7 +187,7 @@ class TokenStore:
 
 
 class MemoryTokens(TokenStore):
-    """Keeps tokens for as long as this object lives. Sessions that are given it share them."""
+    """A store for tokens that lasts as long as this object. Sessions that use it share them."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStorage())
@@ -197,7 +197,7 @@ class MemoryTokens(TokenStore):
 
 
 class FileTokens(TokenStore):
-    """Keeps tokens in a file, for later runs and for other processes.
+    """A store for tokens in a file, for later runs and for other processes.
 
     ``path`` is ``mcp-client/tokens.json`` under ``$XDG_DATA_HOME`` or ``~/.local/share`` unless
     given; its directory is created if it is missing. Every method raises ``ConfigError``, and
@@ -218,7 +218,7 @@ class FileTokens(TokenStore):
 def default_directory() -> Path:
     """``mcp-client`` in the user's data directory."""
     base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
-    if not base.is_absolute():  # the XDG specification says to ignore a relative path
+    if not base.is_absolute():  # the XDG specification ignores a relative path
         base = Path("~/.local/share").expanduser()
     return base / "mcp-client"
 
@@ -243,10 +243,10 @@ def _to_wire(clients: list[Registration]) -> Object:
 
 
 def keyring_secret(service: str, user: str) -> str | None:
-    """What the system's keyring holds for ``user`` of ``service``; None where it holds nothing.
+    """Return the secret of ``user`` of ``service`` in the system's keyring, or None.
 
-    May wait for a person who unlocks the keyring, so an event loop calls it in a thread. Raises
-    ``ConfigError`` without a keyring, or if it stays locked.
+    This may wait for a person who unlocks the keyring, so an event loop calls it in a thread.
+    Raises ``ConfigError`` without a keyring, or if it stays locked.
     """
     keyring = _keyring("a secret of the keyring")
     found: str | None = _ask(keyring.get_password, service, user)
@@ -254,7 +254,7 @@ def keyring_secret(service: str, user: str) -> str | None:
 
 
 class KeyringTokens(TokenStore):
-    """Keeps tokens in the system's keyring: Keychain, Secret Service, Credential Locker.
+    """A store for tokens in the system's keyring: Keychain, Secret Service, Credential Locker.
 
     ``service`` is the service name of the entries. ``claims`` is the file in which processes note
     which entries there are and that they are refreshing a token; it contains no secrets. Every
@@ -274,9 +274,9 @@ class KeyringTokens(TokenStore):
 
 
 class _KeyringStorage(Storage):
-    """An entry of the keyring for each object, and a file that says which there are.
+    """A keyring's entries, one for each object, and a file that lists them.
 
-    The file is also what writers of an entry lock: a keyring has no way to change one atomically.
+    Writers of an entry lock the file: a keyring has no way to change an entry atomically.
     """
 
     def __init__(self, service: str, index: Path) -> None:
@@ -335,8 +335,8 @@ def _ask(function: Callable[..., Value], *arguments: str) -> Value:
         return function(*arguments)
     except Exception as error:  # noqa: BLE001 - keyring backends raise anything
         raise ConfigError(
-            f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set one "
-            "up, or keep tokens in FileTokens()"
+            f"the system's keyring cannot be used ({type(error).__name__}). Unlock it or set one "
+            "up, or store tokens in FileTokens()"
         ) from None
 
 

@@ -71,12 +71,12 @@ _TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})
 _TEMPORARY_CODES = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 _RESOURCE_REFUSED = frozenset({"invalid_request", "invalid_resource", "invalid_target"})
 _RESOURCE_HINTS = ("invalid_target", "aadsts9010010", "aadsts901002", "'resource'")
-"""What servers that do not know RFC 8707 say about the parameter ``resource``."""
+"""The words about the parameter ``resource`` in errors of servers that do not know RFC 8707."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAuthentication:
-    """How a client authenticates. ``method`` is one of RFC 7591's names."""
+    """A client's authentication. ``method`` is one of RFC 7591's names."""
 
     client_id: str
     method: str = "none"
@@ -84,8 +84,8 @@ class ClientAuthentication:
     sign: Callable[[], str] | None = field(default=None, repr=False)
     """Makes an assertion for "private_key_jwt"; each request needs a new one."""
     other_method: str | None = None
-    """To be tried if ``method`` is refused: the server supports both, and which of them this client
-    is registered for is not known."""
+    """The method to try if ``method`` is refused: the server supports both, and it is not known
+    which of them this client is registered for."""
 
     @classmethod
     def of(
@@ -108,7 +108,7 @@ class ClientAuthentication:
         match self.method:
             case "client_secret_basic":
                 headers["authorization"] = "Basic " + self._basic()
-                # The official SDK's authorization server requires it beside the header.
+                # The official SDK's authorization server requires it besides the header.
                 fields["client_id"] = self.client_id
             case "client_secret_post":
                 fields |= {"client_id": self.client_id, "client_secret": self.secret or ""}
@@ -133,10 +133,10 @@ Refresh: TypeAlias = "Callable[[Token, Source, Callable[[], float], Prover | Non
 
 
 def auth_method(registration: Registration, supported: Iterable[str] | None = None) -> str:
-    """How a client with ``registration`` authenticates at the token endpoint.
+    """Return how a client with ``registration`` authenticates at the token endpoint.
 
-    The registration's own method comes first, then ``token_endpoint_auth_methods_supported``, and
-    if the server names none, "client_secret_basic" (RFC 8414 section 2).
+    The registration's own method comes first, then ``token_endpoint_auth_methods_supported``. If
+    the server names none, it is "client_secret_basic" (RFC 8414 section 2).
     """
     if registration.client_secret is None:
         return "none"
@@ -251,7 +251,7 @@ def accepted_deviations(step: Fetch, response: Fetched) -> Iterator[str]:
     if payload is None or not _has_token(response, payload):
         return
     if response.status != 200:
-        yield "its token endpoint answers success with another status than 200"
+        yield "its token endpoint reports success with another status than 200"
     if deviating_type(payload):
         yield "its token_type is not Bearer; the token is used as a bearer token, as MCP has it"
     if lifetime_of(payload) == 0:
@@ -261,7 +261,7 @@ def accepted_deviations(step: Fetch, response: Fetched) -> Iterator[str]:
 def refusal(
     place: str, response: Fetched, secrets: list[str], *, needed: str = "access_token"
 ) -> AuthError:
-    """The error for a response that is not a success, which would have the member ``needed``."""
+    """Return the error for a response without success, which should have the member ``needed``."""
     payload, status = response.json, response.status
     code = payload.get("error") if payload else None
     if isinstance(code, str) and _ERROR_CODE.fullmatch(code) and mask(code, secrets) == code:
@@ -269,7 +269,9 @@ def refusal(
     else:
         code = None
         why = "something that is not a JSON object" if payload is None else f"no {needed}"
-        message = f"{place} answered with {why if response.is_success else f'HTTP status {status}'}"
+        message = (
+            f"{place} responded with {why if response.is_success else f'HTTP status {status}'}"
+        )
     said = words_of(response, secrets, code=code)
     message += f": {said}" if said else ""
     if any(hint in f"{code}{said}".lower() for hint in _RESOURCE_HINTS):
@@ -297,7 +299,7 @@ def refresh(
     *,
     send_resource: bool = True,
 ) -> Flow[Token]:
-    """Return the token that replaces ``token``. Raises ``AuthError``: retryable, or else for good.
+    """Return the token that replaces ``token``. Raises ``AuthError``: retryable, or else permanent.
 
     ``token`` must have a refresh token.
     """
@@ -312,7 +314,7 @@ def refresh(
             key = source.key
             yield InStore(lambda store: store.delete_registration(key.issuer, key.client))
         if error.http_status == 500:
-            # Some servers answer so for a refresh token that they no longer know. It may as well be
+            # Some servers respond so to a refresh token that they no longer know. It may as well be
             # a moment's trouble, in which the login must not be lost.
             error.args = (f"{error.message}; if this lasts, OAuth.logout(url) leads to a login",)
         raise
@@ -351,7 +353,10 @@ def _may_be_the_resource(error: AuthError) -> bool:
 
 
 def client_authentication(source: Source, client: RegisteredClient) -> Flow[ClientAuthentication]:
-    """How the client that got a token authenticates. Raises ``AuthError`` if its secret is lost."""
+    """Return how the client that got a token authenticates.
+
+    Raises ``AuthError`` if its secret is lost.
+    """
     issuer, client_id = source.key.issuer, source.key.client
     secret: str | None = None
     if client_id == client.client_id:
@@ -373,7 +378,7 @@ def revoke(
     now: Callable[[], float],
     http_hosts: frozenset[str] = frozenset(),
 ) -> Flow[bool]:
-    """Revoke ``token`` where the authorization server offers that (RFC 7009).
+    """Revoke ``token`` if the authorization server offers that (RFC 7009).
 
     Returns whether the server confirmed it. Raises ``AuthError`` if it cannot be reached.
     """

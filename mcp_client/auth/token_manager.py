@@ -1,6 +1,6 @@
-"""The token for one MCP server: where it came from, and how the next one is obtained.
+"""The token for one MCP server: its source, and how the next one is obtained.
 
-A token is looked for in this order: the one we have, one that another process stored, a refresh, a
+A token is looked for in this order: the present one, one that another process stored, a refresh, a
 login. A refresh or login is a task that all requests in need of a token share.
 """
 
@@ -56,7 +56,7 @@ __all__ = ["Grant", "RequestContext", "TokenManager"]
 
 _log = logging.getLogger("mcp_client")
 _RETRY_REFRESH_SECONDS = 30.0
-"""How long a token that is still valid is used after it could not be refreshed."""
+"""The seconds for which a token that is still valid is used after a refresh failed."""
 _CLEANUP_SECONDS = 15.0
 _turns: RunVar[dict[tuple[str, int], anyio.Lock]] = RunVar("mcp_client.logins")
 
@@ -73,19 +73,19 @@ class Grant:
 
     obtain: Callable[[LoginRequest], Flow[Login]] = field(repr=False)
     authenticate: Authenticate = field(repr=False)
-    """How the client that got a token authenticates, to revoke it."""
+    """A function that returns how the client that got a token authenticates, to revoke it."""
     owns: Callable[[Source], bool] = field(repr=False)
     """Whether a token from that source is one that this grant would get."""
     refresh: Refresh | None = field(default=None, repr=False)
-    """None where the grant is repeated instead."""
+    """The refresh; None if the grant is repeated instead."""
     browser: Callable[[float], Browser] | None = field(default=None, repr=False)
-    """From the seconds that a person may take to what asks one to log in; None for a grant without
+    """A function that returns the browser for a login of so many seconds; None for a grant without
     a person, whose tokens may be obtained before they are needed."""
     shares_browser: bool = False
     """Whether its logins open pages in the browser of this machine, as others' do."""
     policy: FetchPolicy = _NO_POLICY
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What must be hidden where a server repeats it."""
+    """The texts that must be hidden if a server repeats them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +101,17 @@ class RequestContext:
     """Seconds to wait while another process refreshes the token."""
     revision: str | None = None
     stats: Stats | None = None
-    """Where accepted deviations are counted."""
+    """The counters of accepted deviations."""
     connection: weakref.ref[object] | None = None
     """The connection that the request belongs to."""
 
     def accept(self, deviation: str) -> None:
+        """Count a deviation that was accepted."""
         (self.stats or Stats()).accept(self.server, deviation)
 
 
 class TokenManager:
-    """Gets, keeps and replaces the token for the MCP server at ``url``."""
+    """A manager that obtains, stores and replaces the token for the MCP server at ``url``."""
 
     def __init__(
         self,
@@ -150,8 +151,7 @@ class TokenManager:
 
     @property
     def issued_to(self) -> str:
-        """Who issues the tokens, to which client and, where they tell, for whom; empty before there
-        is one."""
+        """The issuer, the client and, if the tokens name one, the person. Empty before a token."""
         if self.token is not None:
             self._subject = self.token.subject
         if self._source is None:
@@ -170,7 +170,7 @@ class TokenManager:
             return token
         renewable = self._can_refresh(token) or self._grant.browser is None
         if token.lifetime == 0 and not renewable:
-            return token  # it expired when it was issued, so only a 401 tells how long it is good
+            return token  # it expired when it was issued, so only a 401 shows that it has expired
         still_valid = token.fresh(now, early=0)
         if still_valid and (now < self._paused_until or not renewable):
             return token
@@ -205,10 +205,12 @@ class TokenManager:
         if self._grant.browser is None and self._challenge is not None:
             await self._log_in(context, task, None, self._challenge)
         elif not token.fresh(self._now(), early=0):
-            self.token = None  # the server's challenge to a request without it says how to get one
+            self.token = (
+                None  # the server's challenge to a request without it names the way to get one
+            )
 
     def prover(self, token: Token) -> Prover | None:
-        """What signs the proofs for ``token``; None if it is not bound to a key."""
+        """Return the prover that signs for ``token``; None if the token is not bound to a key."""
         if token.dpop_key is None:
             return None
         if self._prover is None or self._prover.text != token.dpop_key:
@@ -216,7 +218,7 @@ class TokenManager:
         return self._prover
 
     def secrets(self) -> Iterator[str]:
-        """What must be hidden where a server repeats it."""
+        """Yield the texts that must be hidden if a server repeats them."""
         for token in (self.token, self.from_login):
             if token is not None:
                 for text in (token.access_token, token.refresh_token, token.dpop_key):
@@ -348,7 +350,7 @@ class TokenManager:
             _log.warning("the login at %s is lost at exit: %s", context.server, error)
 
     async def log_out(self) -> bool:
-        """Revoke the token where that is offered, and delete it and our client from the store.
+        """Revoke the token if that is offered, and delete it and our client from the store.
 
         Returns whether the authorization server confirmed the revocation.
         """
@@ -462,7 +464,7 @@ class _Person:
             return await self.browser.consent(step)
         except BaseException:
             if step.kept is not None:
-                # The person may have seen an error page that says the client is unknown.
+                # The person may have seen an error page about an unknown client.
                 with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
                     await self.store.save_registration(replace(step.kept, doubtful=True))
             raise

@@ -32,12 +32,12 @@ Value = TypeVar("Value")
 
 
 class Stored:
-    """A dataclass that stores keep as a JSON object, a member for each field."""
+    """A dataclass that is stored as a JSON object, with a member for each field."""
 
     __slots__ = ()
 
     def to_wire(self) -> dict[str, Any]:
-        """All fields as JSON, secrets included."""
+        """Return all fields as JSON, secrets included."""
         this: Any = self
         return {each.name: _written(getattr(self, each.name)) for each in fields(this)}
 
@@ -100,7 +100,7 @@ class Token(Stored):
     token_type: str = "Bearer"  # noqa: S105 - the scheme's name
     """The scheme of the ``Authorization`` header: "Bearer" or "DPoP"."""
     expires_at: float | None = None
-    """Unix time in seconds; None if the server did not say."""
+    """The expiry as Unix time in seconds; None if the server did not state it."""
     lifetime: float | None = None
     """Seconds from issue to expiry."""
     refresh_token: str | None = field(default=None, repr=False)
@@ -119,10 +119,18 @@ class Token(Stored):
         previous: Token | None = None,
         dpop_key: str | None = None,
     ) -> Token:
-        """Read a successful response of a token endpoint at the Unix time ``now``.
+        """Parse a successful response of a token endpoint.
 
-        ``previous`` is the token that was refreshed; what the response leaves out is taken from
-        it. Raises ``AuthError`` if the response is not a usable token.
+        Args:
+            payload: The JSON object of the response.
+            now: The Unix time in seconds.
+            asked: The scopes that were requested; the token has them if the response names none.
+            previous: The token that was refreshed. Members that the response leaves out are taken
+                from it.
+            dpop_key: The private key that the token is bound to, if any.
+
+        Raises:
+            AuthError: If the response is not a usable token.
         """
         access = _sendable(payload, "access_token")
         if access is None:
@@ -148,9 +156,9 @@ class Token(Stored):
 
     @property
     def subject(self) -> str:
-        """Whose it is, where it is a JSON Web Token that says so; else empty.
+        """The person whose token it is, if it is a JSON Web Token that names one; else empty.
 
-        Not verified: good for telling whether two tokens are one person's, and for nothing else.
+        This is not verified. Use it only to find out whether two tokens are one person's.
         """
         parts = self.access_token.split(".")
         if len(parts) != 3 or len(parts[1]) > _MAX_CLAIMS_CHARS:
@@ -200,7 +208,7 @@ def deviating_type(payload: Mapping[str, Any]) -> bool:
 
     MCP fixes the use of a token as ``Authorization: Bearer``, so "user", "bot" and a missing one
     leave no doubt. ``Token.from_response`` refuses types that are bound to a key, and "N_A", which
-    says that the token is not an access token (RFC 8693 section 2.2.1).
+    means that the token is not an access token (RFC 8693 section 2.2.1).
     """
     return _written_type(payload) not in _TYPES
 
@@ -216,7 +224,7 @@ def _token_type(payload: Mapping[str, Any], previous: Token | None, dpop_key: st
         return kind
     if not written and previous is not None:
         return previous.token_type
-    # Where a proof of possession was sent, nothing tells whether the token is bound to its key.
+    # If a proof of possession was sent, nothing shows whether the token is bound to its key.
     if dpop_key is not None or written == "n_a" or _KEY_BOUND & {*_NOT_A_WORD.split(written)}:
         shown = repr(safe_text(written, 40)) if written else "missing"
         raise _unusable(f"its token_type is {shown}, not Bearer or DPoP")
@@ -245,14 +253,15 @@ class Registration(Stored):
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
     token_endpoint_auth_method: str | None = None
-    """As the registration response says; None if it does not."""
+    """The method in the registration response; None if it names none."""
     secret_expires_at: float | None = None
     """Unix time in seconds; None if the secret does not expire."""
     redirect_uris: tuple[str, ...] = ()
     issuer: str = ""
     """The authorization server it belongs to, byte for byte."""
     scopes: frozenset[str] | None = None
-    """The scopes it may request, with those that were asked for; None if the server did not say."""
+    """The scopes that the client may request, with those that were requested; None if the server
+    did not state them."""
     doubtful: bool = False
     """Whether a login with it ended without a redirect, so that the server may have forgotten it.
     It still serves to refresh the tokens it got."""
@@ -270,7 +279,7 @@ class Registration(Stored):
 
 @dataclass(frozen=True, slots=True)
 class Key(Stored):
-    """What identifies a token: its issuer, its resource, and the client it was issued to."""
+    """A token's identity: its issuer, its resource, and the client it was issued to."""
 
     issuer: str
     resource: str
@@ -280,12 +289,12 @@ class Key(Stored):
 
 @dataclass(frozen=True, slots=True)
 class Source(Stored):
-    """Where the tokens of an MCP server come from: enough to refresh one without discovery."""
+    """A source of an MCP server's tokens: enough to refresh one without discovery."""
 
     key: Key
     token_endpoint: str
     auth_method: str = "none"
-    """How the client authenticates at that endpoint."""
+    """The client's authentication method at that endpoint."""
     refused_scopes: frozenset[str] = frozenset()
     """Scopes that a login added by itself and the server refused: they are not added again."""
     without_resource: bool = False
@@ -300,4 +309,4 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "tuple[str, ...]": _texts,
     "Key": Key.from_wire,
 }
-"""How a field of each type is read."""
+"""The parser of a field of each type."""

@@ -654,7 +654,7 @@ async def test_a_redirect_uri_of_an_earlier_registration_is_used_again() -> None
 async def test_a_chosen_redirect_uri_that_is_taken_is_an_error() -> None:
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         uri = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/callback"
-        with pytest.raises(AuthError, match="leave redirect_uri out"):
+        with pytest.raises(AuthError, match="Leave redirect_uri out"):
             await Browser(redirect_uri=uri).listen(Listen())
         # Whoever listens there may be the host itself, whose function has the answer.
         person = Browser(redirect_uri=uri, on_url=lambda url: f"{uri}?code=c&state={STATE}")

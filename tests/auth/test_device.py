@@ -266,7 +266,7 @@ def test_plain_http_is_for_this_machine() -> None:
 @pytest.mark.parametrize("code", ["", " A", "A\n", "\x1b[31m", "ÄÖ", "a" * 65, 7, None, ["A"]])
 def test_a_code_that_nobody_can_type_is_not_shown(code: Any) -> None:
     world = offering(code={**CODE, "user_code": code})
-    with pytest.raises(AuthError, match="user_code that nobody can type") as caught:
+    with pytest.raises(AuthError, match="user_code") as caught:
         logged_in(world)
     assert world.shown == []
     assert str(caught.value).isprintable()

@@ -259,7 +259,7 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
                 {"status": 400, "error": "\x1b[2J", "error_description": "\x1b]0;x\x07"}
             )
         },
-        "answered with HTTP status 400",
+        "HTTP status 400",
     ),
 }
 

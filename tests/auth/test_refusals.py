@@ -113,7 +113,7 @@ async def test_a_server_that_refuses_every_token_is_given_up() -> None:
         await reply.send(401, headers={"WWW-Authenticate": 'Bearer scope="all"'})
 
     async with guarded(pages={"/mcp": refuse}) as world:
-        with pytest.raises(AuthError, match="has just issued: it wants Bearer with scope 'all'"):
+        with pytest.raises(AuthError, match="has just issued: it requires Bearer with scope 'all'"):
             await call(world, OAuth(on_url=world.agree))
         assert len(world.consents) == 1
 
@@ -151,7 +151,7 @@ async def test_closing_a_session_starts_no_login() -> None:
 
 async def test_a_server_that_wants_something_else_gets_no_login() -> None:
     async with guarded(challenge=lambda said: 'Basic realm="x"') as world:
-        with pytest.raises(AuthError, match="it wants Basic") as caught:
+        with pytest.raises(AuthError, match="it requires Basic") as caught:
             await call(world, OAuth(on_url=nobody))
         assert caught.value.challenge == 'Basic realm="x"'
 
@@ -186,7 +186,7 @@ async def test_without_auth_a_401_says_what_the_server_wants_and_how_to_give_it(
             async with connect(HttpServer(world.url)):
                 pass
     said = str(caught.value)
-    assert "it wants Bearer with scope 'read'; log in with HttpServer(url, auth=OAuth())" in said
+    assert "it requires Bearer with scope 'read'; log in with HttpServer(url, auth=OAuth())" in said
 
 
 async def test_no_secret_is_in_a_log_or_a_repr(caplog: pytest.LogCaptureFixture) -> None:

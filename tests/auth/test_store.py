@@ -552,7 +552,7 @@ async def test_a_keyring_that_cannot_be_used_says_what_to_do(home: Path, entries
     for unusable in (Locked(), NoKeyring()):
         keyring.set_keyring(unusable)
         for way in (lambda: store.load(KEY), lambda: store.delete(KEY)):
-            with pytest.raises(ConfigError, match=r"unlock it .* FileTokens\(\)") as caught:
+            with pytest.raises(ConfigError, match=r"Unlock it .* FileTokens\(\)") as caught:
                 await way()
             assert "SECRET" not in str(caught.value)
 

@@ -362,7 +362,7 @@ def test_a_file_that_holds_no_secret_is_an_error_with_its_place(
     ("name", "says"),
     [
         ("docs/bo", "the keyring has nothing for 'bo' of 'docs'"),
-        ("locked/ana", "unlock it"),
+        ("locked/ana", "Unlock it"),
         ("gone/ana", r"install mcp-client-host\[keyring\]"),
     ],
 )
