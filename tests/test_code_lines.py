@@ -20,7 +20,7 @@ CODE_LINES = {
     "adapters": 3793,
     "approval": 4176,  # misspelt options of its constructors are errors with a suggestion
     "audit": 3050,  # arguments are left out if the tool is not known; options as in approval
-    "auth": 4190,  # options as in approval
+    "auth": 4193,  # options as in approval
     "catalog": 4382,  # options as in approval
     "cli": 3985,
     "code": 911,  # the record of a run has the tag

@@ -170,7 +170,7 @@ async def http_error(
     if status in (401, 403):
         headers = [response.mask(one) for one in response.headers.get_list("www-authenticate")]
         challenges = parse_challenges(headers)
-        wanted = f"; it wants {what_is_wanted(challenges)}" if challenges else ""
+        wanted = f"; it requires {what_is_wanted(challenges)}" if challenges else ""
         return AuthError(
             text + wanted,
             advice=_how_to_authorize(endpoint, status, challenges),
