@@ -36,8 +36,8 @@ One directory per subject; imports go down this list only::
     testing/     servers for users' own tests: of functions, in memory, or made of a record
     sync/        the same for programs without an event loop, and for threads
     code/        scripts of a model that call tools, each call through the gate
-    config/      the public names for config files
-    host/        many servers as one set of tools: Host, naming, filters, status, config files
+    host/        many servers as one set of tools: Host, naming, filters, status
+    config/      config files: find and load them; who may start a server of one
     session/     connect, Session, and the life of one tool call, top to bottom
     extensions/  what goes beyond the core: each declared, each in files of its own
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
@@ -52,7 +52,8 @@ One directory per subject; imports go down this list only::
     transports/  how messages travel; knows JSON-RPC, knows no MCP method
     sandbox/     what a server's process can reach, and what holds it
     protocol/    what the specification says; nothing there waits
-    runtime/     knows nothing of MCP: limits, safe text, event loop, files, processes, console
+    processes/   processes of servers: started without a shell, none left behind
+    runtime/     knows nothing of MCP: limits, safe text, event loop, files, console
     errors.py    what is raised, as one tree
 """
 

@@ -84,8 +84,8 @@ def test_the_checklist_of_an_option_names_every_file_that_handles_most_of_them(
         (OF_CONNECT, ("HostOptions", "ServerConfig", "Host.__init__", "mcp_client/host/host.py")),
         (OF_CONNECT, ("mcp_client/runtime/option_names.py", "tests/test_option_tables.py")),
         ("A default**", ("mcp_client/runtime/limits.py", "tests/test_stated_defaults.py")),
-        ("A program of config files**", ("mcp_client/host/config_programs.py",)),
-        ("A program of config files**", ("tests/host/test_config_programs.py",)),
+        ("A program of config files**", ("mcp_client/config/programs.py",)),
+        ("A program of config files**", ("tests/config/test_programs.py",)),
     ],
 )
 def test_a_checklist_names_the_other_places_too(name: str, places: tuple[str, ...]) -> None:

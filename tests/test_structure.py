@@ -22,6 +22,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path.stem.isidentifier())
 LAYERS = [
     {"errors"},
     {"runtime"},
+    {"processes"},
     {"protocol", "sandbox"},
     {"transports", "validation"},
     {"auth", "connection"},
@@ -31,8 +32,9 @@ LAYERS = [
     {"handlers", "state"},
     {"extensions"},
     {"session"},
+    {"config"},
     {"host"},
-    {"code", "config"},
+    {"code"},
     {"adapters", "desk", "sync", "testing"},
     {"stubs"},
     {"cli"},
@@ -178,9 +180,9 @@ PURE = {
     "extensions/skill_entry.py",
     "handlers/handlers.py",
     "handlers/wire_format.py",
-    "host/config_text.py",
+    "config/text.py",
     "host/naming.py",
-    "host/start_request.py",
+    "config/starting.py",
     "runtime/backoff.py",
     "runtime/safe_text.py",
     "runtime/secret_names.py",
@@ -246,7 +248,7 @@ TAKE_APART = {
 }
 MAY_READ = {
     ("approval/remembered.py", "why"): "each warning is given once",
-    ("host/config_text.py", "why"): "tomllib of Python 3.11 names the line in its text alone",
+    ("config/text.py", "why"): "tomllib of Python 3.11 names the line in its text alone",
 }
 
 

@@ -23,10 +23,10 @@ from functools import partial
 from typing import Any
 
 from ..errors import ConfigError, NotPending
+from ..processes.process_id import is_alive, process_id
 from ..protocol.canonical_json import plain
 from ..runtime.callbacks import in_thread
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
 from .ended_requests import EndedRequests

@@ -27,10 +27,10 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
+from ..processes.process_id import is_alive, process_id
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.folder import given_path
 from ..runtime.json_file import JsonFile
-from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Change, MemoryStorage, Object, Storage
 from ..runtime.strict_json import read_json_object
 from .tokens import Key, Registration, Source, Token

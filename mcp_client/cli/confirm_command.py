@@ -14,9 +14,9 @@ from ..approval.decision import Allow, Answer, Deny
 from ..approval.remembered import ApprovalMemory
 from ..approval.start_request import StartRequest
 from ..approval.terminal import everything
+from ..config.config import Config, load_config
+from ..config.start_gate import start_of
 from ..errors import NotFound
-from ..host.config import Config, load_config
-from ..host.from_config import start_of
 from ..runtime.console_layout import Page
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.limits import Timeouts

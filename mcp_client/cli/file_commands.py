@@ -23,7 +23,7 @@ from .target import configs_of
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decision, Decisions
-    from ..host.config import Config
+    from ..config.config import Config
 
 __all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 

@@ -99,7 +99,7 @@ def _run(words: list[str]) -> int:
     options = parsed(words)
     if "://" in getattr(options, "target", "://"):
         return _run_command(options)
-    from ..runtime.orphan_guard import guard_orphans  # programs will be started
+    from ..processes.orphan_guard import guard_orphans  # programs will be started
 
     with guard_orphans():
         return _run_command(options)

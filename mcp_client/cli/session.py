@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.queue import ApprovalQueue
     from ..catalog.tool import Tool
+    from ..config.server_config import ServerConfig
     from ..handlers.handlers import ElicitRequest, Handlers
-    from ..host.options import ServerConfig
     from ..sandbox.sandbox import Sandbox
     from ..state import State
     from ..transports.http import HttpServer
@@ -269,7 +269,7 @@ async def started_from(
     target: Configured, options: argparse.Namespace, queue: ApprovalQueue | None = None
 ) -> ServerConfig:
     """What a config file says to start or to connect to, once that is allowed."""
-    from ..host.from_config import start_of
+    from ..config.start_gate import start_of
 
     starting = start_of(
         target.config,
@@ -289,7 +289,7 @@ async def started_from(
 def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> ApprovalHook | None:
     """Who says whether a server of a config file is started."""
     from ..approval.terminal import ask_on_terminal
-    from ..host.from_config import by_its_place
+    from ..config.start_gate import by_its_place
 
     ask = queue or (ask_on_terminal if _why_unasked(options) is None else None)
     rules = [rule for rule in _policy_rules(options) if rule.kind in ("start", "any")]

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, NotFound
-from ..runtime.executables import find_executable, split_words
+from ..processes.executables import find_executable, split_words
 from ..runtime.safe_text import near, safe_text
 from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
 
 if TYPE_CHECKING:
-    from ..host.config import Config
+    from ..config.config import Config
     from ..transports.http import HttpServer
 
 __all__ = ["Configured", "Target", "configs_of", "secret_of", "target_of"]
@@ -83,8 +83,8 @@ def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
 
     One of those found that cannot be read is left out, with a note unless it is to be ``quiet``.
     """
-    from ..host.config import load_config
-    from ..host.config_programs import find_configs
+    from ..config.config import load_config
+    from ..config.programs import find_configs
 
     if config is not None:
         return [load_config(config)]
@@ -159,8 +159,8 @@ def secret_of(value: str, option: str) -> str:
             raise UsageError(f"{option}: the environment variable {rest!r} is not set")
         return found
     if kind == "keyring" or (kind == "file" and rest):
-        from ..host.config_values import Unset
-        from ..host.secret_source import secret_of as held_by
+        from ..config.secret_source import secret_of as held_by
+        from ..config.values import Unset
 
         try:
             return held_by(kind, rest, pipes=True)

@@ -1,6 +1,22 @@
 """Config files of this program and of others: find them, load them, and list what is wrong.
 
-The modules are in ``host/``.
+``Host.from_config`` makes a host of one.
+
+::
+
+    config.py           config files: which servers there are, and what is wrong
+    programs.py         the config files of each program, and where they are
+    text.py             JSON, JSON with comments, and TOML, with line numbers
+    fields.py           the fields of a server, and their problems
+    server.py           one server, from the fields of any program
+    sandbox.py          the sandbox of a server
+    login.py            the login at a server
+    values.py           variables, inputs and other files in values
+    secret_source.py    secrets named by where they are stored
+    server_config.py    ``ServerConfig``: a server with its own options
+    starting.py         a server on its way to be started, and what a person is asked about it
+    start_warnings.py   what looks dangerous in such a server
+    start_gate.py       whether it may be started, and who decides that
 """
 
 from ..runtime.lazy import lazy as _lazy
@@ -8,8 +24,8 @@ from ..runtime.lazy import lazy as _lazy
 __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
-        "..host.config": ["load_config", "Config"],
-        "..host.config_programs": ["find_configs", "ConfigFile"],
-        "..host.config_fields": ["ConfigProblem"],
+        "config": ["load_config", "Config"],
+        "programs": ["find_configs", "ConfigFile"],
+        "fields": ["ConfigProblem"],
     },
 )

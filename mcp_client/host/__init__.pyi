@@ -1,8 +1,8 @@
 # Written by `python -m tests.room_stubs` from the table in __init__.py: do not edit.
 
+from ..config.server_config import ServerConfig as ServerConfig
+from ..config.server_config import ServerLike as ServerLike
+from .from_config import Reloaded as Reloaded
 from .host import Host as Host
 from .naming import Naming as Naming
-from .options import ServerConfig as ServerConfig
-from .options import ServerLike as ServerLike
-from .reload import Reloaded as Reloaded
 from .status import ServerStatus as ServerStatus

@@ -1,54 +1,50 @@
-"""``Host.from_config``: a host of a config file's servers, each started only once that is allowed.
+"""A host of a config file: ``Host.from_config``, ``Host.reload`` and ``watch=True``.
 
-2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024.
-What decides, in one gate, in this order: a policy given as ``confirm``; a yes that is remembered
-for exactly this; a hook given as ``confirm``; without one, the place of the file: a person's own
-settings are started, and nothing of a project's file is. No one is asked about what the policy of
-the machine refuses: see ``mcp_client.approval.managed_policy``.
+Each server is started only once that is allowed: see ``mcp_client.config.start_gate``. Entering the
+host waits for an answer as long as a remembered one takes, a second at most. A server that waits
+for an answer is "idle"; it is connected as soon as there is a yes. After a no its status says why,
+and ``host.session(name)`` and ``host.reconnect(name)`` ask again.
 
-Entering the host waits for an answer as long as a remembered one takes, a second at most. A server
-that waits for an answer is "idle"; it is connected as soon as there is a yes. After a no its status
-says why, and ``host.session(name)`` and ``host.reconnect(name)`` ask again. Each decision is in the
-audit of the host: see ``mcp_client.audit.request_record``.
+A file may be read again while its servers run, and only what changed is touched. A server that is
+gone from the file is closed; one that is new, or of which the file says something else, is started
+as when the host was entered, with the same consent; all others go on, calls under way included.
+What cannot be read changes nothing: where the file as a whole is malformed all servers stay as they
+are, and where one server is, that one does.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
-from ..approval.decision import Allow, Answer, ApprovalHook, Deny, Policy, check_hook
-from ..approval.decisions import Decisions
-from ..approval.gate import Gate
+import anyio
+
+from ..approval.decision import ApprovalHook, Policy, check_hook
 from ..approval.managed_policy import ManagedPolicy
-from ..approval.remembered import ApprovalMemory
-from ..approval.request import new_id
-from ..approval.start_request import Scope, StartRequest
-from ..approval.terminal import ask_on_terminal
-from ..errors import ConfigError, StartDenied
+from ..approval.start_request import Scope
+from ..config.config import Config, load_config
+from ..config.fields import ConfigProblem
+from ..config.server_config import ServerConfig, StartGate
+from ..config.start_gate import Starting, gate_of
+from ..config.starting import Start
+from ..errors import ConfigError
+from ..runtime.background import BackgroundTasks
 from ..runtime.daemon_thread import run_in_thread
+from ..runtime.event_loop import Backend
 from ..runtime.limits import Timeouts
-from ..session.connect import transport_of
-from ..transports.servers import confined
-from .config import Config, load_config
-from .options import HostOptions, ServerConfig, StartGate
-from .reload import ConfigSource, HostOfFile
-from .start_request import Start
+from .options import HostOptions, SharedOptions
+from .server import HostedServer
 
-if TYPE_CHECKING:
-    from ..audit.record import SessionAudit
-    from ..sandbox.sandbox import Sandbox
+__all__ = ["ConfigSource", "FileWatch", "HostOfFile", "Reloaded", "host_from_config"]
 
-__all__ = ["by_its_place", "host_from_config", "start_of"]
-
+_log = logging.getLogger("mcp_client")
+_LOOK_SECONDS = 1.0
+"""Between two looks at a file that is watched."""
 _MAX_TOLD = 3
-_ADVICE = (
-    "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
-    "Deny, and state=DIRECTORY to store the answer of Allow(remember='always')"
-)
-H = TypeVar("H", bound=HostOfFile)
+H = TypeVar("H", bound="HostOfFile")
 
 
 def host_from_config(
@@ -84,7 +80,7 @@ def host_from_config(
     host.problems = config.problems
     host._required |= frozenset(config.required)
     shared = host._options
-    gate = _gate(policy, confirm, shared.decisions, shared.timeouts.approval)
+    gate = gate_of(policy, confirm, shared.decisions, shared.timeouts.approval)
 
     def read() -> Config:
         again = load_config(config.path, scope=scope, inputs=inputs)
@@ -110,91 +106,6 @@ def host_from_config(
     return host
 
 
-def start_of(
-    config: Config,
-    name: str,
-    confirm: ApprovalHook | Policy | None,
-    decisions: Decisions | None,
-    audit: str | os.PathLike[str] | None,
-    timeouts: Timeouts,
-    sandbox: Sandbox | None = None,
-) -> Starting:
-    """The question whether this server of the file may be started, as ``Host.from_config`` asks
-    it."""
-    policy = ManagedPolicy.system()
-    gate = _gate(policy, confirm, decisions, timeouts.approval)
-    from ..audit import Audit
-
-    recorder = None if audit is None else Audit(audit)._of_server(name)
-    return Starting(config._starts[name], gate, timeouts, recorder, policy, sandbox)
-
-
-@dataclass(frozen=True, slots=True)
-class Starting:
-    """The question whether one server of a file may be started."""
-
-    start: Start
-    gate: Gate
-    timeouts: Timeouts | None
-    audit: SessionAudit | None
-    policy: ManagedPolicy
-    sandbox: Sandbox | None
-    """The host's."""
-
-    async def config(self) -> ServerConfig:
-        """Ask, and return what is to be started. Raises ``StartDenied`` where it may not."""
-        return await self.ask() or self.start.config(self.timeouts)
-
-    async def ask(self) -> ServerConfig | None:
-        """The files and programs that the file names are looked at now, because somebody is asked.
-        What is to be started instead of what was known before, if anything. Raises
-        ``StartDenied``."""
-        request = await self.decide()
-        if self.start.is_read and not request.confined:
-            return None
-        # Its secrets are read now, and the keyring may wait for a person.
-        sandbox, timeouts = self.sandbox, self.timeouts
-        return await run_in_thread(
-            lambda: self.start.approved(request, sandbox, timeouts), abandon_on_cancel=True
-        )
-
-    async def decide(self) -> StartRequest:
-        """Ask, and start nothing; return what was approved. Raises ``StartDenied``."""
-        try:
-            request, gate = await run_in_thread(self._look)
-        except ConfigError as error:
-            name = self.start.first.name
-            text = f"the server was not started: {error.message}"
-            raise StartDenied(text, server=name, reason=error.message, source="gate") from None
-        request = replace(request, id=new_id("start"))  # one for each time that it is asked
-        if self.audit is None:
-            await gate.decide(request)
-        else:
-            await self.audit.decide(gate, request)
-        return request
-
-    def _look(self) -> tuple[StartRequest, Gate]:
-        """What is asked, and of whom: no one is asked about what the policy refuses."""
-        request = self.start.request(self.sandbox)
-        server = self.start.config(self.timeouts, secrets=False).server
-        try:
-            transport_of(confined(server, self.sandbox)).permit(self.policy)
-        except StartDenied as error:
-            return request, Gate(_Refused(error), 0.0)
-        return request, self.gate
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """A policy that says no, because of an error."""
-
-    error: StartDenied
-    ask: ApprovalHook | None = None
-
-    def decide(self, request: object, /) -> Answer:
-        return Deny(self.error.reason, source=self.error.source, rule=self.error.rule)
-
-
 def _main_problems(config: Config) -> str:
     """Those for which servers were left out before the others: three, and how many more."""
     problems = sorted(config.problems, key=lambda one: not one.left_out)
@@ -203,23 +114,155 @@ def _main_problems(config: Config) -> str:
     return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
 
 
-def _gate(
-    policy: ManagedPolicy,
-    confirm: ApprovalHook | Policy | None,
-    decisions: Decisions | None,
-    seconds: float,
-) -> Gate:
-    check_hook("confirm", confirm)
-    fallback = by_its_place if confirm is None else ask_on_terminal
-    return Gate(policy.over(confirm), seconds, fallback, ApprovalMemory(store=decisions))
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What became of the servers of a config file, by name."""
+
+    added: tuple[str, ...] = ()
+    """New in the file, and asked about."""
+    removed: tuple[str, ...] = ()
+    """No longer in the file, and ended."""
+    changed: tuple[str, ...] = ()
+    """Asked about again, and restarted."""
+    unchanged: tuple[str, ...] = ()
+    """Among them those that the file now describes in a way that cannot be used: see
+    ``Host.problems``."""
 
 
-async def by_its_place(request: StartRequest) -> Answer:
-    """What a person's own settings name may be started; nothing else, without a yes."""
-    if request.scope == "user":
-        return Allow(reason="it is one of your own settings", source="rule")
-    return Deny(
-        f"it has not been confirmed, and {request.path} is not one of your own settings but may "
-        f"have come with a project: {_ADVICE}",
-        source="gate",
-    )
+class HostOfFile(Protocol):
+    """A ``Host``, as far as reading its file changes it."""
+
+    problems: tuple[ConfigProblem, ...]
+    _source: ConfigSource | None
+    _options: SharedOptions
+    _required: frozenset[str]
+    _servers: dict[str, HostedServer]
+
+    def _check_open(self) -> None: ...
+
+    def _made(self, name: object, given: ServerConfig) -> HostedServer: ...
+
+    async def _replace(self, ended: list[HostedServer], added: list[HostedServer]) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class ConfigSource:
+    """The file that servers of a host come from."""
+
+    path: str
+    read: Callable[[], Config]
+    """Reads it again, which takes time. Raises ``ConfigError``."""
+    gate: Callable[[str, Start], StartGate]
+    """Asks whether a server of it may be started."""
+    config: Callable[[Start], ServerConfig]
+    starts: dict[str, Start]
+    """What is running, as the file said it."""
+    servers: dict[str, HostedServer]
+    """Those of the host that are from the file."""
+    watch: bool = False
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def reload(self, host: HostOfFile) -> Reloaded:
+        async with self.lock:
+            config = await run_in_thread(self.read)
+            new, old = config._starts, self.starts
+            changed = await run_in_thread(_changed, old, new)
+            host._check_open()
+            # From here on nothing is waited for, until the host has the new servers.
+            host.problems = config.problems
+            gone = [name for name in old if name not in new]
+            kept = [name for name in gone if _is_broken(old[name], config)]
+            if not new and kept == gone and any(one.left_out for one in config.problems):
+                raise ConfigError(
+                    f"all servers stay as they were: {'; '.join(map(str, config.problems[:3]))}"
+                )
+            added = [name for name in new if name not in old]
+            removed = [name for name in gone if name not in kept]
+            started = [*changed, *added]
+            made = [self._made(host, name, new[name]) for name in started]
+            for name in (*removed, *changed):
+                del old[name]
+            old.update((name, new[name]) for name in started)
+            ended = [self.servers.pop(name) for name in (*removed, *changed)]
+            self.servers.update(zip(started, made, strict=True))
+            await host._replace([one for one in ended if host._servers.get(one.name) is one], made)
+            same = [*(name for name in new if name not in started), *kept]
+            return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
+
+    def _made(self, host: HostOfFile, name: str, start: Start) -> HostedServer:
+        """Raises ``ConfigError`` where it cannot be one of the host's."""
+        own = self.servers.get(name)
+        if host._servers.get(name, own) is not own:
+            raise ConfigError(
+                f"all servers stay as they were: {self.path} now has a server {name!r}, and so has "
+                "the host, from elsewhere: rename one",
+                server=name,
+            )
+        server = host._made(name, self.config(start))
+        server.gate = self.gate(name, start)
+        return server
+
+    def watched(self, reload: Callable[[], Awaitable[Reloaded]], backend: Backend) -> FileWatch:
+        return FileWatch(self, reload, backend)
+
+    def stamp(self) -> object:
+        """Another one where the file was written; None where it is missing."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _is_broken(start: Start, config: Config) -> bool:
+    """Whether the file still names this server, in a way that cannot be used."""
+    own = ".".join(map(str, start.first.path))
+
+    def is_about_it(problem: ConfigProblem) -> bool:
+        one, other = sorted((problem.key, own), key=len)
+        return problem.left_out and (one in ("", other) or other.startswith(f"{one}."))
+
+    return any(map(is_about_it, config.problems))
+
+
+def _changed(old: Mapping[str, Start], new: Mapping[str, Start]) -> list[str]:
+    """The servers of which the file, or a file that it puts in, says something else."""
+    return [name for name in new if name in old and old[name].differs(new[name])]
+
+
+class FileWatch:
+    """Reloads when the file was written, and has stayed the same for a moment.
+
+    Editors replace a file, write it in steps, or only touch it: it is read when two looks in a row
+    find it the same, and what it says is compared, not when it was written.
+    """
+
+    def __init__(
+        self, source: ConfigSource, reload: Callable[[], Awaitable[Reloaded]], backend: Backend
+    ) -> None:
+        self._source, self._reload = source, reload
+        self._read = source.stamp()
+        self._tasks = BackgroundTasks(backend, f"watching {source.path}")
+        self._tasks.start(self._run)
+
+    async def _run(self) -> None:
+        seen = self._read
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            now = self._source.stamp()
+            if now != seen:
+                seen = now
+            elif now != self._read:
+                self._read = now
+                await self._read_again()
+
+    async def _read_again(self) -> None:
+        try:
+            done = await self._reload()
+        except (ConfigError, OSError, RuntimeError) as error:  # no thread, no descriptor: for now
+            _log.warning("%s was changed and is not used: %s", self._source.path, error)
+            return
+        _log.info("%s was changed: %s", self._source.path, done)
+
+    async def aclose(self) -> None:
+        await self._tasks.aclose(1.0)

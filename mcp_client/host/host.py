@@ -19,6 +19,7 @@ import anyio
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges
+from ..config.server_config import ServerConfig, ServerLike
 from ..connection.call_options import CallOptions, check_call_options
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
@@ -32,7 +33,7 @@ from ..session.session import Session
 from .directory import Entry
 from .library import LibraryOfHost
 from .naming import Names, naming_of
-from .options import HostOptions, ServerConfig, ServerLike, SharedOptions
+from .options import HostOptions, SharedOptions
 from .scripts import ScriptsOfHost
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
@@ -41,10 +42,10 @@ from .tools import HostTools, HostToolWatch
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook, Policy
     from ..catalog.tool_index import ToolSearch
+    from ..config.fields import ConfigProblem
+    from ..config.programs import Scope
     from ..extensions.tasks import Task
-    from .config_fields import ConfigProblem
-    from .config_programs import Scope
-    from .reload import ConfigSource, FileWatch, Reloaded
+    from .from_config import ConfigSource, FileWatch, Reloaded
 
 __all__ = ["Host"]
 
@@ -134,7 +135,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         Servers that the file requires, as Codex's may, are ``required``. ``options`` are those
         of ``Host``; the ``policy`` is always that of this machine. What is
         wrong in the file is in ``problems``. Raises ``ConfigError`` where the file or the policy
-        cannot be read, or no server can be used. See ``mcp_client.host.config`` and
+        cannot be read, or no server can be used. See ``mcp_client.config.config`` and
         ``.from_config``.
         """
         from .from_config import host_from_config

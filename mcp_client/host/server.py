@@ -4,9 +4,8 @@ Everything that takes time runs in a background task of the server's own, at mos
 asking whether it may be started, connecting, listing its tools. So no caller's cancellation ends
 what others wait for, and nothing runs for a server that is up or down and not being worked on.
 
-The session is created again until it stands for the first time; then it stays the same one, and
-its lost connection is replaced within it. Its ``Connection`` asks here whether that may be done now
-(``begin``) and tells how it went (``end``), for every caller.
+The session is created again until it is open for the first time; then its lost connection is
+replaced within it. The ``Connection`` asks here first (``begin``) and reports the end (``end``).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 
 import anyio
 
+from ..config.server_config import ServerConfig, StartGate
 from ..errors import (
     Advice,
     AuthError,
@@ -34,7 +34,7 @@ from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.connect import Connecting
 from ..session.session import Session
 from .listing import ServerListing
-from .options import ServerConfig, SharedOptions, StartGate, ToolFilter
+from .options import SharedOptions, ToolFilter
 from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents, after_login
 
 __all__ = ["HostedServer"]

@@ -20,16 +20,7 @@
     deadline_timer.py   a timer that lets the loop read what has arrived before it rings
     pausable_clock.py   the time of one connection, paused while a person is asked
     backoff.py          when a failed attempt is repeated
-    process.py          a server's process: started without a shell, never left behind
-    new_process.py      chooses how a process is run
-    loop_process.py     a process whose pipes the event loop watches
-    thread_process.py   a process whose pipes threads read and write
-    process_tree.py     a process and all that it started
-    process_id.py       whether a process of another program still runs
-    orphan_guard.py     ends the servers if the program itself is killed
-    windows_job.py      a process tree on Windows
     windows_lock.py     a file lock on Windows
-    executables.py      which file a command is, and the environment that it gets
     atomic_file.py      files with one writer at a time, replaced as a whole
     folder.py           a directory for such files
     storage.py          JSON objects by kind and key

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import ConnectError
+from ..processes.process_tree import PosixGroup
 from ..runtime.daemon_thread import NoThread, run_in_thread
-from ..runtime.process_tree import PosixGroup
 from .bubblewrap import Launch, confine, remove
 from .grants import Confinement, Grants
 

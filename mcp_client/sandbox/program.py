@@ -25,7 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..runtime.executables import find_executable
+from ..processes.executables import find_executable
 from .program_caches import PrivateFiles, default_registry, npm_files, uv_files
 from .visible_paths import beginning, inside
 

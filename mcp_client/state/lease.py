@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import McpError, StateError
+from ..processes.process_id import is_alive, process_id
 from ..runtime.backoff import doubled
 from ..runtime.daemon_thread import NoThread, start_thread
-from ..runtime.process_id import is_alive, process_id
 
 if TYPE_CHECKING:
     from ..runtime.storage import Object, Storage

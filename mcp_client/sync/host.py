@@ -8,9 +8,10 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from weakref import WeakKeyDictionary
 
+from ..config.server_config import ServerLike
 from ..errors import CallCancelled, CallWithdrawn, ConfigError
 from ..host.host import Host as AsyncHost
-from ..host.options import HostOptions, ServerLike
+from ..host.options import HostOptions
 from ..host.status import ServerStatus
 from ..runtime.portal import Blocking as _Blocking
 from ..runtime.portal import BlockingWatch as Watch
@@ -24,8 +25,8 @@ from .session import Session, gives_a_task, loads
 
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook, Policy
-    from ..host.config_fields import ConfigProblem
-    from ..host.config_programs import Scope
+    from ..config.fields import ConfigProblem
+    from ..config.programs import Scope
 
 __all__ = ["Host", "Watch"]
 

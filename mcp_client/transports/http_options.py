@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
+from ..processes.executables import shown_words, split_words
 from ..protocol.canonical_json import sha256
-from ..runtime.executables import shown_words, split_words
 from ..runtime.loopback import is_loopback
 from ..runtime.option_names import with_option_names
 from ..runtime.path_keys import path_keys, without_path_keys

@@ -49,7 +49,7 @@ from ..runtime.session_context import KnownSecrets, Stats
 from .base import AnnouncedSilence, Owner, Received, TransportContext, UnmatchedOutput
 
 if TYPE_CHECKING:
-    from ..runtime.process import Pending
+    from ..processes.process import Pending
 
 __all__ = ["JUNK_CHARS", "TEXT_ID", "LineExchange", "Multiplexer"]
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import Advice, ConfigError, ConnectError, ConnectionLost, McpError
-from ..protocol.canonical_json import sha256
-from ..protocol.jsonrpc import Id
-from ..runtime.event_loop import LoopEvent, current
-from ..runtime.executables import (
+from ..processes.executables import (
     environment_of,
     find_executable,
     inherited,
     shown_words,
     split_words,
 )
+from ..processes.new_process import new_process
+from ..protocol.canonical_json import sha256
+from ..protocol.jsonrpc import Id
+from ..runtime.event_loop import LoopEvent, current
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.new_process import new_process
 from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets, StartPolicy
 from .base import Transport, TransportContext, UnmatchedOutput
@@ -35,8 +35,8 @@ from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
 if TYPE_CHECKING:
-    from ..runtime.process import Pending, Process
-    from ..runtime.process_tree import ProcessTree
+    from ..processes.process import Pending, Process
+    from ..processes.process_tree import ProcessTree
     from ..sandbox.grants import Confinement, Grants
     from ..sandbox.sandbox import Sandbox
 
@@ -229,7 +229,7 @@ class StdioTransport(Transport):
         )
 
     async def open(self, context: TransportContext) -> None:
-        from ..runtime.process import StderrTail  # only where a process is started
+        from ..processes.process import StderrTail  # only where a process is started
 
         self.permit(context.policy)
         self._context = context

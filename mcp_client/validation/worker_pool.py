@@ -23,13 +23,13 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import ConnectError
+from ..processes.new_process import new_process
 from ..runtime.event_loop import current
-from ..runtime.new_process import new_process
 from . import engine
 from .value_size import has_at_most
 
 if TYPE_CHECKING:
-    from ..runtime.process import Process
+    from ..processes.process import Process
 
 __all__ = ["WorkerFailed", "WorkerPool"]
 
@@ -153,7 +153,7 @@ class _Worker:
             raise WorkerFailed(
                 "a worker process is needed to check it, and no interpreter was found"
             )
-        from ..runtime.process import StderrTail  # only where a process is started
+        from ..processes.process import StderrTail  # only where a process is started
 
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = new_process(current(), StderrTail(4096, None), self._take, self._end)

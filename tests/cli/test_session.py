@@ -23,8 +23,8 @@ from mcp_client.cli.session import (
     state_file,
 )
 from mcp_client.cli.target import Configured
+from mcp_client.config.config import load_config
 from mcp_client.errors import StartDenied
-from mcp_client.host.config import load_config
 from mcp_client.runtime.limits import Timeouts
 from mcp_client.transports.http import HttpServer
 from mcp_client.transports.stdio import StdioServer

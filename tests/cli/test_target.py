@@ -80,7 +80,7 @@ def test_a_name_that_no_config_file_has_is_not_run_as_a_program(
         assert f"unknown server {words!r} in {configured}" in str(caught.value)
         assert "did you mean own?" in str(caught.value)
         assert str(caught.value).endswith("or one program by its path")
-    monkeypatch.setattr("mcp_client.host.config_programs.find_configs", list)
+    monkeypatch.setattr("mcp_client.config.programs.find_configs", list)
     with pytest.raises(NotFound, match=r"a config file \(none was found\)") as caught:
         target_of("sh", None, [], [])
     assert re.search(r"by its path \(\S+/sh\)\Z", str(caught.value))

@@ -20,10 +20,10 @@ from typing import Any, cast
 from mcp_client import ConfigError, McpError, ToolCall, adapters
 from mcp_client.approval.decision import Allow, Deny
 from mcp_client.approval.rules import Rules
+from mcp_client.config.config import load_config
+from mcp_client.config.programs import PROGRAMS
 from mcp_client.errors import ConnectError
 from mcp_client.extensions.front_matter import BadYaml, front_matter, same
-from mcp_client.host.config import load_config
-from mcp_client.host.config_programs import PROGRAMS
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
 from mcp_client.protocol.era import Era
 from mcp_client.protocol.jsonrpc import (
@@ -394,7 +394,7 @@ TARGETS = {
     ),
     "config": Target(
         config,
-        ("host/config.py", "host/config_text.py", "host/config_server.py", "host/config_values.py"),
+        ("config/config.py", "config/text.py", "config/server.py", "config/values.py"),
         (
             b"\x00" + _SERVERS,
             b"\x02" + _SERVERS.replace(b"mcpServers", b"servers"),

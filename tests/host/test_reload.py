@@ -31,7 +31,7 @@ from mcp_client import (
 from mcp_client import sync as blocking
 from mcp_client.approval import StartRequest
 from mcp_client.host import Reloaded
-from mcp_client.host import reload as reloading
+from mcp_client.host import from_config as reloading
 
 SCRIPTED = Path(__file__).parents[1] / "server" / "scripted.py"
 

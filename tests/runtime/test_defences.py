@@ -62,7 +62,7 @@ SHOWN_BY = {
     "answers a server never reads": "hostile/test_process.py::test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap",
     "an entry of a tool search": "adapters/test_search.py::test_a_tool_that_is_too_large_for_an_answer_is_named_without_its_schema",
     "text on a terminal": "hostile/test_terminal.py::test_whatever_they_write_stays_behind_the_marks",
-    "what a batch file is given": "runtime/test_windows.py::test_a_word_that_cmd_might_take_for_a_command_is_refused",
+    "what a batch file is given": "processes/test_windows.py::test_a_word_that_cmd_might_take_for_a_command_is_refused",
     "polls of a task": "extensions/test_waiting_for_tasks.py::test_a_strange_interval_makes_no_busy_loop",
     "the id of a task": "extensions/test_waiting_for_tasks.py::test_the_id_of_a_task_is_nowhere",
     "all of it at once": "soak/test_soak.py::test_faults_of_every_kind_at_once_break_no_promise",

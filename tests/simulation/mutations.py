@@ -157,7 +157,7 @@ MUTATIONS: dict[str, Mutation] = {
         "        except BaseException as error:\n",
     ),
     "a process that does not end is left": Mutation(
-        "runtime.process",
+        "processes.process",
         "await self.exited(grace):\n                        self._tree.kill()\n",
         "await self.exited(grace):\n                        pass\n",
     ),

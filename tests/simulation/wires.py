@@ -19,7 +19,7 @@ from unittest import mock
 import anyio
 
 from mcp_client import MemoryServer, StdioServer
-from mcp_client.runtime import loop_process
+from mcp_client.processes import loop_process
 from mcp_client.runtime.event_loop import Backend, LoopEvent, current
 from mcp_client.transports import stdio
 

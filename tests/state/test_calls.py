@@ -14,7 +14,7 @@ import pytest
 
 from mcp_client import ConfigError, FileState, NotSent, ToolResult
 from mcp_client.errors import InvalidArguments, NotPending, StateError
-from mcp_client.runtime.process_id import process_id
+from mcp_client.processes.process_id import process_id
 from mcp_client.state import MemoryState, PostgresState
 from mcp_client.state import calls as calls_module
 from mcp_client.state import lease as module

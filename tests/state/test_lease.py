@@ -10,7 +10,7 @@ import pytest
 
 from mcp_client import ConfigError
 from mcp_client.errors import StateError
-from mcp_client.runtime.process_id import process_id
+from mcp_client.processes.process_id import process_id
 from mcp_client.state import MemoryState
 from mcp_client.state import lease as module
 from mcp_client.state.lease import Lease

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError
-from .config_fields import Fields
-from .config_programs import as_ours
-from .config_values import Expanded
+from .fields import Fields
+from .programs import as_ours
+from .values import Expanded
 
 if TYPE_CHECKING:
     from ..sandbox.sandbox import Sandbox

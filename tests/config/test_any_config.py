@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_client import ConfigError
 from mcp_client.config import Config, load_config
-from mcp_client.host.config_programs import PROGRAMS
+from mcp_client.config.programs import PROGRAMS
 from tests.properties import examples
 
 SECRET = "s3cret-t0ken"

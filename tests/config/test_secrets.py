@@ -19,11 +19,10 @@ from mcp_client import Allow, ConfigError, Deny, Host, StdioServer, allow_all
 from mcp_client import sync as blocking
 from mcp_client.approval import Decisions, StartRequest
 from mcp_client.cli.target import secret_of
-from mcp_client.config import Config, load_config
+from mcp_client.config import Config, load_config, secret_source
+from mcp_client.config.programs import PROGRAMS
+from mcp_client.config.values import Unset
 from mcp_client.errors import StartDenied
-from mcp_client.host import secret_source
-from mcp_client.host.config_programs import PROGRAMS
-from mcp_client.host.config_values import Unset
 from mcp_client.runtime.masking import secrets_given
 from mcp_client.runtime.secret_names import SecretText
 from mcp_client.state import MemoryState

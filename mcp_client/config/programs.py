@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..approval.start_request import Scope
-from .config_values import Syntax
+from .values import Syntax
 
 __all__ = ["OWN", "PROGRAMS", "UNUSED", "ConfigFile", "Program", "Scope", "find_configs"]
 

@@ -22,8 +22,8 @@ from ..protocol.consent_url import host_warnings
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.http_options import shown
-from .config_server import Launch
-from .config_values import LOADERS, Expanded, followed, is_within
+from .server import Launch
+from .values import LOADERS, Expanded, followed, is_within
 
 __all__ = ["ANYTHING", "warnings_of"]
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from mcp_client.runtime import windows_job
-from mcp_client.runtime.executables import (
+from mcp_client.processes import windows_job
+from mcp_client.processes.executables import (
     command_line_on_windows,
     environment_on_windows,
     find_on_windows,
     words_on_windows,
 )
-from mcp_client.runtime.windows_job import WindowsJob
+from mcp_client.processes.windows_job import WindowsJob
 from mcp_client.runtime.windows_lock import LOCKED_BYTE, lock_byte, unlock_byte
 from mcp_client.validation import worker_pool
 

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeAlias
 
 import anyio
 
-from .daemon_thread import start_thread
+from ..runtime.daemon_thread import start_thread
 from .process import CHUNK_BYTES, Pending, Process
 from .process_tree import bytes_unread
 

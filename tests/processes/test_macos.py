@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_client.processes.process_tree import bytes_unread
 from mcp_client.runtime.atomic_file import wait_for_disk
-from mcp_client.runtime.process_tree import bytes_unread
 
 fcntl = pytest.importorskip("fcntl")
 pytestmark = pytest.mark.one_backend

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_client import ConfigError
 from mcp_client.config import ConfigProblem
-from mcp_client.host.config import load_config
+from mcp_client.config.config import load_config
 
 
 @pytest.fixture(autouse=True)

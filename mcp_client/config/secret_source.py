@@ -13,8 +13,8 @@ from pathlib import Path
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from ..runtime.secret_names import SecretText
-from .config_fields import ConfigProblem, Reading, shown_key
-from .config_values import Expanded, SecretReference, Unset, file_text, keyring_entry
+from .fields import ConfigProblem, Reading, shown_key
+from .values import Expanded, SecretReference, Unset, file_text, keyring_entry
 
 __all__ = ["Secrets", "secret_of"]
 

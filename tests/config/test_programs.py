@@ -16,13 +16,12 @@ import pytest
 from mcp_client import Allow, Deny, Host, allow_all
 from mcp_client import sync as blocking
 from mcp_client.approval import StartRequest
+from mcp_client.config import config as config_module
 from mcp_client.config import find_configs, load_config
+from mcp_client.config import programs as config_programs
+from mcp_client.config.programs import PROGRAMS
 from mcp_client.errors import StartDenied
-from mcp_client.host import config as config_module
-from mcp_client.host import config_programs
-from mcp_client.host.config_programs import PROGRAMS
-
-from .test_consent import Project, project
+from tests.host.test_consent import Project, project
 
 __all__ = ["project"]
 

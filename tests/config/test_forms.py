@@ -14,8 +14,7 @@ from mcp_client.config import Config, find_configs, load_config
 from mcp_client.errors import StartDenied
 from mcp_client.transports.http import HttpServer
 from mcp_client.transports.stdio import StdioServer
-
-from .test_consent import Project, project
+from tests.host.test_consent import Project, project
 
 __all__ = ["project"]
 

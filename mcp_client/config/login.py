@@ -5,9 +5,9 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from ..runtime.loopback import is_loopback
-from .config_fields import Fields
-from .config_programs import UNUSED
-from .config_values import Expanded
+from .fields import Fields
+from .programs import UNUSED
+from .values import Expanded
 
 __all__ = ["read_login"]
 

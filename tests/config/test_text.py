@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.host.config_text import (
-    Document,
-    NotReadable,
-    OutOfRange,
-    read_json,
-    read_toml,
-)
+from mcp_client.config.text import Document, NotReadable, OutOfRange, read_json, read_toml
 from tests.properties import examples
 
 lenient = read_json

@@ -20,21 +20,13 @@ from ..protocol.versions import is_known
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
-from .config_fields import Fields, Reading, listed
-from .config_login import read_login
-from .config_programs import OWN, as_ours
-from .config_sandbox import GivenSandbox, own_sandbox, vscode_sandbox
-from .config_text import KeyPath, OutOfRange
-from .config_values import (
-    LOADERS,
-    Expanded,
-    SecretReference,
-    Unset,
-    env_values,
-    is_within,
-    values_of,
-)
-from .options import ServerConfig
+from .fields import Fields, Reading, listed
+from .login import read_login
+from .programs import OWN, as_ours
+from .sandbox import GivenSandbox, own_sandbox, vscode_sandbox
+from .server_config import ServerConfig
+from .text import KeyPath, OutOfRange
+from .values import LOADERS, Expanded, SecretReference, Unset, env_values, is_within, values_of
 
 if TYPE_CHECKING:
     from ..transports.http import HttpServer

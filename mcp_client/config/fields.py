@@ -12,17 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.safe_text import safe_text
-from .config_programs import UNUSED, Program, Scope
-from .config_text import Document, KeyPath
-from .config_values import (
-    SECRET_IN_TEXT,
-    SPELLED,
-    Expanded,
-    Misspelled,
-    Unset,
-    Variables,
-    expand,
-)
+from .programs import UNUSED, Program, Scope
+from .text import Document, KeyPath
+from .values import SECRET_IN_TEXT, SPELLED, Expanded, Misspelled, Unset, Variables, expand
 
 __all__ = ["ConfigProblem", "Fields", "Reading"]
 

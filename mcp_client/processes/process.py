@@ -30,8 +30,8 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from ..errors import ConnectError
-from .daemon_thread import NoThread, start_thread
-from .event_loop import Backend, LoopEvent
+from ..runtime.daemon_thread import NoThread, start_thread
+from ..runtime.event_loop import Backend, LoopEvent
 from .process_tree import ProcessTree, exit_code_of, new_tree
 
 __all__ = ["CHUNK_BYTES", "Pending", "Process", "StderrTail"]

@@ -15,8 +15,8 @@ import pytest
 from mcp_client import Allow, ConfigError, Host, StdioServer, allow_all
 from mcp_client.approval import StartRequest
 from mcp_client.config import Config, load_config
+from mcp_client.config.values import followed, resolved
 from mcp_client.errors import StartDenied
-from mcp_client.host.config_values import followed, resolved
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 

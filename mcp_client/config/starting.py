@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..approval.start_request import CONFINED, CONNECTS, STARTS, StartRequest
 from ..errors import ConfigError, ConnectError
+from ..processes.executables import environment_of, find_executable
 from ..protocol.canonical_json import sha256
-from ..runtime.executables import environment_of, find_executable
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
-from .config_sandbox import GivenSandbox
-from .config_server import Launch, read_server
-from .config_values import Expanded, Files, followed, values_of
-from .options import ServerConfig
+from .sandbox import GivenSandbox
+from .server import Launch, read_server
+from .server_config import ServerConfig
 from .start_warnings import warnings_of
+from .values import Expanded, Files, followed, values_of
 
 if TYPE_CHECKING:
     from ..sandbox.grants import Grants

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+from mcp_client.processes.loop_process import LoopProcess
+from mcp_client.processes.new_process import new_process
+from mcp_client.processes.process import StderrTail
+from mcp_client.processes.thread_process import ThreadProcess
 from mcp_client.runtime.event_loop import current
-from mcp_client.runtime.loop_process import LoopProcess
-from mcp_client.runtime.new_process import new_process
-from mcp_client.runtime.process import StderrTail
-from mcp_client.runtime.thread_process import ThreadProcess
 
 
 @pytest.mark.parametrize("way", ["threads", ""])

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import IO, Any
 
-from .event_loop import Handle
+from ..runtime.event_loop import Handle
 from .process import CHUNK_BYTES, Pending, Process
 from .process_tree import bytes_unread, exit_code_of
 

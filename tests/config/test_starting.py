@@ -20,8 +20,8 @@ from mcp_client.approval.decision import Answer, Remember
 from mcp_client.approval.start_request import CONNECTS, STARTS
 from mcp_client.approval.terminal import question
 from mcp_client.config import load_config
-from mcp_client.host.config_server import Launch
-from mcp_client.host.start_warnings import ANYTHING
+from mcp_client.config.server import Launch
+from mcp_client.config.start_warnings import ANYTHING
 from mcp_client.runtime.console_layout import Page
 from tests.desk import CTRL_C, CTRL_D, Desk, screen_of
 from tests.properties import examples

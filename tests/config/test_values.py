@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.host.config_values import (
-    Syntax,
-    Unset,
-    Variables,
-    expand,
-    file_text,
-    followed,
-)
+from mcp_client.config.values import Syntax, Unset, Variables, expand, file_text, followed
 from tests.properties import examples
 
 NO_SYNTAX: Syntax = frozenset()

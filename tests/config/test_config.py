@@ -12,7 +12,7 @@ import pytest
 
 from mcp_client import ConfigError, StdioServer, Timeouts
 from mcp_client.config import ConfigFile, find_configs
-from mcp_client.host.config import Config, load_config
+from mcp_client.config.config import Config, load_config
 from mcp_client.transports.http import HttpServer
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .event_loop import Backend
+from ..runtime.event_loop import Backend
 
 if TYPE_CHECKING:  # they load subprocess: the bench's row "import"
     from .process import Process, StderrTail

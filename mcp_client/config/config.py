@@ -37,8 +37,8 @@ from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.folder import given_path
 from ..runtime.safe_text import safe_text
-from .config_fields import ConfigProblem, Reading, listed, shown_key
-from .config_programs import (
+from .fields import ConfigProblem, Reading, listed, shown_key
+from .programs import (
     OWN,
     PROGRAMS,
     ConfigFile,
@@ -48,11 +48,11 @@ from .config_programs import (
     place_of,
     program_by_content,
 )
-from .config_server import Launch, read_server
-from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
-from .config_values import Files, Unset, Variables, file_text
-from .options import ServerConfig
-from .start_request import Looked, Start
+from .server import Launch, read_server
+from .server_config import ServerConfig
+from .starting import Looked, Start
+from .text import Document, KeyPath, NotReadable, read_json, read_toml
+from .values import Files, Unset, Variables, file_text
 
 __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]
 
