@@ -28,8 +28,8 @@ from mcp_client.session.call import Caller
 from mcp_client.transports import Transport
 from mcp_client.transports.base import PersonAsked
 from mcp_client.transports.http import HttpTransport
+from mcp_client.transports.http_sse import SseTransport
 from mcp_client.transports.memory import MemoryTransport
-from mcp_client.transports.sse import SseTransport
 from mcp_client.transports.stdio import StdioTransport
 
 TRANSPORTS: tuple[type[Transport], ...] = (

@@ -107,7 +107,7 @@ def test_imports_go_one_way() -> None:
 ALLOWED = {
     "asyncio": ("runtime/event_loop.py", "runtime/portal.py"),
     "trio": ("runtime/event_loop.py",),
-    "httpx": ("transports/http", "transports/sse", "auth/"),
+    "httpx": ("transports/http", "auth/"),
     "h11": ("transports/http",),
     "httpx_sse": ("transports/http",),
     "jsonschema": ("validation/engine.py",),

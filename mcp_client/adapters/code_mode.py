@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..catalog.tool import Tool
+from ..code.identifiers import EXCEPTIONS, Bindings
 from ..code.interpreter import interpreter_version
-from ..code.past import Past
 from ..code.run import PausedRun, run_script
+from ..code.run_log import Past
 from ..code.signatures import signature_of
-from ..code.spelling import EXCEPTIONS, Bindings
 from ..connection.call_options import CallOptions
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotSent
 from .answers import FAILED_HERE, ScriptOutput, ScriptPending, explain_in_script

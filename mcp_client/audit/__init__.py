@@ -15,7 +15,7 @@
     span_content.py        what spans show of a call, if the host asks for it
     redaction.py           what a record may show: no secrets, within bounds
     redaction_function.py  the same by a function of the host
-    session_record.py      what the record of a whole session shows
+    recording_redaction.py what the record of a whole session shows
     secret_text.py         where in a text secrets are
     schema_marks.py        which arguments a tool's schema marks as secret
     log_file.py            the file, to which lines are only ever added

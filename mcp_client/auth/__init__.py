@@ -6,8 +6,8 @@ The modules, from the request to the network::
     token_manager.py   the token for one server, and how the next one is obtained
     single_flight.py   a refresh or login that several requests wait for, one in all processes
     oauth.py           a person logs in with a browser
-    service.py         client credentials, workload identity, a company's identity provider
-    flow.py            a login, in the order in which things happen
+    grants.py          client credentials, workload identity, a company's identity provider
+    code_flow.py       a login, in the order in which things happen
     code_request.py    the request for a code, and the redirect that completes it
     device.py          a login on another device, with a code that is typed there
     token_endpoint.py  requests to the token endpoint; refreshing and revoking
@@ -32,7 +32,7 @@ __getattr__, __dir__, __all__ = _lazy(
         "httpx_auth": ["BearerToken"],
         "oauth": ["OAuth"],
         "code_request": ["Deviations"],
-        "service": [
+        "grants": [
             "ClientCredentials",
             "WorkloadIdentity",
             "EnterpriseAuthorization",

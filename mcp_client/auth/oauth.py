@@ -11,8 +11,8 @@ from ..errors import ConfigError
 from ..runtime.option_names import with_option_names
 from ..runtime.storage import Storage
 from .browser import Browser, OnDevice, OnUrl, has_browser
+from .code_flow import Login, LoginRequest, authorize
 from .code_request import Deviations, LoginOptions
-from .flow import Login, LoginRequest, authorize
 from .httpx_auth import Authorization
 from .registration import RegisteredClient
 from .safe_fetch import FetchPolicy

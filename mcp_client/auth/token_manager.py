@@ -24,7 +24,7 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import Stats
 from ..transports.http_client import shown
 from .browser import Browser
-from .flow import Login, LoginRequest
+from .code_flow import Login, LoginRequest
 from .safe_fetch import FetchPolicy, SafeFetcher
 from .signing import Prover
 from .single_flight import SharedTask, refresh_once

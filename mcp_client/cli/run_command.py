@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
+from ..code.identifiers import Bindings
 from ..code.run import PausedRun, ScriptResult, run_script
 from ..code.signatures import signature_of
-from ..code.spelling import Bindings
 from ..code.values import as_text
 from ..errors import CallDenied, McpError
 from .exits import DONE, REFUSED, TOOL_FAILED, UsageError, in_shell

@@ -28,15 +28,15 @@ calls are approved. Where the host is killed, a script that computes goes on for
 The time of a login counts for ``Timeouts(script=)``.
 
 **Waiting for people.** With ``ApprovalQueue(wait=0)`` a run of which every call that it waits for
-waits for approval is paused (see ``run`` and ``past``). ``Toolset.resume`` goes on with it in any
-process that has the state.
+waits for approval is paused (see ``run`` and ``run_log``). ``Toolset.resume`` goes on with it in
+any process that has the state.
 
 The modules::
 
     run.py          one run of a script: each call passes the gate
-    past.py         what a run was told so far, so that another process can continue it
+    run_log.py      what a run was told so far, so that another process can continue it
     interpreter.py  the process in which a script runs
     signatures.py   the tools as typed Python
-    spelling.py     the names of servers and tools in a script
+    identifiers.py  the names of servers and tools in a script
     values.py       the values that pass between a script and the host
 """

@@ -31,7 +31,7 @@ from ..catalog.tool import Tool
 from ..errors import ConfigError, InvalidArguments
 from ..protocol.canonical_json import canonical, object_of, sha256
 from ..runtime.limits import Limits, seconds_text
-from .spelling import EXCEPTIONS, Bindings, arguments_of
+from .identifiers import EXCEPTIONS, Bindings, arguments_of
 from .values import as_plain, as_text, given_arguments
 
 if TYPE_CHECKING:

@@ -44,6 +44,7 @@ from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
 from ..session.journal import journal, note_use
+from .identifiers import Bindings
 from .interpreter import (
     CLOSED,
     AskedCall,
@@ -54,8 +55,7 @@ from .interpreter import (
     Stop,
     Turn,
 )
-from .past import Past
-from .spelling import Bindings
+from .run_log import Past
 from .values import sendable
 
 if TYPE_CHECKING:

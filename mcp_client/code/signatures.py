@@ -13,7 +13,7 @@
             '''
 
 Schemas and descriptions are a server's. Their text stands in docstrings and literals only, escaped
-and bounded, and names are spelled as scripts call them (``spelling``).
+and bounded, and names are spelled as scripts call them (``identifiers``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..catalog.schema_types import WORDS, SchemaTypes
 from ..catalog.tool import Tool
 from ..runtime.python_source import ANY, PythonType, docstring, quoted
 from ..runtime.safe_text import safe_text
-from .spelling import spell, spell_server
+from .identifiers import spell, spell_server
 
 __all__ = ["signature_of"]
 

@@ -240,8 +240,8 @@ def _handlers(handlers: Any) -> Handlers:
 
 
 def _recording(server: Recording) -> Transport:
+    from ..audit.recording_redaction import SessionRecord
     from ..audit.redaction_function import redaction_of
-    from ..audit.session_record import SessionRecord
     from ..transports.recording import Recorder, RecordingTransport
 
     redact = SessionRecord(redaction_of(server.redaction))

@@ -21,7 +21,7 @@
     http_dial.py         how that pool opens its connections
     http_stock.py        httpx, for what that pool does not do
     http_credentials.py  a digest of what authorizes requests
-    sse.py               HTTP+SSE, the transport of 2024-11-05
+    http_sse.py          HTTP+SSE, the transport of 2024-11-05
     recording.py         writes down what passes through a transport
     replay.py            a server made of such a record
 """

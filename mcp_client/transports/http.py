@@ -32,9 +32,9 @@ from .http_errors import NOT_KNOWN, http_error
 from .http_options import HttpServer
 from .http_response import HttpResponse
 from .http_session import HttpSession
+from .http_sse import SseTransport
 from .lost_session import RefusedAlike
 from .multiplexer import JUNK_CHARS, TEXT_ID
-from .sse import SseTransport
 
 __all__ = ["HttpServer", "HttpTransport"]
 

@@ -1,8 +1,8 @@
 """A transport that writes down what passes through another: ``Recording(server, path)``.
 
 A record is a file of JSON lines. The first says which format it is; each other one is a message, in
-the order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.session_record`` says
-what counts as one):
+the order it passed, with ``[redacted]`` for each secret (what counts as one is stated in
+``mcp_client.audit.recording_redaction``):
 
 - ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: what we asked.
   ``[redacted]`` stands for any value, or for any text within a string. ``secrets`` says which of

@@ -12,8 +12,8 @@ import pytest
 
 from mcp_client import ConfigError, OAuth
 from mcp_client.auth import DeviceLogin, browser, oauth
+from mcp_client.auth.code_flow import Login, LoginRequest, authorize
 from mcp_client.auth.code_request import LoginOptions
-from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetched
 from mcp_client.auth.tokens import Registration

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from mcp_client import ConfigError
 from mcp_client.auth.discovery import ServerMetadata
-from mcp_client.auth.service import ServiceClient
+from mcp_client.auth.grants import ServiceClient
 from mcp_client.auth.signing import PrivateKey, Prover
 from mcp_client.errors import AuthError
 from tests.properties import examples
@@ -311,7 +311,7 @@ def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> 
 def test_nothing_of_the_extra_is_loaded_before_a_key_is_needed() -> None:
     code = (
         "import sys\n"
-        "import mcp_client.auth.signing, mcp_client.auth.service, mcp_client.auth.store\n"
+        "import mcp_client.auth.signing, mcp_client.auth.grants, mcp_client.auth.store\n"
         "print(*sorted({'jwt', 'cryptography', 'keyring'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

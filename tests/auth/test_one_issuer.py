@@ -10,8 +10,8 @@ import pytest
 
 from mcp_client import HttpServer, OAuth, allow_all, connect
 from mcp_client.auth import Deviations, DeviceLogin
+from mcp_client.auth.code_flow import Login, LoginRequest, authorize
 from mcp_client.auth.code_request import LoginOptions
-from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.one_issuer import may_revoke, within
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetched

@@ -11,8 +11,8 @@ import pytest
 
 from mcp_client import ConfigError, OAuth
 from mcp_client.auth import Deviations
+from mcp_client.auth.code_flow import Login, LoginRequest, authorize
 from mcp_client.auth.code_request import LoginOptions
-from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 import mcp_client.adapters.paused as paused_module
-import mcp_client.code.past as past_module
+import mcp_client.code.run_log as past_module
 from mcp_client import (
     Allow,
     ApprovalQueue,

@@ -396,7 +396,7 @@ FIRST_SCRIPTS = """
 import threading
 from mcp_client import Limits
 from mcp_client.code.interpreter import Interpreter
-from mcp_client.code.spelling import Bindings
+from mcp_client.code.identifiers import Bindings
 
 def run(script):
     ready.wait()

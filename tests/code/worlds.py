@@ -6,9 +6,9 @@ from typing import Any
 
 from mcp_client import Session
 from mcp_client.adapters.answers import explain
-from mcp_client.code.past import Past
+from mcp_client.code.identifiers import Bindings
 from mcp_client.code.run import PausedRun, ScriptResult, run_script
-from mcp_client.code.spelling import Bindings
+from mcp_client.code.run_log import Past
 
 __all__ = ["attempt", "run"]
 

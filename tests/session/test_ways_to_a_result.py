@@ -31,8 +31,8 @@ from mcp_client.adapters import anthropic
 from mcp_client.adapters.answers import explain
 from mcp_client.approval.script import Script
 from mcp_client.audit import Audit
+from mcp_client.code.identifiers import Bindings
 from mcp_client.code.run import ScriptResult, run_script
-from mcp_client.code.spelling import Bindings
 from mcp_client.connection import Limits
 from mcp_client.errors import InvalidResult, ServerError
 from mcp_client.runtime.session_context import KnownSecrets

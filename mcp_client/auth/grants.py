@@ -29,8 +29,8 @@ from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import Storage
 from ..transports.http_client import shown
+from .code_flow import Login, LoginRequest
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
-from .flow import Login, LoginRequest
 from .httpx_auth import Authorization
 from .registration import scope_field
 from .safe_fetch import FetchPolicy, refused_url

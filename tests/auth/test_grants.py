@@ -27,8 +27,8 @@ from mcp_client.auth import (
     MemoryTokens,
     WorkloadIdentity,
 )
-from mcp_client.auth.flow import Login, LoginRequest
-from mcp_client.auth.service import (
+from mcp_client.auth.code_flow import Login, LoginRequest
+from mcp_client.auth.grants import (
     ClientOptions,
     ServiceClient,
     client_credentials,

@@ -13,14 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.auth import Deviations
+from mcp_client.auth.code_flow import Login, LoginRequest, authorize, scopes_wanted
 from mcp_client.auth.code_request import LoginOptions
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
-from mcp_client.auth.flow import (
-    Login,
-    LoginRequest,
-    authorize,
-    scopes_wanted,
-)
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.token_endpoint import client_authentication, refresh, revoke

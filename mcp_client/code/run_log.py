@@ -14,8 +14,8 @@ from typing import Any
 from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.version import __version__
+from .identifiers import EXCEPTIONS
 from .interpreter import AskedCall, Failure, Returned, Settled, interpreter_version
-from .spelling import EXCEPTIONS
 
 __all__ = ["Answered", "Past"]
 
