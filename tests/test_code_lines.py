@@ -21,26 +21,26 @@ CODE_LINES = {
     "approval": 4176,  # misspelt options of its constructors are errors with a suggestion
     "audit": 3050,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
-    "catalog": 4382,  # options as in approval
+    "catalog": 4395,  # options as in approval; the meta of lists
     "cli": 3985,
     "code": 911,  # the record of a run has the tag
     "config": 2855,  # config files came out of "host"
-    "connection": 1517,
+    "connection": 1518,  # every notification is heard
     "content": 19,
     "desk": 1763,
     "errors": 200,
-    "extensions": 2005,  # errors of a task hide the session's secrets
-    "handlers": 1317,
-    "host": 1944,
-    "protocol": 2850,  # the newest revision of one era
+    "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
+    "handlers": 1329,  # a handler for any notification
+    "host": 1946,  # ttl
+    "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval
-    "session": 2737,  # records of stored results hide marked secrets; tasks save context and tag
+    "session": 2803,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
-    "sync": 352,  # one import more, of "config"
+    "sync": 358,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4481,  # options as in approval
+    "transports": 4490,  # options as in approval; session_id, end_session
     "validation": 2635,
     "processes": 1130,  # they came out of "runtime"
 }

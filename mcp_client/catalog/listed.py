@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, Self, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
@@ -36,6 +37,8 @@ class Listed(tuple[T, ...]):
 
     rejected: tuple[Rejected, ...]
     """What the server offered and the list leaves out, each with its reason."""
+    meta: Mapping[str, Any]
+    """The server's ``_meta`` of the first page, as it came; empty without one."""
     _findings: tuple[Finding, ...]
 
     def __new__(
@@ -43,10 +46,12 @@ class Listed(tuple[T, ...]):
         entries: Iterable[T] = (),
         rejected: Sequence[Rejected] = (),
         findings: Sequence[Finding] = (),
+        meta: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
         self = super().__new__(cls, entries)
         self.rejected = tuple(rejected)
         self._findings = tuple(findings)
+        self.meta = meta
         return self
 
     @property
@@ -61,7 +66,7 @@ class Listed(tuple[T, ...]):
 
     def with_finding(self, finding: Finding) -> Self:
         """Return the list with one more thing to look at before the others."""
-        return type(self)(self, self.rejected, (finding, *self._findings))
+        return type(self)(self, self.rejected, (finding, *self._findings), self.meta)
 
     def __repr__(self) -> str:
         shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self[:8]]

@@ -26,8 +26,9 @@ import logging
 import marshal
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint
@@ -279,6 +280,7 @@ class PagedCache(ABC, Generic[L]):
             self._list, self._came = entries, came
             key = self.kind.key
             self._by_key = {key(entry): entry for entry in entries}
+        entries.meta = fetched.meta
         self._seen, self._fetched_at = changes, self._now()
         self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
         self._holds_until = fetched.holds_until
@@ -321,6 +323,7 @@ class PagedCache(ABC, Generic[L]):
         fields: dict[str, Any] = {}
         fresh_until = holds_until = math.inf
         has_ttl, private, size = True, False, 0
+        meta: object = None
         for _ in range(limits.pages):
             try:
                 page, bytes = await self._page(fields)
@@ -331,6 +334,7 @@ class PagedCache(ABC, Generic[L]):
                 if error.code == _INVALID_PARAMS and fields and not last:
                     raise _CursorGone from None
                 raise
+            meta = meta if fields else page.get("_meta")
             entries = self._entries(page, ends)
             size += bytes
             cursor = self._cursor(page, ends, as_text=last)
@@ -353,7 +357,8 @@ class PagedCache(ABC, Generic[L]):
             fields = {"cursor": cursor}
         else:
             raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
-        return _Fetched(found, fresh_until, holds_until, has_ttl, private, ends.findings)
+        shown = MappingProxyType(meta if isinstance(meta, dict) else {})
+        return _Fetched(found, fresh_until, holds_until, has_ttl, private, ends.findings, shown)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
         return await self._requests.page(self.kind.method, fields)
@@ -416,6 +421,8 @@ class _Fetched(NamedTuple):
     """Whether it is for one authorization alone (``cacheScope``)."""
     findings: tuple[Finding, ...]
     """How the pages deviate from the specification."""
+    meta: Mapping[str, Any] = MappingProxyType({})
+    """``_meta`` of the first page."""
 
 
 class _CursorGone(Exception):

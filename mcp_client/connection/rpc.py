@@ -154,6 +154,8 @@ class RpcConnection:
         self.clock = clock
         self.mirrors: bool = era.mirrors and transport.has_headers
         """Whether arguments of calls are repeated in headers."""
+        self.heard: Callable[[Notification], None] | None = None
+        """Called with the notifications that came on the stream of a subscription."""
         self._context = context
         self._stats = context.stats
         self._ids = ids

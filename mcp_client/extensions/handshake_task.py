@@ -48,9 +48,13 @@ __all__ = ["HandshakeTaskRun", "asking", "creation", "read_creation"]
 _log = logging.getLogger("mcp_client")
 
 
-def asking(timeouts: Timeouts) -> dict[str, Any]:
-    """Return the member ``task`` of a call that is to be made a task."""
-    return {} if timeouts.total == math.inf else {"ttl": math.ceil(timeouts.total * 1000)}
+def asking(timeouts: Timeouts, ttl: float | None = None) -> dict[str, Any]:
+    """Return the member ``task`` of a call that is to be made a task.
+
+    ``ttl`` is for how many seconds the server is to keep it; None for as long as the call may take.
+    """
+    seconds = timeouts.total if ttl is None else ttl
+    return {} if seconds == math.inf else {"ttl": math.ceil(seconds * 1000)}
 
 
 def creation(result: dict[str, Any]) -> Complete | ExtensionResult:

@@ -104,7 +104,7 @@ class Skills:
         findings = await in_thread(self._pins.compare, self._requests.server, files)
         if not findings:
             return listed
-        return Listed(listed, listed.rejected, (*listed.findings, *findings))
+        return Listed(listed, listed.rejected, (*listed.findings, *findings), listed.meta)
 
     async def load_skill(
         self,

@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = _lazy(
             "Root",
             "SamplingResult",
             "LogMessage",
+            "ServerNotification",
         ],
         "terminal": ["elicit_on_terminal"],
     },

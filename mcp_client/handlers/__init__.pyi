@@ -9,4 +9,5 @@ from .handlers import LogMessage as LogMessage
 from .handlers import Root as Root
 from .handlers import RootsRequest as RootsRequest
 from .handlers import SamplingResult as SamplingResult
+from .handlers import ServerNotification as ServerNotification
 from .terminal import elicit_on_terminal as elicit_on_terminal

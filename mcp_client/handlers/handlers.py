@@ -46,6 +46,7 @@ __all__ = [
     "SamplingMessage",
     "SamplingRequest",
     "SamplingResult",
+    "ServerNotification",
 ]
 
 
@@ -188,10 +189,23 @@ class LogMessage:
     """``data`` on one line, made safe to show and cut to a bounded length."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerNotification:
+    """A notification that a server sent by itself, of any method."""
+
+    server: str
+    """What the host calls the server."""
+    method: str
+    """The method, such as "notifications/tools/list_changed": the server's own word."""
+    params: Mapping[str, Any]
+    """The parameters, as the server sent them, without the session's secrets; empty without any."""
+
+
 ElicitationHandler: TypeAlias = Callable[[ElicitRequest], Any | Awaitable[Any]]
 SamplingHandler: TypeAlias = Callable[[SamplingRequest], Any | Awaitable[Any]]
 RootsHandler: TypeAlias = Callable[[RootsRequest], Any | Awaitable[Any]]
 LogHandler: TypeAlias = Callable[[LogMessage], Awaitable[None] | None]
+NotificationHandler: TypeAlias = Callable[[ServerNotification], Awaitable[None] | None]
 
 
 @with_option_names()
@@ -211,6 +225,9 @@ class Handlers:
     - ``roots``: From ``RootsRequest`` to a list of ``Root``, URIs or dicts; or the list, if it is
       fixed.
     - ``log``: Called with each ``LogMessage``, in order, one at a time.
+    - ``notification``: Called with each ``ServerNotification``, in order, one at a time, after this
+      client has acted on it. Notifications that another handler takes are left out: log lines with
+      ``log``, and progress, which goes to ``on_progress`` of its call.
     - ``sampling_approval``: What ``connect(approval=...)`` takes, asked with a ``SamplingRequest``
       before ``sampling`` is called. Without one, ``sampling`` itself has to ask a person.
     - ``elicitation_modes``: The modes that ``elicitation`` can handle.
@@ -227,10 +244,11 @@ class Handlers:
     elicitation_modes: tuple[str, ...] = ("form", "url")
     sampling_tools: bool = False
     log_level: str | None = None
+    notification: NotificationHandler | None = None
 
     def __post_init__(self) -> None:
         check_hook("Handlers(sampling_approval)", self.sampling_approval)
-        for name in ("elicitation", "sampling", "log"):
+        for name in ("elicitation", "sampling", "log", "notification"):
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise ConfigError(f"Handlers({name}={given!r}): give a function")

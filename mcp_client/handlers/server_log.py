@@ -47,6 +47,11 @@ class ServerLog:
         self._second, self._lines = -math.inf, 0
 
     @property
+    def is_heard(self) -> bool:
+        """Whether the host has a handler for them."""
+        return self._handler is not None
+
+    @property
     def min_level(self) -> str | None:
         """The lowest level wanted, if the host said one. Lines below it are dropped: not every
         server honours it."""

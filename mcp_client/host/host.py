@@ -398,6 +398,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
+        *,
+        ttl: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Task:
         """Call the tool of that qualified name and return as soon as its server has made a task of
@@ -407,7 +409,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         """
         entry, session = await self._find_or_record(name, arguments, options)
         try:
-            return await session.start_tool(entry.tool_name, arguments, **options)
+            return await session.start_tool(entry.tool_name, arguments, ttl=ttl, **options)
         except UnknownTool as error:
             raise await self._tools.gone(name, error) from None
         except McpError as error:

@@ -144,6 +144,8 @@ class ServerFacts:
     info: Implementation | None
     capabilities: Mapping[str, Any]
     instructions: str | None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    """The result, whole."""
 
     @classmethod
     def from_wire(cls, result: Mapping[str, Any], info: object) -> ServerFacts:
@@ -155,6 +157,7 @@ class ServerFacts:
             Implementation.from_wire(info),
             MappingProxyType(declared),
             instructions if isinstance(instructions, str) else None,
+            MappingProxyType(dict(result)),
         )
 
 

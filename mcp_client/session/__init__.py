@@ -13,6 +13,7 @@
     binding.py          ``bind=``: arguments that the host sets
     journal.py          calls with an ``idempotency_key``
     started_call.py     the last steps of a call that became a task
+    facts.py            what a session says of itself and of its server
     task_handles.py     ``start_tool`` and ``resume_task``
     saved_task.py       what ``task.to_json()`` contains
     library.py          resources, prompts, completion and skills

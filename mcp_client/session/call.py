@@ -412,7 +412,7 @@ class Caller:
         if attempt.as_task:
             from ..extensions.handshake_task import asking, creation
 
-            fields["task"], options.ids = asking(timeouts), []
+            fields["task"], options.ids = asking(timeouts, call.ttl), []
         if (
             (token is not None and token.cancelled)
             or self._backend.current_task().cancelling() > before

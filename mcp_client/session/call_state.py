@@ -94,6 +94,8 @@ class CallState:
     observers: tuple[Observer, ...] = ()
     hands_over: bool = False
     """Whether a task is handed over, instead of waited for."""
+    ttl: float | None = None
+    """Seconds for which the server is to keep the task; None for as long as the call may take."""
     keyed: KeyedCall | None = None
     """Its row in the journal, if it has a key."""
     entry: CallRecord | None = None

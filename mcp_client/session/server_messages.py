@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from ..catalog.subscriptions import Subscriptions
 from ..connection.rpc import RpcConnection
@@ -12,8 +13,13 @@ from ..handlers.dispatcher import Dispatcher
 from ..handlers.server_log import ServerLog
 from ..protocol.jsonrpc import Notification, Request, encode_response, own_id
 from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, PROGRESS
+from ..runtime.callbacks import CallbackQueue
+from ..runtime.event_loop import current
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
+
+if TYPE_CHECKING:
+    from ..handlers.handlers import Handlers
 
 __all__ = ["ServerMessages"]
 
@@ -23,21 +29,45 @@ _log = logging.getLogger("mcp_client")
 class ServerMessages:
     """Hands requests of the server to the dispatcher, and notifications to those they concern."""
 
-    def __init__(self, context: SessionContext, dispatcher: Dispatcher, logs: ServerLog) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        dispatcher: Dispatcher,
+        logs: ServerLog,
+        handlers: Handlers | None,
+    ) -> None:
         self._context = context
         self._dispatcher = dispatcher
         self._logs = logs
+        self._handler = None if handlers is None else handlers.notification
+        self._queue: CallbackQueue | None = None
         self._rpc: RpcConnection | None = None
         self._subscriptions: Subscriptions | None = None
 
     def start(self, subscriptions: Subscriptions) -> None:
         """Before the first connection."""
         self._subscriptions = subscriptions
+        if self._handler is not None:
+            self._queue = CallbackQueue(
+                self._handler,
+                "the notification handler",
+                self._context.server,
+                backend=current(),
+                most=self._context.limits.notices,
+                stats=self._context.stats,
+            )
+
+    async def aclose(self, within: float) -> None:
+        """Call the handler with what is queued, within so many seconds, and not after that."""
+        if self._queue is not None:
+            await self._queue.aclose(within)
 
     def connected(self, rpc: RpcConnection) -> None:
         """There is a new connection."""
         assert self._subscriptions is not None
         self._rpc = rpc
+        if self._queue is not None:
+            rpc.heard = self._pass_on
         if not rpc.era.server_may_ask:
             rpc.ask_for_logs(self._logs.request_level)
         if rpc.generation > 1:
@@ -87,6 +117,18 @@ class ServerMessages:
                 self._dispatcher.task_progress[token](notice.params)
         elif self._subscriptions is not None:
             self._subscriptions.on_notification(notice)
+        if self._queue is not None:
+            self._pass_on(notice)
+
+    def _pass_on(self, notice: Notification) -> None:
+        """Pass a notification to the host's handler, unless another handler takes it."""
+        method = notice.method
+        if self._queue is None or method == PROGRESS or (method == LOGGED and self._logs.is_heard):
+            return
+        from ..handlers.handlers import ServerNotification
+
+        params = self._context.secrets.json(notice.params)
+        self._queue.tell(ServerNotification(self._context.server, method, params))
 
     def _pause_clocks(self) -> Callable[[], None]:
         return (lambda: None) if self._rpc is None else self._rpc.clocks.pause()

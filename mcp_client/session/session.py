@@ -23,7 +23,6 @@ from ..errors import McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
-from ..protocol.capabilities import Implementation, declared_extensions
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext, Stats
@@ -31,6 +30,7 @@ from ..runtime.storage import Storage
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
+from .facts import FactsOfSession
 from .library import LibraryOfSession
 from .server_messages import ServerMessages
 from .session_options import Setup
@@ -47,13 +47,12 @@ if TYPE_CHECKING:
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
     from ..runtime.watch import Watch
-    from ..sandbox.grants import Confinement
     from .task_handles import Handover
 
 __all__ = ["Session"]
 
 
-class Session(LibraryOfSession):
+class Session(FactsOfSession, LibraryOfSession):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -84,7 +83,7 @@ class Session(LibraryOfSession):
         """The tasks of this session; None before there is one."""
         self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory, setup.audit)
         self._logs = ServerLog(setup.handlers, self._context)
-        self._messages = ServerMessages(self._context, self._dispatcher, self._logs)
+        self._messages = ServerMessages(self._context, self._dispatcher, self._logs, setup.handlers)
         self._connection = Connection(
             transport,
             self._context,
@@ -121,54 +120,6 @@ class Session(LibraryOfSession):
         connection = self._connection
         state = "closed" if connection.closed else "open" if connection.latest else "not open"
         return f"<Session {self.name!r}, {state}>"
-
-    # --------------------------------------------------------------- what it is
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has been closed."""
-        return self._connection.closed
-
-    @property
-    def _transport(self) -> Transport:
-        return self._connection.transport
-
-    @property
-    def generation(self) -> int:
-        """How many connections the session has had."""
-        return self._connection.generation
-
-    @property
-    def server_info(self) -> Implementation | None:
-        """Name and version by the server's own word, or None: for display, never for a decision."""
-        info = self._connection.rpc.era.server.info
-        return None if info is None else info.of_origin(self._connection.transport.origin)
-
-    @property
-    def protocol_version(self) -> str:
-        """The revision agreed on."""
-        return self._connection.rpc.era.revision
-
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """What the server says it can do, as it came."""
-        return self._connection.rpc.era.server.capabilities
-
-    @property
-    def sandbox(self) -> Confinement | None:
-        """What holds for the server's process, where it was started in a sandbox; None without
-        one. ``.sentences`` is for people."""
-        return self._transport.sandbox
-
-    @property
-    def extensions(self) -> Mapping[str, Mapping[str, Any]]:
-        """The extensions that the server declares, with their settings; immutable."""
-        return declared_extensions(self._connection.rpc.era.server.capabilities)
-
-    @property
-    def instructions(self) -> str | None:
-        """The server's advice for a model: untrusted text."""
-        return self._connection.rpc.era.server.instructions
 
     @property
     def decisions(self) -> Decisions:
@@ -311,16 +262,20 @@ class Session(LibraryOfSession):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
+        *,
+        ttl: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Task:
         """Call a tool as ``call_tool`` does, but return as soon as the server has made a task of
         the call (2026-07-28, extension tasks); a tool that completes at once is a finished task.
 
         The server decides whether it does; in 2025-11-25 it is asked to where the tool's
-        ``task_support`` allows that. ``cancel`` and ``retry`` are about the start. Closing
+        ``task_support`` allows that, and ``ttl`` is for how many seconds after its creation the
+        server is asked to keep the task, by default as long as the call may take; servers of other
+        revisions decide that themselves. ``cancel`` and ``retry`` are about the start. Closing
         the session does not cancel the task: ``task.cancel()`` does.
         """
-        return await self._handover.start(name, arguments, options)
+        return await self._handover.start(name, arguments, ttl, options)
 
     def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
         """The task that ``task.to_json()`` was called of, or the JSON text of that.
@@ -469,6 +424,7 @@ class Session(LibraryOfSession):
                     last.push_async_callback(self._setup.audit.closed)
             last.push_async_callback(self._workers.aclose)
             last.push_async_callback(self._logs.aclose, self._timeouts.close)
+            last.push_async_callback(self._messages.aclose, self._timeouts.close)
             last.push_async_callback(self._connection.aclose)
             await self._dispatcher.aclose()
 

@@ -63,10 +63,19 @@ class Handover:
         """Tasks by ``SavedTask.digest``: one that is taken up again is the same."""
 
     async def start(
-        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        ttl: float | None,
+        options: CallOptions,
     ) -> Task:
         """Make a call, and hand over the task that the server makes of it."""
+        if ttl is not None and (isinstance(ttl, bool) or not isinstance(ttl, int | float)):
+            raise ConfigError(f"ttl={ttl!r}: give seconds, such as 3600")
+        if ttl is not None and not 0 < ttl <= _MAX_TTL_SECONDS:
+            raise ConfigError(f"ttl={ttl!r}: give seconds, more than 0 and at most a year")
         call = self._caller.begin(name, arguments, options)
+        call.ttl = ttl
         if call.keyed is not None:
             raise ConfigError(
                 "start_tool() takes no idempotency_key: a task outlives its call, and "
@@ -150,6 +159,7 @@ class Handover:
 
 
 _CHECK_SECONDS = Timeouts().validation
+_MAX_TTL_SECONDS = 366 * 86_400
 _NOT_LISTED = "the server no longer lists the tool as it was approved"
 
 

@@ -165,6 +165,16 @@ class Session(_Blocking[AsyncSession]):
         return self._async.instructions
 
     @property
+    def server_answer(self) -> Mapping[str, Any]:
+        """The result of ``initialize`` or ``server/discover``, whole, as the server sent it."""
+        return self._async.server_answer
+
+    @property
+    def session_id(self) -> str | None:
+        """The id that the server gave the session; None if there is none. A secret."""
+        return self._async.session_id
+
+    @property
     def closed(self) -> bool:
         """Whether it has been closed."""
         return self._async.closed

@@ -300,6 +300,11 @@ class Transport(ABC):
         return {**http, "server.address": host, "server.port": port}
 
     @property
+    def session_id(self) -> str | None:
+        """The id that the server gave the session; None where there is none. A secret."""
+        return None
+
+    @property
     def is_local(self) -> bool:
         """Whether the server is on this machine, as far as the way to it tells."""
         origin = self.origin

@@ -78,6 +78,10 @@ class HttpTransport(HttpBasedTransport):
         return None if session is None or not self.alive else session.notification_epoch
 
     @property
+    def session_id(self) -> str | None:
+        return None if self._session is None else self._session.id
+
+    @property
     def last_unsent_id(self) -> Id | None:  # type: ignore[override]
         return self._last_unsent_id if self._session is None else self._session.last_unsent_id
 
@@ -183,7 +187,7 @@ class HttpTransport(HttpBasedTransport):
         for exchange in list(self._exchanges):
             exchange.interrupt()
         if self._session is not None:
-            await self._session.aclose(within, self.closed_because)
+            await self._session.aclose(within, self.closed_because, end=self._server.end_session)
 
 
 class HttpExchange:

@@ -66,6 +66,10 @@ class HttpServer:
     sends everything through ``httpx.AsyncClient``, so that its loggers, mocks such as respx, and
     instrumentation see it.
 
+    In the handshake era closing a session ends it on the server, too (``DELETE``).
+    ``end_session=False`` leaves that to the server, for one that outlives this connection:
+    ``session.session_id`` is its id.
+
     Neither headers nor tokens appear in the repr, in logs or in errors, nor does what looks like a
     key in the URL's path. They are sent to the URL's own origin only. Raises ``ConfigError`` for a
     URL or a header that HTTP cannot carry.
@@ -78,6 +82,8 @@ class HttpServer:
     identity: Sequence[str] = ()
     via_httpx: bool = False
     """Whether httpx makes every request, instead of a faster path of this package."""
+    end_session: bool = True
+    """Whether closing the session tells the server to end it."""
 
     def __post_init__(self) -> None:
         _check_url(self.url)
@@ -123,6 +129,8 @@ class HttpServer:
             parts.append("client=<AsyncClient>")
         if self.via_httpx:
             parts.append("via_httpx=True")
+        if not self.end_session:
+            parts.append("end_session=False")
         return f"HttpServer({', '.join(parts)})"
 
     def __hash__(self) -> int:

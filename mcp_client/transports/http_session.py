@@ -121,8 +121,8 @@ class HttpSession:
         self._context = client.context
         self._multiplexer = Multiplexer(current(), client.context, owner)
         self._multiplexer.has_answered = True  # to initialize
-        self._id = _usable_id(session_id, client.context.server)
-        own = {"Mcp-Session-Id": self._id} if self._id else {}
+        self.id: str | None = _usable_id(session_id, client.context.server)
+        own = {"Mcp-Session-Id": self.id} if self.id else {}
         self.headers: Mapping[str, str] = {**headers, **own}
         self._listener = HttpListener(client, self.headers, self._read_unasked, self._end)
         self._when_idle: Callable[[], Awaitable[None]] | None = None
@@ -153,7 +153,7 @@ class HttpSession:
         own = {**headers, **self.headers}
         data = text.encode("utf-8", "replace")
         body = RequestBody(data, stale)
-        if self._id is not None:
+        if self.id is not None:
             body.spares_login = partial(self._refused.may_be_session, data)
         task = self._tasks.start(lambda: self._post(inner, own, body, given))
         return PostedExchange(self, inner, body, task)
@@ -191,7 +191,7 @@ class HttpSession:
 
     def _note_unreadable(self) -> None:
         self._unreadable += 1
-        if self._id is not None and self._unreadable >= _MAX_UNREADABLE:
+        if self.id is not None and self._unreadable >= _MAX_UNREADABLE:
             self._end()
 
     async def _settle_refused(
@@ -205,8 +205,8 @@ class HttpSession:
         said = getattr(outcome, "body_excerpt", "")
         if isinstance(outcome, ErrorResponse):
             said = f"{outcome.message} {outcome.data or ''}"
-        gone = self._id is not None and session_is_gone(response.status, said)
-        if self._id and not gone and isinstance(outcome, AuthError):
+        gone = self.id is not None and session_is_gone(response.status, said)
+        if self.id and not gone and isinstance(outcome, AuthError):
             gone = self._refused.note(body.data, outcome)
             if gone and self.client.asks_person and not await self._opens_another(given):
                 body.spares_login = None
@@ -327,7 +327,7 @@ class HttpSession:
                 messages = parse(frame, self._context.limits.depth, self._context.accept)
             except InvalidFrame as error:
                 if inner is not None and not response.streaming:
-                    if self._id and names_lost_session(frame[:_MAX_SAID].decode(errors="replace")):
+                    if self.id and names_lost_session(frame[:_MAX_SAID].decode(errors="replace")):
                         self._end()  # but who knows whether the request ran
                     raise (
                         error
@@ -355,7 +355,7 @@ class HttpSession:
     def _says_session_is_gone(
         self, response: HttpResponse, message: ErrorResponse, inner: LineExchange
     ) -> bool:
-        if self._id is None or message.id != inner.id:
+        if self.id is None or message.id != inner.id:
             return False
         if response.streaming and response.events.count > 1:
             return False  # the request was begun
@@ -371,15 +371,16 @@ class HttpSession:
     def notification_epoch(self) -> int | None:
         # A server without sessions cannot tell whose stream a GET is, and so mostly sends nothing
         # on it: what does come is heard all the same.
-        return None if self._id is None else self._listener.epoch
+        return None if self.id is None else self._listener.epoch
 
     # ----------------------------------------------------------------- closing
 
-    async def aclose(self, within: float, why: str) -> None:
-        """End the session on the server too. A server may refuse that (405), or not answer."""
+    async def aclose(self, within: float, why: str, *, end: bool) -> None:
+        """End the session, with ``end`` on the server too: it may refuse that (405), or not
+        answer."""
         self._multiplexer.end(lambda: self.client.endpoint.lost(why))
         await self._tasks.aclose(within)
-        if self._id is None or self.gone:
+        if self.id is None or self.gone or not end:
             return
         with anyio.move_on_after(within, shield=True):
             try:

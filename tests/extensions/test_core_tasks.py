@@ -15,6 +15,7 @@ import pytest
 from mcp_client import (
     CallTimeout,
     CancelToken,
+    ConfigError,
     Handlers,
     McpError,
     NotSent,
@@ -87,6 +88,24 @@ async def test_without_a_total_timeout_the_server_chooses_how_long_to_keep_it() 
     server = CoreTasking()
     await called(server, timeout=Timeouts(total=float("inf")))
     assert server.all("tools/call")[0]["task"] == {}
+
+
+@pytest.mark.parametrize("ttl", [0.25, 3600, 86_400.0])
+async def test_a_host_says_for_how_long_the_server_is_to_keep_a_started_task(ttl: float) -> None:
+    server = CoreTasking("completed")
+    async with session_of(server) as session:
+        task = await session.start_tool("slow", ttl=ttl, timeout=90)
+        assert (await task.result()).text == "done"
+    assert server.all("tools/call")[0]["task"] == {"ttl": int(ttl * 1000)}
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), True, "60", 1e12])
+async def test_a_time_that_is_not_one_is_refused_and_nothing_is_sent(ttl: Any) -> None:
+    server = CoreTasking("completed")
+    async with session_of(server) as session:
+        with pytest.raises(ConfigError, match=r"^ttl=.*: give seconds"):
+            await session.start_tool("slow", ttl=ttl)
+    assert server.all("tools/call") == []
 
 
 EMPTY: list[Any] = [{}, {"_meta": {}}, {"resultType": "task"}, {"taskId": ID, "status": "working"}]

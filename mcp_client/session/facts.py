@@ -1,0 +1,82 @@
+"""What a session says of itself and of its server: nothing here waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..connection.connection import Connection
+from ..protocol.capabilities import Implementation, declared_extensions
+from ..transports.base import Transport
+
+if TYPE_CHECKING:
+    from ..sandbox.grants import Confinement
+
+__all__ = ["FactsOfSession"]
+
+
+class FactsOfSession:
+    """The part of ``Session`` that describes the connection and the server."""
+
+    _connection: Connection
+
+    @property
+    def _transport(self) -> Transport:
+        return self._connection.transport
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._connection.closed
+
+    @property
+    def generation(self) -> int:
+        """How many connections the session has had."""
+        return self._connection.generation
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Name and version by the server's own word, or None: for display, never for a decision."""
+        info = self._connection.rpc.era.server.info
+        return None if info is None else info.of_origin(self._connection.transport.origin)
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision agreed on."""
+        return self._connection.rpc.era.revision
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the server says it can do, as it came."""
+        return self._connection.rpc.era.server.capabilities
+
+    @property
+    def sandbox(self) -> Confinement | None:
+        """What holds for the server's process, where it was started in a sandbox; None without
+        one. ``.sentences`` is for people."""
+        return self._transport.sandbox
+
+    @property
+    def extensions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The extensions that the server declares, with their settings; immutable."""
+        return declared_extensions(self._connection.rpc.era.server.capabilities)
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's advice for a model: untrusted text."""
+        return self._connection.rpc.era.server.instructions
+
+    @property
+    def server_answer(self) -> Mapping[str, Any]:
+        """The result of ``initialize`` or ``server/discover``, whole, as the server sent it:
+        untrusted. The newest one, if the session has had several connections."""
+        return self._connection.rpc.era.server.raw
+
+    @property
+    def session_id(self) -> str | None:
+        """The id that the server gave the session (``Mcp-Session-Id``); None if there is none.
+
+        Only Streamable HTTP of the handshake era has one. It changes when the session is opened
+        again. A secret: a server may accept requests of anyone who has the id.
+        """
+        return self._transport.session_id
