@@ -25,13 +25,13 @@ CODE_LINES = {
     "cli": 3985,
     "code": 911,  # the record of a run has the tag
     "config": 2855,  # config files came out of "host"
-    "connection": 1518,  # every notification is heard
+    "connection": 1537,  # the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1763,
     "errors": 200,
     "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1329,  # a handler for any notification
-    "host": 1946,  # ttl
+    "host": 1935,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval

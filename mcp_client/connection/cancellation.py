@@ -13,7 +13,8 @@ come after.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -21,9 +22,9 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallCancelled, CallWithdrawn, McpError
-from ..runtime.event_loop import Backend, being_cancelled
+from ..runtime.event_loop import Backend, being_cancelled, cancel_requests, current
 
-__all__ = ["CancelToken", "stop_if_cancelled"]
+__all__ = ["CancelToken", "cancelled_by", "stop_if_cancelled"]
 
 _MAX_REASON_CHARS = 500
 
@@ -87,6 +88,31 @@ class CancelToken:
         )
         about = {"reason": self.reason or "", "server": server, "tool": tool, "follows": follows}
         return kind(f"the call was {when}", **about)
+
+
+@asynccontextmanager
+async def cancelled_by(
+    token: CancelToken | None, error: Callable[[CancelToken], McpError]
+) -> AsyncIterator[None]:
+    """Cancel the body if ``token`` is cancelled, and raise ``error(token)`` then.
+
+    The body does not begin if the token is cancelled already. Cancelling the task takes precedence
+    over cancelling the token.
+    """
+    if token is None:
+        yield
+        return
+    before = cancel_requests()
+    if not token.cancelled:
+        with anyio.CancelScope() as scope:
+            forget = token._watch(scope, current())
+            try:
+                yield
+                return
+            finally:
+                forget()
+        await stop_if_cancelled(None, before)
+    raise error(token) from None
 
 
 async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:

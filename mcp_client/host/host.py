@@ -21,11 +21,11 @@ from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges
 from ..config.server_config import ServerConfig, ServerLike
 from ..connection.call_options import CallOptions, check_call_options
-from ..connection.cancellation import stop_if_cancelled
+from ..connection.cancellation import CancelToken, cancelled_by
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
 from ..runtime.daemon_thread import run_in_thread
-from ..runtime.event_loop import LoopEvent, cancel_requests, current
+from ..runtime.event_loop import LoopEvent, current
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import Storage
 from ..runtime.watch import Watch
@@ -385,10 +385,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         server = entry.server
         try:
             result = await session.call_tool(entry.tool_name, arguments, **options)
-        except UnknownTool as error:
-            raise await self._tools.gone(name, error) from None
         except McpError as error:
-            server.note(error)
+            await self._tools.failed(name, entry, error)
             raise
         if server.state != "connected":
             server.works()
@@ -410,10 +408,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         entry, session = await self._find_or_record(name, arguments, options)
         try:
             return await session.start_tool(entry.tool_name, arguments, ttl=ttl, **options)
-        except UnknownTool as error:
-            raise await self._tools.gone(name, error) from None
         except McpError as error:
-            entry.server.note(error)
+            await self._tools.failed(name, entry, error)
             raise
 
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
@@ -478,22 +474,15 @@ class Host(LibraryOfHost, ScriptsOfHost):
         follows = options.get("idempotency_key") is not None  # the journal was not looked at
         self._check_open(follows=follows)
         check_call_options(options)
-        cancel = options.get("cancel")
-        before = cancel_requests()
-        try:
-            if cancel is None:
-                return await self._find(name)
-            with anyio.CancelScope() as scope:
-                forget = cancel._watch(scope, self._backend)
-                try:
-                    if not cancel.cancelled:
-                        return await self._find(name)
-                finally:
-                    forget()
-            await stop_if_cancelled(None, before)
+
+        def cancelled(token: CancelToken) -> McpError:
             known = self._entry(name)
             server = "" if known is None else known.server.name
-            raise cancel._error(server, safe_text(name, 128), False)
+            return token._error(server, safe_text(name, 128), False)
+
+        try:
+            async with cancelled_by(options.get("cancel"), cancelled):
+                return await self._find(name)
         except McpError as error:
             error.follows = follows
             await self._options.record(name, arguments, options, error)

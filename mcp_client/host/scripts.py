@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
-from ..errors import McpError, UnknownTool
+from ..errors import McpError
 from ..runtime.limits import Timeouts
 from .options import SharedOptions
 from .tools import HostTools
@@ -62,8 +62,6 @@ class ScriptsOfHost(ABC):
         entry, session = await self._find_or_record(name, arguments, options)
         try:
             return await session._call_as_code(entry.tool_name, arguments, options, script)
-        except UnknownTool as error:
-            raise await self._tools.gone(name, error) from None
         except McpError as error:
-            entry.server.note(error)
+            await self._tools.failed(name, entry, error)
             raise

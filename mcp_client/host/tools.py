@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..catalog.tool import ToolList, not_a_name
 from ..catalog.watch import ToolChanges, tools_compared
-from ..errors import UnknownTool
+from ..errors import McpError, UnknownTool
 from ..runtime.event_loop import current
 from ..runtime.watch import Watch
 from .directory import Directory, Entry
@@ -51,6 +51,12 @@ class HostTools:
         if entry is None:
             raise self.directory.unknown(name, list(self._servers.values()))
         return entry
+
+    async def failed(self, name: str, entry: Entry, error: McpError) -> None:
+        """Note an error of a call. Raises ``UnknownTool`` in terms of the host."""
+        if isinstance(error, UnknownTool):
+            raise await self.gone(name, error) from None
+        entry.server.note(error)
 
     async def gone(self, name: str, error: UnknownTool) -> UnknownTool:
         """``error`` of a session, in terms of the host: the tool is not there any more."""

@@ -23,7 +23,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.errors import CallCancelled, CallWithdrawn
+from mcp_client.connection.cancellation import cancelled_by
+from mcp_client.errors import CallCancelled, CallWithdrawn, McpError
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
@@ -375,3 +376,29 @@ async def test_a_task_of_asyncio_cancelled_with_its_call_is_cancelled(
         with pytest.raises(asyncio.CancelledError):
             await task
         assert task.cancelled()
+
+
+async def test_a_body_that_a_token_cancels_does_not_begin_goes_on_or_ends_with_its_error() -> None:
+    def error(token: CancelToken) -> McpError:
+        return token._error("docs", "read", sent=False)
+
+    async with cancelled_by(None, error):
+        pass
+    token = CancelToken()
+    async with cancelled_by(token, error):
+        token.cancel("late")  # the body waits for nothing more
+    begun: list[CancelToken] = []
+
+    async def body(token: CancelToken) -> None:
+        async with cancelled_by(token, error):
+            begun.append(token)
+            token.cancel("the user left")
+            await anyio.sleep_forever()
+
+    other = CancelToken()
+    for _ in range(2):
+        with pytest.raises(CallWithdrawn, match="the user left") as raised:
+            await body(other)
+        assert raised.value.__cause__ is None and raised.value.__suppress_context__
+    assert begun == [other]
+    assert other._stops == token._stops == {}
