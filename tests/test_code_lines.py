@@ -19,23 +19,23 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 3793,
     "approval": 4176,  # misspelt options of its constructors are errors with a suggestion
-    "audit": 3050,  # arguments are left out if the tool is not known; options as in approval
+    "audit": 2982,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4395,  # options as in approval; the meta of lists
     "cli": 3985,
-    "code": 911,  # the record of a run has the tag
+    "code": 910,  # the record of a run has the tag
     "config": 2855,  # config files came out of "host"
     "connection": 1537,  # the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1763,
     "errors": 200,
-    "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
-    "handlers": 1329,  # a handler for any notification
+    "extensions": 2004,  # errors of a task hide the session's secrets; ttl of started tasks
+    "handlers": 1328,  # a handler for any notification
     "host": 1935,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval
-    "session": 2803,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2798,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer

@@ -6,9 +6,8 @@
 
     options.py             what ``connect(audit=...)`` takes
     record.py              where the records of a session go
-    call_record.py         the two records of one call
-    request_record.py      the records of a skill, a start, a use of the model, and a read
-    run_record.py          the records of a script's run
+    entry.py               the two records of a call, a skill, a start, a read, a script's run
+    entry_members.py       what the records of each kind have
     sinks.py               a file, or a function of the host, as a place for records
     otel_log.py            the logs of OpenTelemetry as a place for records
     shown_arguments.py     the arguments as records and spans may show them

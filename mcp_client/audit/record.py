@@ -58,10 +58,10 @@ has its ``scope``, how far it goes: "once", "script", "session" or "always". It 
 its ``closed`` is a call that runs, or whose process was killed.
 
 Loading a skill, starting a server of a config file and using the host's model have two such
-records, too, of which the second of a start and of a use says what was decided: see
-``request_record``. So have reading a resource, getting a prompt and the run of a script
-(``run_record``). A call that a model asked for and that was not made, because no tool has that name
-or its arguments are not JSON, has them as a call that fails.
+records, too, of which the second of a start and of a use reports what was decided: see
+``entry_members``. So have reading a resource, getting a prompt and the run of a script. A call that
+a model asked for and that was not made, because no tool has that name or its arguments are not
+JSON, has them as a call that fails.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
@@ -96,7 +96,8 @@ import anyio
 from ..catalog.call_context import CallOrigin
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
-from .call_record import CallRecord
+from .entry import AuditEntry
+from .entry_members import About, EntryKind
 from .hash_chain import now, timestamp
 from .redaction import Redaction
 from .sinks import Identity, Sink
@@ -106,9 +107,8 @@ if TYPE_CHECKING:
     from ..approval.gate import Gate
     from ..approval.request import ApprovalRequest
     from ..approval.script import Script
-    from .run_record import RunRecord
 
-__all__ = ["CallRecord", "SessionAudit"]
+__all__ = ["SessionAudit"]
 
 _CLOSING_SECONDS = 10.0
 _MAX_NAME_CHARS = 256
@@ -160,27 +160,35 @@ class SessionAudit:
         origin: CallOrigin = "host",
         script: Script | None = None,
         tag: Any = None,
-    ) -> CallRecord:
-        """The entry of one call. Nothing is written before ``CallRecord.open`` or its end."""
-        about: Any = {"context": context, "origin": origin, "script": script}
-        entry = CallRecord(self, id, name, arguments, **about)
-        entry.tag = tag
-        return entry
+    ) -> AuditEntry:
+        """Return the entry of one call. Nothing is written before ``open`` or its end."""
+        return AuditEntry(self, About(id, "call", name, arguments, context, tag, origin, script))
 
-    def run(self, script: Script, context: Hashable, tag: Any = None) -> RunRecord:
-        """The records of a script's run. Nothing is written before ``RunRecord.open_run``."""
-        from .run_record import RunRecord
+    def entry_of(
+        self,
+        kind: EntryKind,
+        id: str,
+        subject: str,
+        arguments: Any = None,
+        context: Hashable = None,
+        revision: str | None = None,
+    ) -> AuditEntry:
+        """Return the entry of something else. Nothing is written before ``open`` or its end."""
+        return AuditEntry(self, About(id, kind, subject, arguments, context, revision=revision))
 
-        return RunRecord(self, script, context, tag)
+    def run(self, script: Script, context: Hashable, tag: Any = None) -> AuditEntry:
+        """Return the entry of a script's run. Nothing is written before ``AuditEntry.open``."""
+        about = About(script.id, "script", script.id, None, context, tag, "code", script)
+        run = AuditEntry(self, about)
+        run.counts = {"calls": 0, "output_chars": 0}
+        run.sending()
+        return run
 
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
         """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,
         and the request's refusal where it cannot be recorded."""
-        from .request_record import RequestRecord
-
-        whose = request.context
-        entry = RequestRecord(self, request.id, request.kind, request.subject, context=whose)
-        await entry.decided_by(gate, request)
+        kind, id, subject = request.kind, request.id, request.subject
+        await self.entry_of(kind, id, subject, None, request.context).decided_by(gate, request)
 
     def shown_name(self, name: str) -> str:
         """A tool's name as a record may show it."""

@@ -59,7 +59,7 @@ from .run_log import Past
 from .values import sendable
 
 if TYPE_CHECKING:
-    from ..audit.run_record import RunRecord
+    from ..audit.entry import AuditEntry
     from ..runtime.storage import Storage
 
 __all__ = ["PausedRun", "ScriptResult", "ScriptTarget", "run_script"]
@@ -87,7 +87,7 @@ class ScriptTarget(Protocol):
     @property
     def _paused_in(self) -> Storage | None: ...
 
-    def _run_record(self, script: Script, context: Hashable, tag: Any) -> RunRecord | None: ...
+    def _run_record(self, script: Script, context: Hashable, tag: Any) -> AuditEntry | None: ...
 
     def _end_run(self, script: str) -> None: ...
 
@@ -166,7 +166,7 @@ async def run_script(
     whose = options.get("context"), options.get("tag")
     record = target._run_record(Script(past.id, code), *whose)
     if record is not None:
-        await record.open_run(resumed=is_resumed)
+        await record.open(resumed=is_resumed)
     try:
         if key is not None and not is_resumed and run.is_keyed:
             await note_use(target._paused_in, key, "run_code", code, options.get("context"))
@@ -174,28 +174,27 @@ async def run_script(
     except BaseException as error:
         target._end_run(past.id)
         if record is not None:
-            record.calls = run.calls
+            record.counts["calls"] = run.calls
             await record.failed(error)
         raise
     if isinstance(found, ScriptResult):
         target._end_run(past.id)
     if record is not None:
-        record.calls = run.calls
+        record.counts["calls"] = run.calls
         await _close(record, found)
     return found
 
 
-async def _close(record: RunRecord, found: ScriptResult | PausedRun) -> None:
+async def _close(record: AuditEntry, found: ScriptResult | PausedRun) -> None:
     if isinstance(found, PausedRun):
         await record.over("paused")
         return
-    record.output_chars = len(found.text)
+    record.counts["output_chars"] = len(found.text)
     if found.stop is not None:
         await record.over(found.stop.kind)
     elif found.error is not None:
-        await record.over(
-            "script_error", found.error.rstrip().rpartition("\n")[2].partition(":")[0]
-        )
+        kind = found.error.rstrip().rpartition("\n")[2].partition(":")[0]
+        await record.over("script_error", error=kind)
     else:
         await record.over()
 

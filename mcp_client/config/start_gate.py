@@ -5,7 +5,7 @@ What decides, in one gate, in this order: a policy given as ``confirm``; a yes t
 for exactly this; a hook given as ``confirm``; without one, the place of the file: a person's own
 settings are started, and nothing of a project's file is. No one is asked about what the policy of
 the machine refuses: see ``mcp_client.approval.managed_policy``. Each decision is recorded in the
-audit: see ``mcp_client.audit.request_record``.
+audit: see ``mcp_client.audit.entry_members``.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ from .skill import Skill, SkillReader
 from .skill_entry import SkillEntry, request_for
 
 if TYPE_CHECKING:
+    from ..audit.entry import AuditEntry
     from ..audit.record import SessionAudit
-    from ..audit.request_record import RequestRecord
     from ..catalog.pins import Pins
 
 __all__ = ["Skills", "with_same_names"]
@@ -121,7 +121,7 @@ class Skills:
         try:
             await self._require()
             if load is not None:
-                load.under(self._requests.connection.rpc.era.revision)
+                load.found(None, self._requests.connection.rpc.era.revision)
             entry = skill if isinstance(skill, SkillEntry) else await self._get(uri, timeout)
             self._check_limits(entry)
             loaded = await self._load(entry, id, load, timeout, context)
@@ -133,12 +133,9 @@ class Skills:
             loaded.findings = (*loaded.findings, *await load.over())
         return loaded
 
-    def _record(self, id: str, uri: str, context: Hashable) -> RequestRecord | None:
-        if self._audit is None:
-            return None
-        from ..audit.request_record import RequestRecord
-
-        return RequestRecord(self._audit, id, "skill", uri, context=context)
+    def _record(self, id: str, uri: str, context: Hashable) -> AuditEntry | None:
+        audit = self._audit
+        return None if audit is None else audit.entry_of("skill", id, uri, context=context)
 
     # ----------------------------------------------------------------- one load
 
@@ -146,7 +143,7 @@ class Skills:
         self,
         entry: SkillEntry,
         id: str,
-        load: RequestRecord | None,
+        load: AuditEntry | None,
         timeout: float | Timeouts | None,
         context: Hashable,
     ) -> Skill:
@@ -157,14 +154,14 @@ class Skills:
         findings += text_findings(_texts(entry.raw))
         request = request_for(entry, id, tuple(findings), context, self._identity)
         if load is not None:
-            await load.open_request(request)
+            await load.open(request)
         if self._pins is not None:
             self._pins.check_policy(request.server, request.uri, drift)
         if load is not None:
             load.asking()
         verdict = await self._gate.decide(request)
         if load is not None:
-            load.allowed(verdict)
+            load.decided(verdict)
             load.sending()
         reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
         traffic = None if load is None else load.traffic

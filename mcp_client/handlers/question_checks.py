@@ -83,8 +83,7 @@ class SamplingGate:
     ) -> None:
         """``memory`` and ``audit`` are the session's. Without a hook, the handler decides."""
         hook = handlers.sampling_approval
-        hook = allow_all if hook is None else hook
-        self._gate = Gate(hook, seconds, _ask_on_terminal, memory)
+        self._gate = Gate(allow_all if hook is None else hook, seconds, _ask_on_terminal, memory)
         self._memory = memory
         self._audit = audit
 

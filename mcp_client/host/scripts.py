@@ -15,7 +15,7 @@ from .tools import HostTools
 
 if TYPE_CHECKING:
     from ..approval.script import Script
-    from ..audit.run_record import RunRecord
+    from ..audit.entry import AuditEntry
     from ..session.session import Session
     from .directory import Entry
 
@@ -50,7 +50,7 @@ class ScriptsOfHost(ABC):
         for session in self.sessions.values():
             session._end_run(script)
 
-    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> RunRecord | None:
+    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> AuditEntry | None:
         """The record of a script's run, where there is an audit. It is of no one server."""
         audit = self._options.audit_of("")
         return None if audit is None else audit.run(script, context, tag)

@@ -32,7 +32,7 @@ from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
     from ..approval.script import Script
-    from ..audit.record import CallRecord
+    from ..audit.entry import AuditEntry
     from ..connection.retry import Retry
     from ..extensions.task_run import TaskRun
     from ..validation.strictness import Strictness
@@ -98,7 +98,7 @@ class CallState:
     """Seconds for which the server is to keep the task; None for as long as the call may take."""
     keyed: KeyedCall | None = None
     """Its row in the journal, if it has a key."""
-    entry: CallRecord | None = None
+    entry: AuditEntry | None = None
     """The audit entry of this attempt, if there is an audit."""
     traffic: Traffic | None = None
     """The bytes of this attempt, if an audit or a token has to know whether any left."""

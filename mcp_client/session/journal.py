@@ -62,7 +62,7 @@ from .observers import Observer
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
-    from ..audit.call_record import CallRecord
+    from ..audit.entry import AuditEntry
     from ..runtime.session_context import KnownSecrets
     from ..runtime.storage import Object
     from ..state import State
@@ -267,7 +267,7 @@ class KeyedCall(JournalRow, Observer):
             return result
         return replace(result, findings=(*result.findings, Finding("not_recorded", failure)))
 
-    async def _show_definition(self, entry: CallRecord) -> None:
+    async def _show_definition(self, entry: AuditEntry) -> None:
         """Give the record of a call that is not made the definition, which marks secrets among the
         arguments. Without one, the record leaves them out."""
         try:

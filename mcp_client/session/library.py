@@ -13,7 +13,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import KnownSecrets
 
 if TYPE_CHECKING:
-    from ..audit.request_record import ReadRecord
+    from ..audit.entry import AuditEntry
     from ..catalog.library import Library, PromptResult, ResourceResult
     from ..catalog.listed import Listed
     from ..catalog.watch import ListChanges
@@ -48,7 +48,7 @@ class LibraryOfSession(ABC):
         name: str,
         arguments: Mapping[str, str] | None,
         options: ReadOptions,
-    ) -> ReadRecord | None:
+    ) -> AuditEntry | None:
         """The audit's entry of one read, where there is an audit."""
 
     _secrets: KnownSecrets
@@ -176,11 +176,11 @@ class LibraryOfSession(ABC):
         return await self._skills.load_skill(skill, timeout, context)
 
     async def _recorded(
-        self, entry: ReadRecord | None, read: Callable[[Traffic | None], Awaitable[T]]
+        self, entry: AuditEntry | None, read: Callable[[Traffic | None], Awaitable[T]]
     ) -> T:
         try:
             if entry is not None:
-                await entry.open_read()
+                await entry.open()
                 entry.sending()
             found = await read(None if entry is None else entry.traffic)
         except BaseException as error:
@@ -190,5 +190,5 @@ class LibraryOfSession(ABC):
                 await entry.failed(error)
             raise
         if entry is not None:
-            await entry.done_reading()
+            await entry.over()
         return found

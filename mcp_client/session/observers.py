@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..approval.decision import Allow, Verdict
     from ..approval.gate import Gate
     from ..approval.tool_call import ToolCall
-    from ..audit.call_record import CallRecord
+    from ..audit.entry import AuditEntry
     from ..catalog.finding import Finding
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
@@ -96,8 +96,8 @@ class Recorded(Observer):
 
     __slots__ = ("entry",)
 
-    def __init__(self, entry: CallRecord) -> None:
-        self.entry: CallRecord = entry
+    def __init__(self, entry: AuditEntry) -> None:
+        self.entry: AuditEntry = entry
 
     def began(self, call: CallState) -> None:
         if self.entry.id != call.id:
@@ -124,14 +124,12 @@ class Recorded(Observer):
         return deciding
 
     def edited(self, call: CallState, edited: ToolCall, refused: Allow | None) -> None:
-        if refused is None:
-            self.entry.edited(edited)
-        else:
-            self.entry.decided(edited, refused.source, refused.reason, refused.by)
+        if refused is not None:
+            self.entry.allowed(refused.source, refused.reason, refused.by)
+        self.entry.edited(edited)
 
     async def decided(self, call: CallState, frozen: ToolCall, verdict: Verdict[ToolCall]) -> None:
-        about = verdict.source, verdict.reason, verdict.by, verdict.expires_at, verdict.scope
-        self.entry.decided(verdict.request, *about)
+        self.entry.decided(verdict)
 
     def writing(self, call: CallState) -> None:
         self.entry.sending()

@@ -37,8 +37,7 @@ from .session_options import Setup
 
 if TYPE_CHECKING:
     from ..approval.script import Script
-    from ..audit.request_record import ReadRecord
-    from ..audit.run_record import RunRecord
+    from ..audit.entry import AuditEntry
     from ..catalog.library import Library
     from ..catalog.tool_index import ToolSearch
     from ..catalog.watch import ToolChanges
@@ -251,7 +250,7 @@ class Session(FactsOfSession, LibraryOfSession):
         """A run of a script is over."""
         self._setup.memory.end_run(script)
 
-    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> RunRecord | None:
+    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> AuditEntry | None:
         """The record of a script's run, where there is an audit."""
         audit = self._setup.audit
         return None if audit is None else audit.run(script, context, tag)
@@ -314,18 +313,14 @@ class Session(FactsOfSession, LibraryOfSession):
         name: str,
         arguments: Mapping[str, str] | None,
         options: ReadOptions,
-    ) -> ReadRecord | None:
+    ) -> AuditEntry | None:
         check_read_options(options)
         context = options.get("context")
         audit, rpc = self._setup.audit, self._connection.latest
         if audit is None or rpc is None:
             return None
         id, revision = self._caller._new_id(), rpc.era.revision
-        from ..audit.request_record import ReadRecord
-
-        return ReadRecord(
-            audit, id, kind, name, arguments=arguments, context=context, revision=revision
-        )
+        return audit.entry_of(kind, id, name, arguments, context, revision)
 
     @property
     def _has_journal(self) -> bool:

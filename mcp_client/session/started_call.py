@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.result import ToolResult
 
 if TYPE_CHECKING:
-    from ..audit.record import CallRecord
+    from ..audit.entry import AuditEntry
     from ..connection.rpc import Traffic
 
 __all__ = ["StartedCall"]
@@ -19,7 +19,7 @@ class StartedCall:
 
     def __init__(
         self,
-        entry: CallRecord | None,
+        entry: AuditEntry | None,
         checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
         failed: Callable[[BaseException], Awaitable[None]],
     ) -> None:

@@ -34,7 +34,7 @@ from .started_call import StartedCall
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
-    from ..audit.record import CallRecord
+    from ..audit.entry import AuditEntry
 
 __all__ = ["Handover", "ResumedCall"]
 
@@ -132,10 +132,11 @@ class Handover:
         tasks, audit = self.tasks, self._audit
         entry = None
         if audit is not None:
-            from ..audit.record import CallRecord
+            from ..audit.entry import AuditEntry
+            from ..audit.entry_members import About
 
-            whose = saved.context, saved.tag
-            entry = CallRecord.resumed(audit, saved.call, saved.tool, saved.process, *whose)
+            about = About(saved.call, "call", saved.tool, None, saved.context, saved.tag)
+            entry = AuditEntry.resumed(audit, about, saved.process)
             entry.is_first = partial(self._ledger.close, saved.digest)
         ending = ResumedCall(
             saved,
@@ -169,7 +170,7 @@ class ResumedCall(StartedCall):
     def __init__(
         self,
         saved: SavedTask,
-        entry: CallRecord | None,
+        entry: AuditEntry | None,
         *,
         server: str,
         admit: Callable[[], Awaitable[None]],

@@ -40,7 +40,8 @@ from mcp_client import (
 )
 from mcp_client.approval import Decision, Decisions, Remember
 from mcp_client.audit import Audit, Redaction, verify_audit
-from mcp_client.audit.call_record import CallRecord
+from mcp_client.audit.entry import AuditEntry
+from mcp_client.audit.entry_members import About
 from mcp_client.audit.record import SessionAudit
 from mcp_client.audit.shown_arguments import MAX_ARGUMENTS_CHARS
 from mcp_client.errors import (
@@ -1294,11 +1295,11 @@ async def test_an_audit_without_a_place_records_where_the_state_does(tmp_path: P
 async def test_without_an_audit_no_record_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
 
-    def note(record: CallRecord, audit: object, id: str, *rest: Any, **options: Any) -> None:
-        built.append(id)
+    def note(entry: AuditEntry, audit: object, about: About) -> None:
+        built.append(about.id)
         raise RuntimeError("no record is needed")
 
-    monkeypatch.setattr(CallRecord, "__init__", note)
+    monkeypatch.setattr(AuditEntry, "__init__", note)
     async with Server().connect(None) as session:
         await session.call_tool("echo")
         with pytest.raises(UnknownTool):

@@ -37,9 +37,9 @@ def serve(message: dict[str, Any]) -> Any:
 async def one_run(target: Session | Host, tool: str, **over: Any) -> None:
     record = target._run_record(SCRIPT, "ana")
     assert record is not None
-    await record.open_run()
+    await record.open()
     await target._call_as_code(tool, {}, {}, SCRIPT)
-    record.calls, record.output_chars = 1, 5
+    record.counts = {"calls": 1, "output_chars": 5}
     assert await record.over(**over) == ()
 
 
@@ -100,7 +100,7 @@ async def test_a_run_that_goes_on_is_opened_once_more(tmp_path: Path) -> None:
         async with connect(MemoryServer(serve), name="s", audit=log) as session:
             record = session._run_record(SCRIPT, None)
             assert record is not None
-            await record.open_run(resumed=resumed)
+            await record.open(resumed=resumed)
             await record.over("paused" if not resumed else "ok")
     found = [(one["event"], one.get("resumed"), one.get("outcome")) for one in records_of(log)]
     assert found == [
@@ -120,9 +120,9 @@ async def test_a_run_that_cannot_be_recorded_is_refused() -> None:
             assert record is not None
             if failure == "refuse":
                 with pytest.raises(CallDenied, match="audit"):
-                    await record.open_run()
+                    await record.open()
             else:
-                await record.open_run()
+                await record.open()
                 assert await record.over() == ()
 
 

@@ -1,0 +1,351 @@
+"""The members of audit records: what ``opened`` and ``closed`` have, by the kind of the entry.
+
+``record`` describes the records of a call; those of another kind differ in this. ``tool`` is null,
+and a member named as the kind has the subject.
+
+A **skill** (the URI of its SKILL.md), a **start** (the command line or URL) and a use of the host's
+model (**sampling**: the model that is asked for): in place of what is reported of arguments,
+``opened`` has the ``fingerprint``, and for a skill the number of its ``files`` and their ``bytes``;
+null where its content is dynamic or nothing was found out. The fingerprint of a start or a use of
+the model covers values that may be secret, and is an HMAC under the log's key, or a key of the
+process. Values that a project's file has itself for variables and headers are left out, but not
+their names.
+
+Loading a skill is closed when it is over: ``outcome`` is "ok" if it was verified and returned.
+Reading another file of a skill that was loaded makes no record.
+
+A start and a use of the model are closed when they are decided, before anything is done: the
+outcome "ok" means that it was allowed, and ``closed`` has nothing of what was sent, nor how long it
+took. What is made of the approval is not recorded. If either record cannot be written, the request
+is denied, unless ``Audit(failure="warn")``; if several places are given and one of them has the
+approval already, another ``closed`` follows there, which reports the denial.
+
+Reading a **resource** (its URI) and getting a **prompt** (its name): no one is asked, so
+``decision`` is null. ``opened`` has the ``arguments`` of a prompt as those of a call; null for a
+resource. A read that cannot be recorded is refused, unless ``Audit(failure="warn")``. Lists,
+completions and the files of a skill that was loaded make no record.
+
+The run of a **script** (code mode; the id of the run, as in the records of its calls): ``opened``
+has ``code_digest`` and ``code_bytes``; ``code`` itself, redacted as any text is, only if the log is
+an ``AuditLog(code=True)``. A run that was paused and goes on is opened again, with ``resumed``.
+``closed`` has the ``outcome``: "ok", "script_error" for an exception that the script did not catch,
+"paused", the name of the limit that ended it ("script_calls", "script_memory", "script_output",
+"script"), or the class of the error; ``calls``, how many it made, ``output_chars``, and
+``running_seconds``. What a script prints and returns is not recorded. A run that cannot be recorded
+is refused, unless ``Audit(failure="warn")``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Hashable
+from typing import Any, Literal, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from ..approval.request import ApprovalRequest, Fact, RequestKind
+from ..approval.script import Script
+from ..approval.tool_call import ToolCall
+from ..catalog.call_context import CallOrigin
+from ..catalog.finding import Finding
+from ..catalog.tool import Tool
+from ..connection.rpc import Traffic
+from .hash_chain import now
+from .shown_arguments import MAX_ARGUMENTS_CHARS, differing_paths, shown_arguments, text_of
+from .sinks import Digested, Record, Recorder
+
+__all__ = ["About", "EntryKind", "EntryMembers"]
+
+EntryKind: TypeAlias = RequestKind | Literal["resource", "prompt", "script"]
+"""What an entry is of: a request for approval, a read, or the run of a script."""
+
+_MAX_FACT_CHARS = 10_000
+_MAX_FACTS = 200  # of one kind
+_MAX_FACTS_BYTES = 256 * 1024
+"""Bytes of all facts of a record, as JSON: a line of a log has a limit, too."""
+_MAX_CODE_CHARS = 256 * 1024
+_MAX_FINDINGS = 32
+_IN_OTHER_MEMBERS = frozenset(
+    (
+        *("server", "subject", "arguments", "finding", "fingerprint"),
+        *("script", "script_line", "script_calls"),
+    )
+)
+"""Facts that are members of a record already."""
+_SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
+
+
+class About(NamedTuple):
+    """What an entry is about, known when it is made."""
+
+    id: str
+    kind: EntryKind
+    subject: str
+    """The name of the tool or the prompt, a URI, a command line, a model or the id of a run."""
+    arguments: Any = None
+    """What the caller gave."""
+    context: Hashable = None
+    tag: Any = None
+    origin: CallOrigin = "host"
+    script: Script | None = None
+    """The script that makes the call, or whose run this is."""
+    repeats: str | None = None
+    """The id of the attempt that this one follows."""
+    revision: str | None = None
+
+
+class EntryMembers:
+    """What is known of one entry by now, and its two records made of that."""
+
+    def __init__(self, audit: Recorder, about: About) -> None:
+        self.about: About = about
+        self.traffic: Traffic = Traffic()
+        self.counts: Record = {}
+        """Members that ``closed`` has besides, of a script's run."""
+        self._audit = audit
+        self._name = (audit.server, audit.shown_name(about.subject))
+        self._revision = about.revision
+        self._is_resumed = False
+        self._tool: Tool | None = None
+        self._is_unread = False
+        self._request: ApprovalRequest | None = None
+        self._wrong: Finding | None = None
+        self._place = "the whole value"
+        self._hidden: list[str] = []
+        self._opened_by: int | None = None
+        self._decision: Record | None = None
+        self._edited: Record | None = None
+        self._changed: Record | None = None
+        self._marks: dict[str, float] = {}
+
+    @property
+    def id(self) -> str:
+        return self.about.id
+
+    def _opening(self) -> Record:
+        about, audit = self.about, self._audit
+        request = self._request
+        record = self._head("opened")
+        if about.repeats is not None:
+            record["repeats"] = about.repeats
+        origin = about.origin if request is None else request.origin
+        if origin != "host":
+            record["origin"] = origin
+        if about.script is not None and about.kind == "call":
+            record |= about.script.recorded()
+        record["identity"] = audit.identity
+        record |= audit.whose(about.context, about.tag)
+        for part in _OPENED[about.kind]:
+            record |= part(self)
+        return record
+
+    def _closing(self, outcome: str, delivery: str, text: str | None) -> Record:
+        marks, end = self._marks, self._audit.clock()
+        asking, running = marks.get("asking"), marks.get("running")
+        record = self._head("closed")
+        record |= self._audit.whose(self.about.context, self.about.tag)
+        if self._opened_by is None:
+            record["decision"] = self._decision
+        else:
+            record["opened_by"] = self._opened_by
+        if self._changed is not None:
+            record["changed"] = self._changed
+        if self._edited is not None:
+            record["edited"] = self._edited
+        record["outcome"] = outcome
+        if text is not None:
+            record["error"] = text
+        asked = None if asking is None else round(marks.get("answered", end) - asking, 6)
+        record |= {
+            "delivery": delivery,
+            "asking_seconds": asked,
+            "running_seconds": None if running is None else round(end - running, 6),
+            "sent_bytes": self.traffic.sent,
+            "received_bytes": self.traffic.received,
+        }
+        for name in _NOT_CLOSED.get(self.about.kind, ()):
+            del record[name]
+        record |= self.counts
+        return record
+
+    def _head(self, event: str) -> Record:
+        server, name = self._name
+        record: Record = {
+            "time": now(),
+            "event": event,
+            "process": os.getpid(),
+            "call": self.id,
+            "server": server,
+            "tool": name,
+        }
+        kind = self.about.kind
+        if kind != "call":
+            record["tool"] = None
+            record[kind] = (
+                self._safe(self.about.subject, _MAX_FACT_CHARS) if kind in _REQUESTS else name
+            )
+        return record
+
+    # -------------------------------------------------------- the parts of ``opened``
+
+    def _in_force(self) -> Record:
+        return {"revision": self._revision}
+
+    def _definition(self) -> Record:
+        tool = self._tool
+        return {
+            "trusted": None if tool is None else tool.trusted,
+            "fingerprint": None if tool is None else tool.fingerprint,
+        }
+
+    def _arguments(self) -> Record:
+        request, given = self._request, self.about.arguments
+        text = text_of(given) if request is None else request.arguments_json
+        size = None if text is None else _size(text)
+        return {**self._shown_arguments(text, given), "arguments_bytes": size}
+
+    def _no_arguments(self) -> Record:
+        nothing = dict.fromkeys(("arguments", "arguments_digest", "arguments_bytes"))
+        return {**nothing, "redacted": []}
+
+    def _content(self) -> Record:
+        """The version of a skill that is asked about."""
+        request = self._request
+        if request is None:
+            return dict.fromkeys(("fingerprint", "files", "bytes"))
+        return {"fingerprint": request.fingerprint, **request._recorded}
+
+    def _secret_fingerprint(self) -> Record:
+        request = self._request
+        if request is None:
+            return {"fingerprint": None}
+        digested = Digested(request.fingerprint or "", has_secrets=True)
+        return {"fingerprint": digested, **request._recorded}
+
+    def _seen(self) -> Record:
+        """What the approver is shown."""
+        request = self._request
+        if request is None:
+            return self._shown_findings(() if self._wrong is None else (self._wrong,))
+        return {**self._shown_findings(request.findings), "facts": self._facts(request)}
+
+    def _code(self) -> Record:
+        script = self.about.script
+        code = "" if script is None else script.code
+        record = {
+            "code_digest": Digested(code, has_secrets=False),
+            "code_bytes": _size(code),
+            "code": self._safe(code, _MAX_CODE_CHARS),
+        }
+        return {**record, "resumed": True} if self._is_resumed else record
+
+    # ------------------------------------------------------------ what may be shown
+
+    def _facts(self, request: ApprovalRequest) -> Record:
+        """Return the facts. Those of a tool alone are looked through once."""
+        if not isinstance(request, ToolCall):
+            return self._shown_facts(request._without_values())
+        is_special = request.meta_json or request.drift or request.origin != "host"
+        if self._hidden or is_special or request.edited:
+            return self._shown_facts(request)
+        known = request.tool._derive(_shown_by_audit)
+        facts = known.get(self._audit)
+        if facts is None:
+            facts = known[self._audit] = self._shown_facts(request)
+        return facts
+
+    def _shown_facts(self, request: ApprovalRequest) -> Record:
+        """What a person is shown of it, besides what other members have."""
+        found: dict[str, list[str]] = {}
+        left = _MAX_FACTS_BYTES
+        for fact in request.facts():
+            if fact.kind in _IN_OTHER_MEMBERS:
+                continue
+            texts = found.setdefault(fact.kind, [])
+            if len(texts) < _MAX_FACTS:
+                shown = self._shown_fact(fact)
+                left -= (size := len(json.dumps(shown)))
+                if left < 0:
+                    left, shown = left + size, f"[left out: {len(fact.text)} characters]"
+                texts.append(shown)
+            elif len(texts) == _MAX_FACTS:
+                texts.append("and more")
+        return {kind: texts if texts[1:] else texts[0] for kind, texts in found.items()}
+
+    def _shown_fact(self, fact: Fact) -> str:
+        if not fact.is_json:
+            return self._safe(fact.text, _MAX_FACT_CHARS)
+        shown = self._audit.redaction.show(json.loads(fact.text))
+        self._hidden += shown.hidden
+        return self._safe(json.dumps(shown.value, ensure_ascii=False), _MAX_FACT_CHARS)
+
+    def _shown_findings(self, findings: tuple[Finding, ...]) -> Record:
+        record: Record = {"findings": list(map(self._shown_finding, findings[:_MAX_FINDINGS]))}
+        if len(findings) > _MAX_FINDINGS:
+            record["more_findings"] = len(findings) - _MAX_FINDINGS
+        return record
+
+    def _shown_finding(self, finding: Finding) -> Record:
+        about, text = self._safe(finding.about, 200), finding.text
+        if finding.kind == "broken_arguments":  # the sentence quotes an argument
+            text = f"the arguments break the tool's input schema at {self._place}"
+        elif finding.kind == "unchecked_arguments" and not finding.about:  # of these arguments
+            text = "the arguments could not be checked against the tool's input schema"
+        shown = {"kind": finding.kind, "text": self._safe(text)}
+        return {**shown, "about": about} if about else shown
+
+    def _shown_arguments(self, text: str | None, given: Any) -> Record:
+        """Return the arguments as a record may show them: from ``text`` if there is one, else from
+        ``given``."""
+        audit = self._audit
+        about = self._tool, self._is_unread
+        shown = shown_arguments(audit.redaction, audit.secrets, text, given, *about)
+        self._hidden += shown.hidden
+        has_secrets = bool(shown.hidden or shown.pointers)
+        return {
+            "arguments": shown.value,
+            "redacted": shown.pointers,
+            "arguments_digest": None if text is None else Digested(text, has_secrets),
+        }
+
+    def _paths(self, before: str | None, after: str) -> list[str]:
+        """JSON pointers to the arguments that the approver changed."""
+        if before is None or len(before) + len(after) > MAX_ARGUMENTS_CHARS:
+            return [""]
+        paths = differing_paths(json.loads(before), json.loads(after))
+        return [self._safe(path, 200) for path in paths]
+
+    def _safe(self, text: str, limit: int = 500) -> str:
+        if text in _SOURCES:
+            return text
+        return self._audit.redaction.about(self._audit.secrets.text(str(text)), limit, self._hidden)
+
+
+_REQUESTS = "skill", "start", "sampling"
+_Part: TypeAlias = Callable[[EntryMembers], Record]
+_every = EntryMembers
+_OPENED: dict[EntryKind, tuple[_Part, ...]] = {
+    "call": (_every._in_force, _every._definition, _every._arguments, _every._seen),
+    "skill": (_every._in_force, _every._content, _every._seen),
+    "start": (_every._in_force, _every._secret_fingerprint, _every._seen),
+    "sampling": (_every._in_force, _every._secret_fingerprint, _every._seen),
+    "resource": (_every._in_force, _every._no_arguments),
+    "prompt": (_every._in_force, _every._arguments),
+    "script": (_every._code,),
+}
+"""The parts of ``opened`` that follow those which all kinds have."""
+_OF_WHAT_WAS_SENT = "delivery", "running_seconds", "sent_bytes", "received_bytes"
+_NOT_CLOSED: dict[str, tuple[str, ...]] = {
+    "start": _OF_WHAT_WAS_SENT,
+    "sampling": _OF_WHAT_WAS_SENT,
+    "script": ("decision", "delivery", "asking_seconds", "sent_bytes", "received_bytes"),
+}
+"""The members that ``closed`` of a kind does not have."""
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _shown_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
+    return WeakKeyDictionary()
