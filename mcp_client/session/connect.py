@@ -220,8 +220,9 @@ def _under(
 
     check_instance("policy", policy, ManagedPolicy, "ManagedPolicy.system()")
     if handlers is not None and handlers.sampling is not None:
-        hook = policy.over(handlers.sampling_approval or allow_all)
-        handlers = replace(handlers, sampling_approval=hook)
+        hook = handlers.sampling_approval
+        over = policy.over(allow_all if hook is None else hook)
+        handlers = replace(handlers, sampling_approval=over)
     return policy.over(approval), handlers
 
 

@@ -13,6 +13,7 @@ from mcp_client import (
     Allow,
     CallDenied,
     ConfigError,
+    Deny,
     Handlers,
     MemoryServer,
     Rule,
@@ -277,6 +278,21 @@ class TestItsRules:
                 await session.call_tool("run")
             with pytest.raises(RequestRefused):
                 await session._dispatcher._sampling_gate.approve(prompt())
+
+    async def test_rules_without_a_rule_still_decide_about_the_use_of_the_model(self) -> None:
+        policy = ManagedPolicy(rules=[Rule("deny", tool="run")])
+        asked: list[Any] = []
+
+        def refuse(request: Any) -> Deny:
+            asked.append(request)
+            return Deny("no models")
+
+        handlers = Handlers(sampling=asked.append, sampling_approval=Rules([], ask=refuse))
+        options: Any = {"approval": allow_all, "handlers": handlers, "policy": policy}
+        async with connect(MemoryServer(lambda message: NotImplemented), **options) as session:
+            with pytest.raises(RequestRefused):
+                await session._dispatcher._sampling_gate.approve(prompt())
+        assert len(asked) == 1
 
     def test_a_policy_is_not_anything_else(self) -> None:
         with pytest.raises(ConfigError, match=r"policy=5: give ManagedPolicy.system\(\)"):
