@@ -1,6 +1,6 @@
 """What looks dangerous in a server that a config file names, as findings.
 
-The first finding for a program of a project's file is that it can do anything. The others are about
+The first finding for a server of a project's file is that it can do anything. The others are about
 the structure of its words: code in arguments, sources of downloads, paths that leave the project,
 places of secrets. The words are judged as they will be run, with everything put in; what comes from
 the host's environment is named as it is written.
@@ -25,7 +25,7 @@ from ..transports.http_options import shown
 from .server import Launch
 from .values import LOADERS, Expanded, followed, is_within
 
-__all__ = ["ANYTHING", "warnings_of"]
+__all__ = ["ANYTHING", "ANY_SERVER", "warnings_of"]
 
 ANYTHING = Finding(
     "start",
@@ -34,6 +34,13 @@ ANYTHING = Finding(
     "anything",
 )
 """Of each program that a project's file names."""
+ANY_SERVER = Finding(
+    "start",
+    "it can do anything with what it is sent, and offer any tool: say yes only if you know this "
+    "project and can tell where every address below leads",
+    "anything",
+)
+"""Of each server that a project's file names by its URL."""
 
 _OTHER_USERS = frozenset({"sudo", "doas", "su", "pkexec", "runas"})
 _SHELLS = frozenset(
@@ -114,9 +121,9 @@ def warnings_of(
 ) -> Iterator[Finding]:
     """``program`` is the file that the command is, where that is known."""
     is_project, folder = launch.reading.scope == "project", str(launch.reading.base)
+    if is_project:
+        yield ANY_SERVER if launch.command is None else ANYTHING
     if launch.command is not None:
-        if is_project:
-            yield ANYTHING
         words = [launch.command, *launch.args]
         yield from _of_words(_split(words), program)
         yield from _of_hosts(word.shown for word in words)

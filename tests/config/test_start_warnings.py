@@ -33,9 +33,24 @@ def findings_of(project: Path, server: dict[str, Any]) -> list[str]:
     """Their texts, after those that each server has."""
     (project / "mcp.json").write_text(json.dumps({"mcpServers": {"server": server}}))
     config = load_config(project / "mcp.json")
-    request = config.requests["server"]
-    fixed = 1 if request.command is None else 2
-    return [f"{one.kind}: {one.text}" for one in request.findings[fixed:]]
+    found = config.requests["server"].findings
+    return [f"{one.kind}: {one.text}" for one in found if one.kind != "start"]
+
+
+@pytest.mark.parametrize(
+    "server", [{"command": "x"}, {"url": "https://example.com"}, {"url": "http://127.0.0.1:1/x"}]
+)
+def test_only_the_findings_of_a_projects_server_begin_with_that_it_can_do_anything(
+    project: Path, server: dict[str, Any]
+) -> None:
+    file = project / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"server": server}}))
+    for scope, wanted in ((None, ["anything"]), ("project", ["anything"]), ("user", [])):
+        _, *found = load_config(file, scope=scope).requests["server"].findings
+        assert [one.about for one in found if one.kind == "start"] == wanted
+        assert all(
+            one.text.startswith("it can do anything") for one in found if one.kind == "start"
+        )
 
 
 WORDS: list[tuple[list[str], list[str]]] = [
