@@ -333,7 +333,17 @@ def no_process_left() -> Iterator[None]:
     until = time.monotonic() + 60
     while (left := _children() - before - _lasting) and time.monotonic() < until:
         time.sleep(0.01)
-    assert not left, f"processes left behind: {left}"
+    assert not left, f"processes left behind: {[_described(pid) for pid in sorted(left)]}"
+
+
+def _described(pid: str) -> str:
+    """The state (Z: nobody has waited for it) and the command of a process."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")[-300:]
+    except OSError:
+        return f"{pid} has ended meanwhile"
+    return f"{pid} {state} {command!r}"
 
 
 def _children() -> set[str]:
