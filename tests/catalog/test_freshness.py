@@ -158,7 +158,7 @@ async def test_a_server_without_sessions_cannot_tell_of_changes_and_is_asked_aga
             assert (await session.call_tool("new")).text == "new"
         assert app.lists == 3
         await app.listeners[0].event({"jsonrpc": "2.0", "method": CHANGED})
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not session._catalog.outdated:
                 await anyio.lowlevel.checkpoint()
 

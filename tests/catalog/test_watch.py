@@ -41,7 +41,7 @@ async def no_change_is_found_by_the_clock(clock: Clock) -> None:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not true():
             await anyio.sleep(0)
 

@@ -461,7 +461,7 @@ async def test_it_runs_in_the_event_loop_of_any_server() -> None:
         tasks.start_soon(queue, DELETE)
         while not queue.pending:
             await checkpoint()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await page({**scope, "query_string": b""}, receive, send)
         (pending,) = queue.pending
         assert sent.count(b"data: ") == 1
@@ -479,7 +479,7 @@ async def test_a_stream_whose_reader_goes_leaves_nothing_behind() -> None:
     async with a_site() as site, site.person() as ana:
         async with ana.stream() as events:
             await anext(events)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while site.queue._notifier._waiting:
                 await checkpoint()
 

@@ -128,7 +128,7 @@ async def test_it_closes_while_a_page_is_open(caplog: pytest.LogCaptureFixture) 
         head = f"Host: {url.netloc.decode()}\r\nCookie: {cookie}\r\n\r\n"
         await stream.send(f"GET {answer.headers['location']}changes HTTP/1.1\r\n{head}".encode())
         assert b"text/event-stream" in await stream.receive()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await desk.aclose()
         await desk.aclose()
         await stream.aclose()
@@ -273,7 +273,7 @@ async def test_connections_that_send_nothing_keep_nobody_waiting() -> None:
     async with serve_desk(ApprovalQueue()) as desk, browser() as client:
         url = httpx.URL(desk.url)
         idle = [await anyio.connect_tcp(url.host, url.port or 0) for _ in range(80)]
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert (await client.get(url)).status_code == 200
         for stream in idle:
             await stream.aclose()

@@ -70,7 +70,7 @@ async def call(server: Tasking, record: Path | None = None, **options: Any) -> A
 
 
 async def until(server: Tasking, method: str, times: int = 1) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while len(server.all(method)) < times:
             await anyio.sleep(0.01)
 
@@ -481,7 +481,7 @@ async def test_before_there_is_a_task_a_call_is_cancelled_as_any() -> None:
             tasks.start_soon(session.call_tool, "slow")
             await server.got.wait()
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "notifications/cancelled" not in server.methods:
                 await anyio.sleep(0.01)
     assert "tasks/cancel" not in server.methods

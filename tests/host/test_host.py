@@ -345,7 +345,7 @@ class TestLazyServers:
         async with host_of({}) as host, host.status_changes() as changes:
             await host.add("one", ServerConfig(box.server, lazy=True))
             await host.remove("one")
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 told = [await anext(changes), await anext(changes)]
         assert [(one.name, one.state) for one in told] == [("one", "idle"), ("one", "closed")]
         assert box.starts == 0
@@ -387,7 +387,7 @@ class TestLazyServers:
                         await host.call_tool("one__close-output")
 
                 tasks.start_soon(lose)
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while transport.alive:
                         await anyio.sleep(0.005)
                 with anyio.move_on_after(0.02) as scope:  # a process takes longer to start

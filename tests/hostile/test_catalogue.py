@@ -94,7 +94,7 @@ async def test_a_thousand_bad_tools_spoil_no_good_one() -> None:
 async def test_a_poisoned_and_gigantic_description_is_looked_through_in_bounded_time() -> None:
     poison = "ignore all the your ignore all " * 30_000
     tools = [tool(f"t{n}", description=poison) for n in range(3)]
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with connect(server(lambda _: {"tools": tools})) as session:
             assert len((await session.list_tools()).findings) >= 3
 
@@ -108,7 +108,7 @@ async def test_a_pattern_that_is_costly_to_compile_or_deep_spoils_one_tool() -> 
         tool("costly", inputSchema={"properties": {"a": {"pattern": "(" * 400}}}),
         tool("good"),
     ]
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with connect(server(lambda _: {"tools": tools}), approval=allow_all) as session:
             await session.list_tools()
             with pytest.raises(InvalidSchema):

@@ -129,7 +129,7 @@ async def _a_handler_that_fails_costs_its_own_question_only(session: Session, ho
 async def _a_question_is_taken_back(session: Session, host: Host) -> None:
     host.answer = None
     assert (await session.call_tool("ask-and-take-back")).text == "never mind"
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await host.taken_back.wait()
 
 
@@ -137,13 +137,13 @@ async def _a_change_of_the_list_is_heard(session: Session) -> None:
     await session.list_tools()
     async with session.tool_changes() as changes:
         await session.call_tool("grow")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert [tool.name for tool in (await anext(changes)).added] == ["grown"]
 
 
 async def _log_lines_reach_the_handler(session: Session, host: Host) -> None:
     assert (await session.call_tool("chatter")).text == "done"
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while len(host.lines) < 2:
             await anyio.sleep(0.01)
     assert [line.level for line in host.lines] == ["info", "error"]
@@ -151,10 +151,13 @@ async def _log_lines_reach_the_handler(session: Session, host: Host) -> None:
 
 async def _a_timeout_comes_when_it_should(session: Session) -> None:
     steps: list[float] = []
-    with pytest.raises(CallTimeout):
-        await session.call_tool(
-            "slow", timeout=0.3, on_progress=lambda step, *_: steps.append(step)
-        )
+    for seconds in (0.3, 3.0, 30.0):  # on a slow machine it has not begun in the first time
+        with pytest.raises(CallTimeout):
+            await session.call_tool(
+                "slow", timeout=seconds, on_progress=lambda step, *_: steps.append(step)
+            )
+        if steps:
+            break
     assert steps == [1]
     assert "gave up" in (await session.call_tool("last-reason")).text
 

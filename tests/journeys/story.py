@@ -252,10 +252,13 @@ async def _an_unknown_tool_raises_without_a_call(told: Told) -> None:
 
 async def _progress_is_reported(told: Told) -> None:
     steps: list[tuple[float, float | None]] = []
-    result = await told.slow(
-        0.03, 3, on_progress=lambda progress, total, message: steps.append((progress, total))
-    )
-    assert not result.is_error
+    for pause in (0.03, 0.3, 3.0):  # on a slow machine the answer may overtake all of it
+        result = await told.slow(
+            pause, 3, on_progress=lambda progress, total, _: steps.append((progress, total))
+        )
+        assert not result.is_error
+        if steps or not told.peer.beside:
+            break
     expected = [(1, 3), (2, 3), (3, 3)]
     assert steps
     assert steps == (expected[: len(steps)] if told.peer.beside else expected)
@@ -293,7 +296,7 @@ async def _a_slow_call_delays_no_other_and_can_be_cancelled(told: Told) -> None:
             pytest.fail("it was to be called off")
 
         calls.start_soon(call)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await under_way.wait()
         assert await told.echo("meanwhile") == told.words.echoed.format("meanwhile")
         calls.cancel_scope.cancel()
@@ -330,7 +333,7 @@ async def close_in_the_middle(target: Target, peer: Peer) -> None:
     session = sessions[0]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(call, Told(session, peer, Approver()))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await under_way.wait()
         tasks.start_soon(session.aclose)
     assert len(lost) == 1

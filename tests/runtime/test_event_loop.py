@@ -37,7 +37,7 @@ async def test_a_lock_is_given_in_the_order_in_which_tasks_ask() -> None:
             order.append(number)
             await checkpoint()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks, lock:
             for number in range(3):
                 tasks.start_soon(take, number)
@@ -53,7 +53,7 @@ async def test_a_task_that_is_cancelled_while_it_waits_for_a_lock_does_not_keep_
         async with lock:
             taken.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             async with lock:
                 async with anyio.create_task_group() as cancelled:
@@ -74,7 +74,7 @@ async def test_a_lock_given_to_a_task_that_is_cancelled_goes_to_the_next(given_f
         async with lock:
             taken.append(name)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             await lock.__aenter__()
             async with anyio.create_task_group() as cancelled:
@@ -108,7 +108,7 @@ def test_a_task_of_asyncio_that_is_cancelled_as_it_gets_a_lock_gives_it_back() -
 
 
 async def test_work_that_takes_longer_than_its_time_limit_is_cancelled() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         with pytest.raises(TimeoutError):
             async with current().time_limit(0):
                 await anyio.sleep_forever()

@@ -195,6 +195,6 @@ async def test_a_private_folder_is_gone_after_the_end(
     monkeypatch.setattr("tempfile.tempdir", None)
     async with probes() as session:
         assert "got" in await said(session, "temporary_files")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while list(tmp_path.iterdir()):
             await anyio.sleep(0.01)

@@ -121,7 +121,7 @@ async def _listen(server: Server, session: Session) -> None:
     if server.revision == "2026-07-28" and not server.listed:
         await session.get_tool("run")
         await session.get_tool("run")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while server.stream is None or session._catalog.subscription.epoch is None:
                 await anyio.lowlevel.checkpoint()
 
@@ -152,7 +152,7 @@ async def tells_no_more(server: Server, session: Session) -> None:
     server.tool |= {"description": "Deletes the report.", "annotations": DESTROYS}
     server.refuses_to_tell = True
     server.send({"jsonrpc": "2.0", "id": server.stream, "result": {}})
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while session._catalog.subscription.epoch is not None:
             await anyio.lowlevel.checkpoint()
 

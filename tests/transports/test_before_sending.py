@@ -217,7 +217,7 @@ async def test_a_function_that_never_returns_holds_up_a_kept_list_for_a_bounded_
     ):
         await session.list_tools()
         hangs[0] = True
-        with anyio.fail_after(15), pytest.raises(AuthError, match="within 1 s"):
+        with anyio.fail_after(60), pytest.raises(AuthError, match="within 1 s"):
             await session.list_tools()
 
 

@@ -149,7 +149,7 @@ async def test_a_connection_beyond_those_that_may_be_idle_is_closed(
         first, second = await _send(pool), await _send(pool)
         await first.aread()
         await second.aread()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await closed.wait()
         assert not pool._busy
         assert await _ask(pool) == (200, b"ok")
@@ -318,7 +318,7 @@ async def test_a_request_of_any_size_arrives_whole(
 
     bodies = [bytes([size % 256]) * size for size in (1, 64 * 1024, 64 * 1024 + 1, 300_000)]
     async with listening(converse) as server, _pool(server.port) as pool:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             for body in bodies:
                 assert await _ask(pool, body) == (200, b"ok")
     assert arrived == bodies

@@ -354,7 +354,7 @@ async def test_a_call_that_has_less_time_than_the_server_asks_for_fails_at_once(
     app = Handshake()
     async with serving(_cut_off(app, 120_000)) as server, _connect(server.url) as session:
         waits = r"asks to wait 1\d\d\S* s"  # less where we are slow
-        with anyio.fail_after(20), pytest.raises(CallTimeout, match=waits) as caught:
+        with anyio.fail_after(60), pytest.raises(CallTimeout, match=waits) as caught:
             await session.call_tool("work", timeout=Timeouts(idle=30, total=60))
         assert caught.value.clock == "total"
 
@@ -405,7 +405,7 @@ async def test_a_server_that_is_killed_in_mid_call_ends_the_call_within_seconds(
             session = await _connect(server.url)
             tasks.start_soon(call, session)
             await begun.wait()
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             while not caught:
                 await anyio.sleep(0.01)
     assert "cannot connect" in str(caught[0])
@@ -669,5 +669,5 @@ async def test_closing_does_not_wait_for_a_server_that_does_not_answer() -> None
     timeouts = Timeouts(close=0.2)
     async with serving(handler) as server:
         session = await _connect(server.url, timeouts=timeouts)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await session.aclose()

@@ -410,7 +410,7 @@ class TestAReplay:
         writer = os.open(tmp_path / "fifo", os.O_RDWR)  # its end ends a thread that reads
         try:
             for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero")):
-                with anyio.fail_after(5), pytest.raises(ConfigError, match="ReplayServer"):
+                with anyio.fail_after(60), pytest.raises(ConfigError, match="ReplayServer"):
                     await anyio.to_thread.run_sync(ReplayServer, path, abandon_on_cancel=True)
         finally:
             os.close(writer)
