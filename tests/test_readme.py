@@ -10,22 +10,77 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
 
 import mcp_client
 from mcp_client import Allow, MemoryServer, connect
-from tests.programs import NEEDS
+from tests.interop import peers
+from tests.programs import NEEDS, need
 from tests.room_stubs import public_names
+from tests.test_papers import REPLACED
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+GUIDES = sorted((ROOT / "examples").glob("*/README.md"))
+TEXTS = [ROOT / "README.md", ROOT / "examples" / "README.md", *GUIDES]
+WITHOUT_KEYS = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "")
+PYTHONS = {
+    "providers": peers.providers,
+    "environments": peers.environments,
+    "durable": peers.durable,
+}
+"""By the word in ``<!-- needs: providers -->``: the Python that runs the block below it."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def shown_path(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+FENCE = re.compile(r"(?:<!-- needs: (.+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A block of code, and the output that the page shows directly below it."""
+
+    line: int
+    language: str
+    code: str
+    output: str | None
+    needs: str | None
+
+    @property
+    def file(self) -> str | None:
+        """The name under which a reader saves it: its first line is a comment with that name."""
+        found = re.match(r"# ([\w.-]+)\n", self.code)
+        return found[1] if found else None
+
+
+def blocks(text: str, *languages: str) -> list[Block]:
+    made: list[Block] = []
+    end = 0
+    for found in FENCE.finditer(text):
+        needs, language, code = found.groups()
+        between = text[end : found.start()].strip()
+        if language == "text" and made and not between and made[-1].language == "python":
+            made[-1] = made[-1]._replace(output=code)
+        else:
+            made.append(Block(text.count("\n", 0, found.start()) + 1, language, code, None, needs))
+        end = found.end()
+    return [block for block in made if block.language in languages or not languages]
+
+
+def programs(*paths: Path) -> list[tuple[str, str | None]]:
+    """Each block of Python of README, or of the pages ``paths``, and its output."""
+    texts = [path.read_text() for path in paths or TEXTS[:1]]
+    return [(block.code, block.output) for text in texts for block in blocks(text, "python")]
+
+
+def prose(text: str) -> str:
+    """The text without its blocks."""
+    return FENCE.sub("", text)
 
 
 def run(*words: str, answer: str = "", **more: str) -> subprocess.CompletedProcess[str]:
@@ -37,59 +92,192 @@ def run(*words: str, answer: str = "", **more: str) -> subprocess.CompletedProce
     )
 
 
-def programs() -> list[tuple[str, str | None]]:
-    """Each block of Python, and the output that the README shows directly below it."""
-    pattern = r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?"
-    return re.findall(pattern, README, re.MULTILINE | re.DOTALL)
+def assert_same(where: str, printed: str, shown: str) -> None:
+    """Compare an output with the one that is shown. There, ``...`` stands for any text, alone on
+    its line for any lines; a mark ``[end 5f0c2b7e]`` is another each time."""
+    mark = re.compile(r"\[end [0-9a-f]{8}\]")
+    printed, shown = (mark.sub("[end]", text).rstrip("\n") for text in (printed, shown))
+    lines = [
+        r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*?") + "\n"
+        for line in shown.splitlines()
+    ]
+    pattern = "".join(lines)
+    if not re.fullmatch(pattern, f"{printed}\n" if printed else ""):
+        assert printed == shown, where  # whose message shows the difference
 
 
-def test_every_program_of_the_readme_runs_and_prints_what_is_shown_below_it() -> None:
-    assert len(programs()) == len(blocks("python")) >= 4
-    shown = 0
-    for program, output in programs():
-        done = run(sys.executable, "-c", program)
-        logged = re.sub(
-            r"broken: not connected: .*\n", "", done.stderr
-        )  # a server that cannot start
-        assert (done.returncode, logged) == (0, "")
-        if output:
-            mark = re.compile(r"\[end [0-9a-f]{8}\]")  # of what a server wrote: another each time
-            assert mark.sub("[end]", done.stdout) == mark.sub("[end]", output)
-            shown += 1
-    assert shown == len(blocks("text"))
+class Reader:
+    """A reader in a new directory beside ``examples/``, who runs a page's blocks in their order."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        (folder / "examples").symlink_to(ROOT / "examples")
+        self.lacking: list[BaseException] = []
+
+    def run_all(self) -> None:
+        made = blocks(self.page.read_text())
+        for number, block in enumerate(made):
+            env = self.environment(block)
+            if env is not None:
+                getattr(self, f"run_{block.language}")(self.where(block), block, env)
+            if block.language == "python" and block.file:
+                later = "".join(each.code for each in made[number:] if each.language == "console")
+                assert block.file in later, f"{self.where(block)}: {block.file} is never run"
+        for lack in self.lacking:
+            raise lack
+
+    def where(self, block: Block) -> str:
+        return f"{self.page.relative_to(ROOT)}:{block.line}"
+
+    def environment(self, block: Block) -> dict[str, str] | None:
+        """The environment of a block, or None if this machine lacks what the block needs."""
+        python = Path(sys.executable)
+        try:
+            if block.needs in PYTHONS:
+                python = PYTHONS[block.needs]()
+            elif block.needs:
+                need(block.needs)
+        except pytest.skip.Exception as lack:
+            self.lacking.append(lack)
+            return None
+        bin = self.folder / f"bin of {block.needs}"
+        if not bin.exists():
+            bin.mkdir()
+            for name, words in (("python", ""), ("mcp-client", " -m mcp_client")):
+                (bin / name).write_text(f'#!/bin/sh\nexec "{python}"{words} "$@"\n')
+                (bin / name).chmod(0o755)
+        path = os.pathsep.join([str(bin), str(python.parent), os.environ.get("PATH", "")])
+        mine = {"HOME": str(self.folder), "XDG_STATE_HOME": "", "XDG_DATA_HOME": ""}
+        return mine | {"PATH": path, "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT), **WITHOUT_KEYS}
+
+    def run_python(self, where: str, block: Block, env: dict[str, str]) -> None:
+        if block.file:
+            self.run_toml(where, block, env)
+        else:
+            done = self.done(["python", "-c", block.code], env, stderr=subprocess.PIPE)
+            # a server that cannot start is logged
+            logged = re.sub(r"broken: not connected: .*\n", "", done.stderr)
+            assert (done.returncode, logged) == (0, ""), where
+            if block.output is not None:
+                assert_same(where, done.stdout, block.output)
+
+    def run_console(self, where: str, block: Block, env: dict[str, str]) -> None:
+        for line in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
+            command, shown = re.split(r"(?<!\\)\n", line, maxsplit=1)
+            done = self.done(["/bin/sh", "-c", command], env, stderr=subprocess.STDOUT)
+            assert_same(f"{where}: {command}", done.stdout, shown)
+
+    def run_toml(self, where: str, block: Block, env: dict[str, str]) -> None:
+        """A file, which is saved for the blocks below."""
+        assert block.file, f"{where}: the first line does not name the file"
+        (self.folder / block.file).write_text(block.code)
+
+    def run_sh(self, where: str, block: Block, env: dict[str, str]) -> None:
+        """The two commands of README, which ``.ci/run`` runs."""
+        assert self.page == TEXTS[0], where
+
+    def run_text(self, where: str, block: Block, env: dict[str, str]) -> None:
+        raise AssertionError(f"{where}: an output below nothing that prints it")
+
+    def done(self, words: list[str], env: dict[str, str], stderr: int) -> Any:
+        return subprocess.run(
+            words,
+            cwd=self.folder,
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=120,
+        )
 
 
 @pytest.mark.slow
-def test_every_line_at_the_shell_prints_what_is_shown_below_it(tmp_path: Path) -> None:
-    program = tmp_path / "mcp-client"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcp_client "$@"\n')
-    program.chmod(0o755)
-    (shown,) = blocks("console")
-    lines = re.split(r"^\$ ", shown, flags=re.MULTILINE)[1:]
-    assert len(lines) == 3
-    for line in lines:
-        command, _, wanted = line.partition("\n")
-        words = ["/bin/sh", "-c", f'PATH="{tmp_path}:$PATH"; {command} 2>&1']
-        assert run(*words, PYTHONUTF8="1", PYTHONPATH=str(ROOT)).stdout == wanted
+@pytest.mark.parametrize("page", TEXTS, ids=shown_path)
+def test_every_block_of_a_page_runs_and_prints_what_is_shown_below_it(
+    page: Path, tmp_path: Path
+) -> None:
+    Reader(page, tmp_path).run_all()
 
 
-def test_every_name_of_ours_in_the_readme_exists() -> None:
-    text = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+def test_an_output_that_differs_from_the_one_shown_is_found() -> None:
+    for printed, shown in (("a\nb\n", "a\n"), ("ab\n", "a...c\n"), ("a\nb\nc\n", "a\n...\nd\n")):
+        with pytest.raises(AssertionError):
+            assert_same("", printed, shown)
+    for printed, shown in (("ac\n", "a...c\n"), ("a\nb\nb\nd\n", "a\n...\nd\n"), ("", "")):
+        assert_same("", printed, shown)
+
+
+def heading_ids(path: Path) -> set[str]:
+    """The anchors that a repository's page makes of the headings of a Markdown file."""
+    titles = re.findall(r"^#+ (.+)$", prose(path.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=shown_path)
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text()))
+    assert links
+    for link in links:
+        target, _, anchor = link.partition("#")
+        if ":" in target:
+            assert target.startswith("https://"), link
+            continue
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page}: {link}"
+        assert path.is_relative_to(ROOT), link
+        if anchor:
+            assert anchor in heading_ids(path), f"{page}: {link}"
+
+
+FOREIGN = {"Future"}
+"""Names in the texts that look like ours."""
+
+
+def test_every_name_of_ours_in_the_readme_and_the_guides_exists() -> None:
+    text = "\n".join(prose(page.read_text()) for page in TEXTS)
     classes = set(re.findall(r"`(?:auth=)?([A-Z][a-z]+[A-Za-z]*)\b[^`]*`", text))
-    options = set(re.findall(r"\b(Timeouts|Limits|Handlers)\((\w+)=", text))
+    options = set(re.findall(r"\b(Timeouts|Limits|Handlers|Retry|StdioServer)\((\w+)=", text))
     assert len(classes) > 20
     assert len(options) > 5
-    assert classes - {*public_names()} == set()
+    assert classes - {*public_names()} - FOREIGN == set()
     for kind, option in options:
         assert option in inspect.signature(getattr(mcp_client, kind)).parameters, option
 
 
 def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
-    commands = blocks("sh")
+    commands = [block.code for block in blocks(README, "sh")]
     assert len(commands) == 2
     assert all(len(command.splitlines()) == 1 for command in commands)
     assert README.splitlines().index("```python") < 15
-    assert len(README.splitlines()) <= 300
+    assert len(README.splitlines()) <= 160
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page; an item of a list and a cell of a table end one, too."""
+    text = re.sub(r"\]\([^)]+\)", "]", prose(text))
+    text = re.sub(r"`[^`]*`", "code", text)
+    parts = re.split(r"\n\s*\n|\n\s*[-*\d]+\.? |^\||\n\||\|", text)
+    return [
+        one for part in parts for one in re.split(r"(?<=[.!?:])\s+", " ".join(part.split())) if one
+    ]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=shown_path)
+def test_a_page_has_short_sentences_and_no_word_that_a_plainer_one_replaces(page: Path) -> None:
+    text = page.read_text()
+    assert [one for one in sentences(text) if len(one.split()) > 25] == []
+    words = re.compile(rf"\b(?:{'|'.join(REPLACED)})\b", re.IGNORECASE)
+    assert words.findall(re.sub(r"`[^`]*`", "", prose(text))) == []
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=shown_path)
+def test_a_guide_has_60_to_200_lines_and_names_each_program_beside_it(page: Path) -> None:
+    text = page.read_text()
+    assert 60 <= len(text.splitlines()) <= 200
+    assert "\n## What can go wrong\n" in text
+    beside = [path.name for path in page.parent.iterdir() if path.suffix in {".py", ".toml"}]
+    assert [name for name in beside if name not in text] == []
 
 
 EXAMPLES = sorted(
@@ -470,7 +658,6 @@ ANSWERS = (
     "]:\nOslo: 22.5 °C, partly cloudy",
     "Nothing was sent. The call was not approved: the neighbours sleep. Do not repeat it as it is.",
 )
-WITHOUT_KEYS = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "")
 
 
 @pytest.mark.slow
