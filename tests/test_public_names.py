@@ -20,7 +20,7 @@ from mcp_client.connection import OnProgress
 from mcp_client.content import ContentBlock, Prompt, PromptResult, TextContent
 from mcp_client.host import ServerLike, ServerStatus
 from tests.room_stubs import package, public_names, tables
-from tests.test_readme import programs
+from tests.test_readme import TEXTS, programs, shown_path
 
 TESTS = Path(__file__).parent
 PUBLIC = public_names()
@@ -48,7 +48,7 @@ def imported(text: str) -> set[tuple[str, str]]:
 def shown_programs() -> Iterator[tuple[str, str]]:
     for path in sorted((TESTS.parent / "examples").rglob("*.py")):
         yield path.name, path.read_text()
-    yield from (("README.md", program) for program, _ in programs())
+    yield from ((shown_path(page), code) for page in TEXTS for code, _ in programs(page))
 
 
 def test_the_top_level_has_the_names_of_the_first_day_and_no_other() -> None:
@@ -76,7 +76,7 @@ def test_each_name_is_imported_by_a_test_or_an_example_as_a_user_would() -> None
     assert sorted(wanted - used) == []
 
 
-def test_the_readme_and_the_examples_import_each_name_from_its_one_place() -> None:
+def test_the_guides_and_the_examples_import_each_name_from_its_one_place() -> None:
     wrong = []
     for where, text in shown_programs():
         for module, name in imported(text):

@@ -39,7 +39,9 @@ def shown_path(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-FENCE = re.compile(r"(?:<!-- needs: (.+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"(?:<!-- needs: ([\w ]+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 class Block(NamedTuple):

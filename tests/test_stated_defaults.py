@@ -25,12 +25,11 @@ from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.state.state import MemoryState, State
 from mcp_client.transports import http_pool, stdio
 from mcp_client.validation import Validation, engine
+from tests.test_readme import TEXTS, prose
 
 ROOT = Path(__file__).parent.parent
-README = re.sub(
-    r"^```.*?^```$", "", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL
-)
-"""The text without its programs, which may set what they like."""
+README = "\n".join(prose(page.read_text()) for page in TEXTS)
+"""README and the guides without their programs, which may set what they like."""
 DEFAULTS: dict[str, Any] = {"Timeouts": Timeouts(), "Limits": Limits()}
 NUMBERS = {"a": 1, "an": 1, "one": 1, "ten": 10, "thirty": 30}
 _DAY = 86_400
@@ -55,10 +54,12 @@ def amount(text: str) -> float:
     return (NUMBERS.get(number) or float(number.replace(",", ""))) * factor
 
 
-def test_the_table_of_limits_in_readme_states_the_defaults() -> None:
+def test_the_table_of_limits_in_the_guides_states_the_defaults() -> None:
     rows = [
         (row, [cell.strip() for cell in row.strip("|").split("|")])
-        for row in re.findall(r"^\|.*`(?:Timeouts|Limits)\(.*\|$", README, re.MULTILINE)
+        for row in re.findall(
+            r"^\|[^|]*\|[^|]*\| `(?:Timeouts|Limits)\([^|]*\|$", README, re.MULTILINE
+        )
     ]
     assert len(rows) >= 3
     for row, (_, stated, option) in rows:
@@ -92,7 +93,7 @@ def docstrings() -> dict[str, list[str]]:
 
 def test_timeouts_and_limits_that_a_text_writes_with_numbers_alone_are_the_defaults() -> None:
     """``Limits(tools=100, ...)`` is an example, ``Timeouts(approval=3600)`` states a default."""
-    texts = [("README.md", README)]
+    texts = [("a guide", README)]
     texts += [(path, text) for path, all_of in docstrings().items() for text in all_of]
     wrong, found = [], 0
     for path, text in texts:

@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = _lazy(
     {
         "retry": ["Retry"],
         "cancellation": ["CancelToken"],
+        "call_options": ["CallProgress"],
         "rpc": ["OnProgress"],
         "..runtime.limits": ["Timeouts", "Limits"],
         "..protocol.capabilities": ["Implementation"],
