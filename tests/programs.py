@@ -99,6 +99,7 @@ NEEDS = {
     ),
     "PostgreSQL": Need(f"{_INSTALL} postgresql", install.postgres),
     "git": Need(f"{_INSTALL} git", _on_path("git")),
+    "jq": Need(f"{_INSTALL} jq", _on_path("jq")),
     "Node": Need(f"{_INSTALL} npm", _on_path("node", "npx")),
     "Chromium": Need(f"{_INSTALL} chromium chromium-driver", install.browser),
     "GNOME Keyring": Need(f"{_INSTALL} gnome-keyring dbus-daemon", install.keyring),
