@@ -25,7 +25,7 @@ CODE_LINES = {
     "cli": 3985,
     "code": 910,  # the record of a run has the tag
     "config": 2861,  # config files came out of "host"
-    "connection": 1537,  # the one scope that a CancelToken cancels
+    "connection": 1538,  # the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1763,
     "errors": 200,
