@@ -258,6 +258,15 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
     assert len(README.splitlines()) <= 160
 
 
+def test_each_error_of_the_table_has_a_text_that_the_package_or_its_network_library_has() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "mcp_client").rglob("*.py"))
+    source = re.sub(r'"\s+f?"', "", source) + "All connection attempts failed"  # anyio's
+    _, _, table = TEXTS[1].read_text().partition("| the text contains | do this |\n")
+    texts = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert len(texts) > 8
+    assert [text for text in texts if text not in source] == []
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a page; an item of a list and a cell of a table end one, too."""
     text = re.sub(r"\]\([^)]+\)", "]", prose(text))
