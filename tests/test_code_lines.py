@@ -24,7 +24,7 @@ CODE_LINES = {
     "catalog": 4395,  # options as in approval; the meta of lists
     "cli": 3985,
     "code": 910,  # the record of a run has the tag
-    "config": 2861,  # config files came out of "host"
+    "config": 2863,  # config files came out of "host"
     "connection": 1538,  # the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1763,
@@ -35,12 +35,12 @@ CODE_LINES = {
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval
-    "session": 2799,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2802,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4490,  # options as in approval; session_id, end_session
+    "transports": 4761,  # options as in approval; session_id, end_session
     "validation": 2635,
     "processes": 1130,  # they came out of "runtime"
 }

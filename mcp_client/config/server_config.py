@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from ..transports.base import Transport
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
+    from ..transports.stream import StreamServer
     from ..validation.strictness import Strictness, Validation
 
 __all__ = ["AnyServer", "ServerConfig", "ServerLike", "StartGate"]
 
 AnyServer: TypeAlias = (
-    "StdioServer | HttpServer | ServerInProcess | Recording | Transport | str | Sequence[str]"
+    "StdioServer | HttpServer | ServerInProcess | StreamServer | Recording | Transport"
+    " | str | Sequence[str]"
 )
 """Whatever ``connect`` takes."""
 

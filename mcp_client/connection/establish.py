@@ -405,7 +405,7 @@ def _wants_no_probe(outcome: Outcome) -> bool:
 
 def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
     """What a lost connection raises before a session is open: nothing was called."""
-    if transport.is_remote:
+    if transport.is_remote or transport.only_its_word:
         return ConnectError(error.why, advice=transport.exit_advice())
     code = error.exit_code
     how = "closed its output" if code is None else f"exited with code {code}"

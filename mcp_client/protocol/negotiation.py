@@ -304,8 +304,9 @@ class _Conversation:
             case Silent():
                 self._deviations.append(_NO_ANSWER)
         if self._pin is not None:
+            why = f": {outcome.error.args[0]}" if isinstance(outcome, Failed) else ""
             raise NegotiationError(
-                f"the server does not speak {self._pin}, which revision= asks for",
+                f"the server does not speak {self._pin}, which revision= asks for{why}",
                 advice=Advice("drop revision= to let older revisions be tried", "revision"),
             )
         return None
@@ -427,7 +428,6 @@ class _Conversation:
             advice = Advice("drop revision= to let the stateless era be tried", "revision")
         match outcome:
             case AnsweredWithError(code=code, message=said):
-                _, after, _ = _terms(outcome)
                 busy = _meaning(outcome) is _Meaning.BUSY
                 kind = ConnectError if busy else NegotiationError
                 what = f"initialize with {offered}" if offered else "server/discover"
@@ -435,7 +435,7 @@ class _Conversation:
                     f"the server refuses {what}: {said[:200]} (code {code})",
                     advice=advice,
                     http_status=None if outcome.status == 200 else outcome.status,
-                    retry_after=after,
+                    retry_after=_terms(outcome)[1],
                     retryable=busy,
                 )
             case Failed(error):

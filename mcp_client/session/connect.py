@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
+    from ..transports.stream import StreamServer
     from .binding import Bind
     from .session import Session
 
@@ -61,6 +62,7 @@ def connect(
     server: StdioServer
     | HttpServer
     | ServerInProcess
+    | StreamServer
     | Recording
     | Transport
     | str
@@ -86,7 +88,8 @@ def connect(
 
     Args:
         server: A ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
-            ``MemoryServer``, a ``ReplayServer``, a ``Recording`` or a ``Transport``.
+            ``MemoryServer``, a ``ReplayServer``, a ``StreamServer``, a ``Recording`` or a
+            ``Transport``.
         name: What the server is called in approvals, errors, logs and stores. Without one, the name
             is made of the command or the URL. Nothing that the server says of itself is used.
         trusted: True if the server's annotations may be believed, or a function that decides it for
@@ -172,8 +175,9 @@ def transport_of(server: Any) -> Transport:
     if isinstance(server, Transport):
         return server
     from ..transports.memory import ServerInProcess
+    from ..transports.stream import StreamServer
 
-    if isinstance(server, ServerInProcess):
+    if isinstance(server, ServerInProcess | StreamServer):
         return server._transport()
     from ..transports.http import HttpServer, HttpTransport
 

@@ -5,6 +5,7 @@
     base.py              the protocol ``Transport``: one exchange per request
     multiplexer.py       one stream of messages, sorted by owner
     memory.py            ``MemoryServer``: a server in the same process
+    stream.py            ``StreamServer``: a pair of streams of the host's own
     stdio.py             ``StdioServer``: a server that the host starts
     servers.py           which servers are started, what confines them, ``Recording``
     command_name.py      the default name of such a server
@@ -33,6 +34,7 @@ __getattr__, __dir__, __all__ = _lazy(
     {
         "base": ["Transport"],
         "stdio": ["StdioServer"],
+        "stream": ["StreamServer"],
         "http": ["HttpServer"],
     },
 )

@@ -3,3 +3,4 @@
 from .base import Transport as Transport
 from .http import HttpServer as HttpServer
 from .stdio import StdioServer as StdioServer
+from .stream import StreamServer as StreamServer

@@ -157,6 +157,8 @@ class Transport(ABC):
     always_responds: ClassVar[bool] = False
     """Whether the transport itself answers every request, if only with an HTTP status, so that a
     server which does not answer a probe is slow, rather than ignorant of the method."""
+    only_its_word: ClassVar[bool] = False
+    """Whether why a connection ended is known from the transport alone, and not from a process."""
     is_remote: ClassVar[bool] = False
     """Whether the server was running before we came, and starting it again is not ours to do."""
 

@@ -206,11 +206,11 @@ class Multiplexer:
             self._hold(head)
             self._finish_line()
         else:
-            self._line(head)
+            self.take(head)
         if rest:
             *lines, tail = rest.split(b"\n")
             for line in lines:
-                self._line(line)
+                self.take(line)
             if tail:
                 self._hold(tail)
 
@@ -232,7 +232,7 @@ class Multiplexer:
             return
         line = self._pieces.getvalue()
         self._pieces, self._held = BytesIO(), 0
-        self._line(line)
+        self.take(line)
 
     def _too_long(self, start: bytes, end: bytes) -> None:
         cap = self.limits.message_bytes
@@ -248,7 +248,8 @@ class Multiplexer:
         for exchange in list(self.exchanges.values()):
             exchange.fail(InvalidFrame(f"{reason}, and it cannot be told whose answer it was"))
 
-    def _line(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
+        """Take a whole line, or message."""
         if len(line) > self.limits.message_bytes:
             self._too_long(line[:_KEPT_EDGE_BYTES], line[-_KEPT_EDGE_BYTES:])
             return

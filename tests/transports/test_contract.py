@@ -14,11 +14,12 @@ from mcp_client.errors import ConnectError, ConnectionLost
 from mcp_client.protocol.jsonrpc import Notification, Request, Response
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.session_context import Stats
-from mcp_client.transports import Transport
+from mcp_client.transports import StreamServer, Transport
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.start import scripted
+from tests.server.streams import Wire
 from tests.stdio_ways import WAYS, use_way
 
 pytestmark = pytest.mark.below_the_gate
@@ -27,6 +28,14 @@ Make: TypeAlias = Callable[[], Transport]
 
 
 def _memory() -> MemoryTransport:
+    return MemoryTransport(_server())
+
+
+def _stream() -> Transport:
+    return StreamServer(Wire(_server()).open)._transport()
+
+
+def _server() -> Callable[[dict[str, Any], Any], Any]:
     held: list[Any] = []
 
     def server(message: dict[str, Any], send: Any) -> Any:
@@ -51,14 +60,14 @@ def _memory() -> MemoryTransport:
                 text = json.dumps(arguments)
         return {"content": [{"type": "text", "text": str(text)}]}
 
-    return MemoryTransport(server)
+    return server
 
 
-@pytest.fixture(params=[*WAYS, "memory"])
+@pytest.fixture(params=[*WAYS, "memory", "stream"])
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """A server in memory, or over stdio each way."""
-    if request.param == "memory":
-        return _memory
+    """A server in memory, over streams, or over stdio each way."""
+    if request.param in ("memory", "stream"):
+        return _memory if request.param == "memory" else _stream
     use_way(request.param, monkeypatch)
     return lambda: StdioTransport(scripted())
 
