@@ -31,7 +31,7 @@ CODE_LINES = {
     "errors": 200,
     "extensions": 2004,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1328,  # a handler for any notification
-    "host": 1935,  # ttl
+    "host": 1936,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import anyio
 
@@ -209,7 +208,7 @@ class HostedServer:
             raise ConnectError(
                 "the server is disabled",
                 advice=Advice("it has ServerConfig(enabled=False)", "program"),
-                **self._by,
+                server=self.name,
             )
         if self.gate is not None:
             if self._asking is None and self.error is not None and not ask_again:
@@ -244,10 +243,6 @@ class HostedServer:
         if self.state != "connected":
             raise self.refusal()
         return session
-
-    @property
-    def _by(self) -> dict[str, Any]:
-        return {"server": self.name}
 
     async def _wait(self, event: LoopEvent | None, seconds: float) -> None:
         if event is not None and not event.is_set():
@@ -341,9 +336,14 @@ class HostedServer:
                 self._is_down(error)
         except Exception as error:  # noqa: BLE001 - a fault of the host's own transport, or ours
             _log.warning("%s: connecting failed", self.name, exc_info=True)
-            self._is_down(ConnectError(f"connecting failed: {type(error).__name__}", **self._by))
+            self._is_down(
+                ConnectError(f"connecting failed: {type(error).__name__}", server=self.name)
+            )
         else:
             self._is_up(session)
+            if self.closed:  # at the moment when the connection stood
+                with anyio.CancelScope(shield=True):
+                    await session.aclose()
 
     async def _ask_again(self, error: McpError) -> None:
         """Ask whether it may be started as it is now, in a session of its own."""
@@ -372,7 +372,7 @@ class HostedServer:
         except (ServerError, OutcomeUnknown) as error:
             status = getattr(error, "http_status", None)
             if isinstance(error, OutcomeUnknown) or status in _GATEWAY:
-                raise ConnectError(error.message, http_status=status, **self._by) from None
+                raise ConnectError(error.message, http_status=status, server=self.name) from None
 
     def _is_up(self, session: Session) -> None:
         if self.closed:
@@ -384,7 +384,7 @@ class HostedServer:
             self.listing.has_session(session)
         self._set("connected", None)
         if not session._connection.transport.alive:
-            self._lost(ConnectError("the server closed the connection", **self._by))
+            self._lost(ConnectError("the server closed the connection", server=self.name))
         elif is_new or self.listing.tools is None:
             self.listing.fetch()
 
@@ -418,7 +418,7 @@ class HostedServer:
         text = lost.why if isinstance(lost, ConnectionLost) else lost.message
         fields = {name: getattr(lost, name, None) for name in ("exit_code", "stderr_tail")}
         fields["stderr_tail"] = fields["stderr_tail"] or ""
-        error = ConnectError(text, retryable=True, **self._by, **fields)
+        error = ConnectError(text, retryable=True, server=self.name, **fields)
         now = self._backend.now()
         self._backoff.down(now)
         wait = self._backoff.wait(now)

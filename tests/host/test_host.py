@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from mcp_client import (
     Allow,
@@ -28,6 +29,7 @@ from mcp_client import (
     McpError,
     Pins,
     ServerConfig,
+    Session,
     StdioServer,
     Timeouts,
     ToolCall,
@@ -37,6 +39,7 @@ from mcp_client import (
 from mcp_client.audit import verify_audit
 from mcp_client.errors import AuthError, CallWithdrawn, ConnectionLost, UnknownTool
 from mcp_client.host.options import HostOptions
+from mcp_client.host.server import HostedServer
 from mcp_client.testing import JsonRpcError
 from tests.host.toolbox import Toolbox, names, until
 from tests.server.start import scripted
@@ -805,6 +808,38 @@ class TestEverythingElse:
                 await host
         assert box.asked == []
         assert host.status()["one"].state == "closed"
+
+    async def test_a_session_that_stands_just_as_the_host_is_closed_is_closed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened: list[Session] = []
+        stands = anyio.Event()
+        open_session = HostedServer._open_session
+
+        async def while_it_is_closed(server: HostedServer) -> Session:
+            session = await open_session(server)
+            stands.set()
+            with anyio.CancelScope(shield=True):
+                while not server.closed:
+                    await checkpoint()
+            opened.append(session)
+            return session
+
+        monkeypatch.setattr(HostedServer, "_open_session", while_it_is_closed)
+
+        async def use(host: Host) -> None:
+            with pytest.raises(ConnectError):
+                await host.session("one")
+
+        with anyio.fail_after(60):
+            async with (
+                host_of({"one": ServerConfig(Toolbox("search").server, lazy=True)}) as host,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(use, host)
+                await stands.wait()
+                tasks.start_soon(host.aclose)
+        assert [session.closed for session in opened] == [True]
 
     async def test_a_session_that_its_user_closed_is_made_anew(self) -> None:
         box = Toolbox("search")
