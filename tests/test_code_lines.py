@@ -35,12 +35,12 @@ CODE_LINES = {
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval
-    "session": 2802,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2795,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4761,  # options as in approval; session_id, end_session
+    "transports": 4758,  # options as in approval; session_id, end_session
     "validation": 2635,
     "processes": 1130,  # they came out of "runtime"
 }

@@ -31,8 +31,8 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, CallSteps, check_call_options, frozen_tag
-from ..connection.cancellation import CancelToken, stop_if_cancelled
+from ..connection.call_options import CallOptions, check_call_options, frozen_tag
+from ..connection.cancellation import CancelToken, cancelled_by, stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
 from ..connection.tracing import call_span
@@ -48,7 +48,7 @@ from ..handlers.input_rounds import InputRequest, InputRequiredLoop
 from ..protocol.canonical_json import object_of
 from ..protocol.era import Complete, InputRequired
 from ..protocol.jsonrpc import Json
-from ..runtime.event_loop import cancel_requests, current
+from ..runtime.event_loop import current
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import (
@@ -63,7 +63,7 @@ from .call_state import (
     not_for,
     was_out_of_date,
 )
-from .observers import Recorded, Recurring, Stepped, Traced, observers_of
+from .observers import Traced, observe, observers_of
 from .session_options import Setup
 from .tool_validation import ToolValidation, arguments_finding, log_problem, told_to_caller
 
@@ -137,21 +137,8 @@ class Caller:
                 own["tag"] = frozen_tag(own["tag"])
             given = given._replace(**own)
         call = CallState(given, Attempt(self._new_id()), self._observers)
-        if isinstance(given.on_progress, CallSteps):
-            call.observers = (*call.observers, Stepped(given.on_progress))
-        if given.retry is not None:
-            call.observers = (*call.observers, Recurring())
-        if self._audit is not None:
-            about = name, arguments, given.context, origin, script, given.tag
-            call.entry = self._audit.entry(call.id, *about)
-            call.observers = (Recorded(call.entry), *call.observers)
-            call.traffic = call.entry.traffic
-        if given.idempotency_key is not None:
-            from .journal import KeyedCall
-
-            call.keyed = KeyedCall.of(self, call, given.idempotency_key, self._state)
-            call.observers = (call.keyed, *call.observers)
-            call.traffic = call.traffic or Traffic()
+        if self._audit or options or given.retry:
+            observe(call, self, self._audit, self._state)
         return call
 
     @overload
@@ -168,23 +155,13 @@ class Caller:
         ``hands_over``: return a task that the server makes of the call, and do not wait for it.
         """
         call.hands_over = hands_over
-        if call.given.cancel is not None:
-            return self._run_until_cancelled(call, call.given.cancel)
-        return self._run(call)
+        token = call.given.cancel
+        return self._run(call) if token is None else self._run_until_cancelled(call, token)
 
     async def _run_until_cancelled(self, call: CallState, token: CancelToken) -> Outcome:
-        call.cancel_requests = cancel_requests()
         call.traffic = call.traffic or Traffic()
-        if not token.cancelled:
-            with anyio.CancelScope() as scope:
-                forget = token._watch(scope, self._backend)
-                try:
-                    return await self._run(call)
-                finally:
-                    forget()
-            # Cancelling the task takes precedence over cancelling the call.
-            await stop_if_cancelled(None, call.cancel_requests)
-        raise self._cancelled(call, token)
+        async with cancelled_by(token, partial(self._cancelled, call)):
+            return await self._run(call)
 
     def _run(self, call: CallState) -> Coroutine[Any, Any, Outcome]:
         traced = "opentelemetry.trace" in sys.modules
@@ -197,6 +174,7 @@ class Caller:
             return await self._attempts(call)
 
     async def _attempts(self, call: CallState) -> Outcome:
+        call.cancel_requests = self._backend.current_task().cancelling()
         while True:
             try:
                 return await self._attempt(call)
@@ -256,8 +234,8 @@ class Caller:
         return (
             tools.version != then.version
             or tools.is_over  # by a word right behind the list that ``then`` is from, or its time
-            or not self._connection.is_current(then.rpc)
             or (then.fresh and not tools.fresh)
+            or not self._connection.is_current(then.rpc)
         )
 
     async def _freeze(self, call: CallState, now: InForce) -> ToolCall:
@@ -265,8 +243,6 @@ class Caller:
         given, attempt = call.given, call.attempt
         tool, era = now.tool, now.rpc.era
         attempt.now = now
-        if call.cancel_requests is None:
-            call.cancel_requests = self._backend.current_task().cancelling()
         for each in call.observers:
             each.found(call, now)
         plan = attempt.plan = tool._plan or self.validation.plan(tool)
@@ -392,14 +368,12 @@ class Caller:
         Raises ``PersonAsked`` if somebody had to log in first: then the call was not sent.
         """
         given, attempt, rpc, token = call.given, call.attempt, now.rpc, call.given.cancel
-        before, plan = call.cancel_requests or 0, attempt.plan
-        if rpc.mirrors and plan.mirrors is None:
-            plan.mirrors = approved.tool._header_params
+        before = call.cancel_requests
         options = RequestOptions(
             meta=None if approved.meta_json is None else json.loads(approved.meta_json),
             progress=True,
             on_progress=given.on_progress,
-            mirrors=(rpc.mirrors and plan.mirrors) or (),
+            mirrors=approved.tool._header_params if rpc.mirrors else (),
             repeatable=approved.hints.idempotent and given.retry is None,
             traffic=call.traffic,
             cancel=token,
@@ -414,7 +388,7 @@ class Caller:
 
             fields["task"], options.ids = asking(timeouts, call.ttl), []
         if (
-            (token is not None and token.cancelled)
+            (token and token.cancelled)
             or self._backend.current_task().cancelling() > before
             or self._backend.in_cancelled_scope()
         ):
@@ -484,16 +458,12 @@ class Caller:
                 await each.failed(call, error, cancelled)
 
     def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
-        sent = call.may_have_run or (call.traffic is not None and call.traffic.sent > 0)
+        sent = call.may_have_run or bool(call.traffic and call.traffic.sent)
         return token._error(self._server, call.given.name, sent, call.follows)
 
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
         """Return the seconds until the next attempt, or None if this was the last."""
-        outdated = (
-            not call.is_repetition
-            and call.run is None
-            and was_out_of_date(error, self._connection, self._tools)
-        )
+        outdated = call.may_repeat and was_out_of_date(error, self._connection, self._tools)
         return call.next_attempt(error, outdated)
 
     def _new_id(self) -> str:

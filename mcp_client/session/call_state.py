@@ -107,7 +107,7 @@ class CallState:
     """The arguments and their canonical text, taken once from what the caller gave."""
     bound: dict[str, Any] | None = None
     """The arguments that the host sets, each found once for all attempts."""
-    cancel_requests: int | None = None
+    cancel_requests: int = 0
     """Requests to cancel the caller's task that were open before any callback could run."""
     logins: int = 0
     """Times that somebody was asked to log in before the call could be sent."""
@@ -132,6 +132,11 @@ class CallState:
     def follows(self) -> bool:
         """Whether an earlier call under its key may have run."""
         return self.keyed is not None and self.keyed.follows
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it may be made again if the client's knowledge of the server was out of date."""
+        return not self.is_repetition and self.run is None
 
     def freeze_arguments(self) -> tuple[dict[str, Any], str]:
         """Return the arguments and their canonical text. Raises ``InvalidArguments``."""

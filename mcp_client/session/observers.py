@@ -16,23 +16,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..approval.remembered import write_down
+from ..connection.call_options import CallSteps
+from ..connection.rpc import Traffic
 
 if TYPE_CHECKING:
     from ..approval.decision import Allow, Verdict
     from ..approval.gate import Gate
     from ..approval.tool_call import ToolCall
     from ..audit.entry import AuditEntry
+    from ..audit.record import SessionAudit
     from ..catalog.finding import Finding
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
-    from ..connection.call_options import CallSteps
     from ..connection.tracing import CallSpan
     from ..errors import McpError
+    from ..state import State
     from .binding import Binding
     from .call_state import CallState, InForce
+    from .journal import Maker
     from .session_options import Setup
 
-__all__ = ["Observer", "Recorded", "Recurring", "Stepped", "Traced", "observers_of"]
+__all__ = ["Observer", "Traced", "observe", "observers_of"]
 
 
 class Observer:
@@ -240,6 +244,27 @@ class Traced(Observer):
 
     def handed_over(self, call: CallState) -> None:
         self._span.done(None)
+
+
+def observe(call: CallState, maker: Maker, audit: SessionAudit | None, state: State | None) -> None:
+    """Add the observers that ``call`` has besides those of every call, in order."""
+    given, others = call.given, call.observers
+    if isinstance(given.on_progress, CallSteps):
+        others = (*others, Stepped(given.on_progress))
+    if given.retry is not None:
+        others = (*others, Recurring())
+    if audit is not None:
+        about = given.name, given.arguments, given.context, given.origin, given.script, given.tag
+        call.entry = audit.entry(call.id, *about)
+        call.traffic = call.entry.traffic
+        others = (Recorded(call.entry), *others)
+    if given.idempotency_key is not None:
+        from .journal import KeyedCall
+
+        call.keyed = KeyedCall.of(maker, call, given.idempotency_key, state)
+        call.traffic = call.traffic or Traffic()
+        others = (call.keyed, *others)
+    call.observers = others
 
 
 def observers_of(setup: Setup) -> tuple[Observer, ...]:

@@ -14,7 +14,6 @@ from ..catalog.tool import Tool
 from ..catalog.tool_traits import Hints
 from ..errors import Advice, InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
-from ..protocol.headers import HeaderParam
 from ..protocol.json_pointer import escape, parse, resolve
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
@@ -72,7 +71,6 @@ class ToolPlan:
         "findings",
         "hints",
         "input",
-        "mirrors",
         "output",
         "task_support",
         "tool",
@@ -94,8 +92,6 @@ class ToolPlan:
         """Checks arguments."""
         self.output: Checker | _NotRead | _Unjudged | None = _NOT_READ
         """Checks structured content; None where the tool has no output schema."""
-        self.mirrors: Sequence[HeaderParam] | None = None
-        """The arguments that HTTP headers repeat; None before that is needed."""
 
 
 class ToolValidation:

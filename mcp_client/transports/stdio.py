@@ -141,6 +141,7 @@ class StdioServer:
 
 class StdioTransport(Transport):
     multiplexed = True
+    alive = False
 
     def __init__(self, server: StdioServer) -> None:
         self._server = server
@@ -149,7 +150,6 @@ class StdioTransport(Transport):
         self._grants: Grants | None = None
         """What the sandbox granted when the server was started, which it has to grant again."""
         self._sandbox: Confinement | None = None
-        self._over = False
         self._closed = False
         self.name: str = name_of_command(server.shown_command, server.args, server.cwd)
 
@@ -210,10 +210,6 @@ class StdioTransport(Transport):
             ]
         return [[name, env[name]] for name in sorted(set(names or ()))]
 
-    @property
-    def alive(self) -> bool:
-        return self._process is not None and not self._over
-
     def unread(self) -> int | None:
         return self._process.unread() if self._process is not None else None
 
@@ -253,7 +249,7 @@ class StdioTransport(Transport):
         feed, name = self._multiplexer.feed, context.server
         process = new_process(backend, self._stderr_tail, feed, self._ended, tree, name)
         process.start(argv, env, cwd)
-        self._process = process
+        self._process, self.alive = process, True
 
     @property
     def sandbox(self) -> Confinement | None:
@@ -335,7 +331,7 @@ class StdioTransport(Transport):
             return
 
     def _write(self, text: str, crowded: bool = False) -> Pending | None:
-        if self._process is None or self._over:
+        if self._process is None or not self.alive:
             raise BrokenPipeError
         return self._process.write(text.encode() + b"\n", crowded)
 
@@ -356,7 +352,7 @@ class StdioTransport(Transport):
 
     def _ended(self) -> None:
         """Output or process has ended: find out how, then fail the requests under way."""
-        self._over = True
+        self.alive = False
         self._backend.spawn(self._settle)
 
     async def _settle(self) -> None:
@@ -468,8 +464,8 @@ class StdioTransport(Transport):
 
     def _end(self) -> Process | None:
         """Settle what is under way. Returns the process, if there is one."""
-        if self._process is not None and not self._over:
-            self._over = self._closed = True
+        if self.alive:
+            self.alive, self._closed = False, True
             self._mark_settled()
         return self._process
 
