@@ -41,7 +41,7 @@ WRONG: Any = 5
         (lambda: StdioServer("x", WRONG), "StdioServer(args=...): give a list of texts"),
         (lambda: StdioServer("x", env=WRONG), "StdioServer(env=...): give a dict"),
         (lambda: StdioServer("x", env=["A=b"]), "StdioServer(env=...): give a dict"),  # type: ignore[arg-type]
-        (lambda: StdioServer("x", cwd=WRONG), "StdioServer(cwd=5): give the path of a folder"),
+        (lambda: StdioServer("x", cwd=WRONG), "StdioServer(cwd=5): give the path of a directory"),
         (lambda: StdioServer("x", stderr=WRONG), "StdioServer(stderr=...): give a function"),
         (lambda: StdioServer("x", identity=WRONG), "StdioServer(identity=...): give a list"),
         (lambda: HttpServer("http://x", identity=WRONG), "HttpServer(identity=...): give a list"),

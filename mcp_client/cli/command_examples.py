@@ -1,4 +1,4 @@
-"""Two examples of each command, for its ``--help``."""
+"""Examples for the ``--help`` of each command, two of each."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ The script asks ``mcp-client _complete`` at each Tab. Nothing is started, connec
 then: servers are named by config files, their tools, prompts and arguments by what was seen. A name
 is offered only if a shell takes it as it is, because a shell inserts it into a line that is run.
 
-The commands ``tools``, ``search``, ``prompts`` and ``shell``, at a terminal, write down the names
-they saw. The file is ``completion.json`` in the user's cache directory, for its owner alone (0600).
-It holds names and the values that schemas list, no descriptions and no URIs; a TARGET stands in it
-as a digest keyed with the file's own key, because commands and URLs may hold secrets.
+The commands ``tools``, ``search``, ``prompts`` and ``shell``, at a terminal, store the names they
+saw. The file is ``completion.json`` in the user's cache directory, for its owner alone (0600). It
+contains names and the values that schemas list, no descriptions and no URIs. A TARGET is stored as
+a digest keyed with the file's own key, because commands and URLs may hold secrets.
 
 ``source <(mcp-client completion bash)``; for zsh likewise, after ``compinit``; ``mcp-client
 completion fish | source``.
@@ -88,9 +88,9 @@ class Known(NamedTuple):
     """The names of a server's tools, prompts and resources."""
 
     tools: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({})
-    """Each tool's arguments, each with the values that its schema names."""
+    """The arguments of each tool, each with the values that its schema names."""
     prompts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Each prompt's arguments."""
+    """The arguments of each prompt."""
     resources: tuple[str, ...] = ()
     """URIs, and templates of them."""
     secret: frozenset[str] = frozenset()
@@ -100,7 +100,7 @@ class Known(NamedTuple):
 def known_of(
     tools: Iterable[Tool], prompts: Iterable[Any] = (), resources: Iterable[str] = ()
 ) -> Known:
-    """What the lists of a server name."""
+    """Return the names in the lists of a server."""
     from ..audit.schema_marks import marked  # not at each Tab of a shell
 
     tools = list(tools)
@@ -134,7 +134,7 @@ def _values(schema: Any) -> tuple[str, ...]:
 
 
 Names: TypeAlias = Callable[[str, "str | None"], Known]
-"""From TARGET and ``--config`` to the names of that server."""
+"""A function that returns the names of the server of a TARGET and a ``--config``."""
 
 
 async def completion(options: argparse.Namespace) -> int:
@@ -147,11 +147,11 @@ async def completion(options: argparse.Namespace) -> int:
 
 
 def complete_words(words: Sequence[str]) -> int:
-    """Print what the last word may become, a line each; nothing where that is not known.
+    """Print the completions of the last word, one a line; nothing if none are known.
 
     ``words`` are ``line LINE BREAKS``, as bash has it: the line up to the cursor, and the
-    characters at which bash divides words; or ``words WORD...``, those after the command's name;
-    or ``described WORD...``, where each is followed by a tab and what it is for.
+    characters at which bash divides words; or ``words WORD...``, those after the command's name; or
+    ``described WORD...``, which prints after each a tab and its description.
     """
     try:
         how, breaks, about = words[0], "", dict[str, str]()
@@ -167,7 +167,7 @@ def complete_words(words: Sequence[str]) -> int:
             text = _after_break(each, given[-1], breaks)
             print(f"{text}\t{about[each]}" if each in about else text)
     except (McpError, OSError, ValueError, IndexError):
-        return DONE  # a shell shows what is printed, and there is nothing to say
+        return DONE  # a shell shows what is printed, and there is nothing to report
     sys.stdout.flush()
     return DONE
 
@@ -184,7 +184,7 @@ def split_line(line: str) -> list[str]:
 
 
 def offered(words: Sequence[str], names: Names) -> list[str]:
-    """What the last of the words after the command's name may become."""
+    """Return the completions of the last of the words after the command's name."""
     *before, word = words
     found: Iterable[str]
     if not before:
@@ -197,7 +197,7 @@ def offered(words: Sequence[str], names: Names) -> list[str]:
 
 
 def _following(command: str, before: Sequence[str], word: str, names: Names) -> Iterable[str]:
-    """What may stand behind a command and the words ``before``."""
+    """Return the words that may follow a command and the words ``before``."""
     its = commands()[command]
     values, given, action = _read(its, before)
     if action is None and word.startswith("-"):
@@ -252,7 +252,7 @@ def _assignments(
 def _read(
     command: argparse.ArgumentParser, words: Sequence[str]
 ) -> tuple[dict[str, str], list[str], argparse.Action | None]:
-    """Return the values of options, the other words, and the option that still wants its value."""
+    """Return the values of options, the other words, and the option that still needs a value."""
     options = {name: action for action in command._actions for name in action.option_strings}
     values: dict[str, str] = {}
     given: list[str] = []
@@ -281,7 +281,7 @@ def _option_words(command: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def _descriptions(command: str) -> dict[str, str]:
-    """What commands are for, and the options of the one that was typed."""
+    """Return the descriptions of commands, and of the options of the one that was typed."""
     its = commands()
     about = {name: one.description or "" for name, one in its.items()}
     return about | (_option_words(its[command]) if command in its else {})
@@ -294,7 +294,7 @@ def _servers(config: str | None) -> list[str]:
 
 
 def _after_break(found: str, word: str, breaks: str) -> str:
-    """What bash puts in place of the part of the word after its last break."""
+    """Return the text that bash puts in place of the part of the word after its last break."""
     start = max((word.rfind(char) for char in breaks if char in "=:@"), default=-1)
     return found[start + 1 :]
 
@@ -303,9 +303,9 @@ def _after_break(found: str, word: str, breaks: str) -> str:
 
 
 def keep_names(options: argparse.Namespace, known: Known, *lists: str) -> None:
-    """Write down the names of a server that a person at the terminal had listed.
+    """Store the names of a server that a person at the terminal had listed.
 
-    ``lists`` says which: "tools", "prompts".
+    ``lists`` names the lists: "tools", "prompts".
     """
     if options.terminal:
         target = _seen_target(options.target, options.config)
@@ -317,7 +317,7 @@ def _seen(target: str, config: str | None) -> Known:
 
 
 def _seen_target(target: str, config: str | None) -> str:
-    """What names are kept under: the words, or the config file and the name in it."""
+    """Return the key of stored names: the words, or the config file and the name in it."""
     from .target import configs_of
 
     if "://" not in target and len(target.split()) == 1:
@@ -344,7 +344,10 @@ def _cache_file() -> str:
 
 
 class SeenNames:
-    """What was seen, by TARGET. No method raises: without the file nothing is completed."""
+    """A file of the names that were seen, by TARGET.
+
+    No method raises: without the file nothing is completed.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         from ..runtime.atomic_file import OwnFile  # not at a Tab that completes an option
@@ -401,7 +404,7 @@ class SeenNames:
 
 
 def _bounded(names: Mapping[str, Any]) -> dict[str, Any]:
-    """At most so many names, none longer than anybody would complete."""
+    """Return only so many names, none longer than a person would complete."""
     found: dict[str, Any] = {}
     for name, its in list(names.items())[:_MAX_NAMES]:
         if len(name) > _MAX_NAME_CHARS:

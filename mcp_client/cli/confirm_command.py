@@ -1,8 +1,8 @@
-"""``confirm CONFIG [SERVER]``: a yes to the servers of a config file, without a terminal.
+"""``confirm CONFIG [SERVER]``: approve the servers of a config file, without a terminal.
 
 Everything that would be asked at a terminal is shown, with a fingerprint of it. ``--yes`` with that
-fingerprint is a yes to exactly this, for always; it is kept where other answers are, and asked for
-again when anything changes. Nothing is started.
+fingerprint approves exactly this, permanently. The approval is stored with the other decisions, and
+is needed again if anything changes. Nothing is started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _COLUMNS = 100
 
 
 async def confirm(options: argparse.Namespace) -> int:
-    """Show what the file starts. 0 where all of it is confirmed, 3 where a yes is missing."""
+    """Show what the file starts.
+
+    Returns 0 if all of it is confirmed, 3 if an approval is missing.
+    """
     config, sandbox = load_config(options.config), sandbox_of(options)
     for problem in config.problems:
         note(problem)
@@ -66,7 +69,7 @@ def _names(config: Config, server: str | None) -> list[str]:
 
 
 async def _remember(config: Config, name: str, options: argparse.Namespace) -> None:
-    """Through the gate of each start, which keeps the yes. Raises ``StartDenied``."""
+    """Pass the gate of each start, which stores the approval. Raises ``StartDenied``."""
 
     def decide(request: StartRequest) -> Answer:
         if request.fingerprint in options.yes:

@@ -1,4 +1,4 @@
-"""A tool in full: its arguments with what stands within them, and an example of a call."""
+"""Show a tool in full: its arguments with their fields, and an example of a call."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ _FORMATS = {
 
 
 def argument_rows(tool: Tool) -> list[tuple[str, str, str, str]]:
-    """Each argument and each field within it: its path, type, whether it is required, and what it
-    is for, with its default and the values that it may have."""
+    """Return a row for each argument and each field within it.
+
+    A row has the path, the type, whether it is required, and the description with the default and
+    the values that are allowed.
+    """
     schema = tool.input_schema
     return list(islice(_rows(schema, schema, "", 0), _MAX_ROWS))
 
@@ -46,7 +49,7 @@ def _rows(schema: Any, root: Any, path: str, depth: int) -> Iterator[tuple[str, 
 
 
 def _properties(schema: Any, root: Any) -> Iterator[tuple[str, Any]]:
-    """Those of the arguments also where they are within ``allOf``."""
+    """Yield the arguments, also those that are within ``allOf``."""
     if schema is root:
         yield from properties_of(schema).items()
         return
@@ -105,8 +108,11 @@ def _json(value: Any) -> str:
 
 
 def example_of(tool: Tool, before: Sequence[str]) -> str | None:
-    """A call of the tool with what it requires, to be pasted into a shell; ``before`` are the
-    words before its name. None where a name of the server is nothing to paste."""
+    """Return a call of the tool with what it requires, to be pasted into a shell.
+
+    ``before`` are the words before the tool's name. Returns None if a name of the server must not
+    be pasted.
+    """
     schema = tool.input_schema
     words = [*before, tool.name]
     for name, its in _properties(schema, schema):

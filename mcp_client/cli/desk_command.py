@@ -1,8 +1,8 @@
 """``desk``: the approval page for the calls of other programs and commands, until Ctrl-C.
 
 They wait in the state of ``--state``, else in the user's state directory. While a desk runs, the
-calls of ``--approve web`` go there by themselves: the file ``desk.json`` in the user's state
-directory says where, and is locked as long as that desk lives.
+calls of ``--approve web`` go there by themselves. The file ``desk.json`` in the user's state
+directory has its place, and is locked as long as that desk lives.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ def _known_to_commands(state: Path | str) -> Iterator[None]:
             stream.write(json.dumps({"state": str(state)}).encode())
             stream.flush()
         else:
-            note("another desk runs: calls of --approve web go there; here with --state FOLDER")
+            note("another desk runs: calls of --approve web go there; use --state DIR")
         yield

@@ -1,10 +1,10 @@
 """``doctor``: what a server does when it is started, asked and closed, and what is wrong with it.
 
-No tool is called but those of ``--allow`` that need no arguments. What was seen is kept in a
-``Report``; the verdict is its worst part::
+Only tools of ``--allow`` that need no arguments are called. A ``Report`` has all that was seen; the
+verdict is its worst part::
 
     unreachable, needs login    it could not be asked at all
-    breaks promises             it answers otherwise than the specification or its own word says
+    breaks promises             it deviates from the specification or from its own declaration
     slow, old                   it works
     healthy
 """
@@ -68,7 +68,7 @@ _ONE_SCHEMA_SECONDS = 5.0
 
 
 class _Timeline(Recorder):
-    """Keeps when each thing was asked and answered, in place of a file."""
+    """A recorder of the time at which each request was sent and answered, instead of a file."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -133,7 +133,7 @@ async def doctor(options: argparse.Namespace) -> int:
 async def _transport(
     options: argparse.Namespace, queue: ApprovalQueue | None
 ) -> tuple[Transport, str, list[str]]:
-    """What leads to the server, what it is called, and what is reported of its config file."""
+    """Return the server's transport, its name, and the problems of its config file."""
     target: Any = await chosen_target(options)
     name, notes = None, []
     if isinstance(target, Configured):
@@ -198,7 +198,7 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
             report.found(
                 "breaks promises",
                 f"{rejected.name} of {method} cannot be used: {rejected.reason}",
-                "It is left out; the rest can be used. Tell the server's author.",
+                "It is left out; the rest can be used. Report it to the server's author.",
             )
         left = len(listed.rejected) - MAX_LISTED
         if left > 0:
@@ -213,7 +213,10 @@ def _broken_list(report: Report, feature: str, method: str, error: McpError) -> 
     if isinstance(error, OutcomeUnknown):
         kind, advice = "slow", "Give it longer with --timeout; look at what the server waits for."
     else:
-        kind, advice = "breaks promises", "Tell the server's author; other features may work."
+        kind, advice = (
+            "breaks promises",
+            "Report it to the server's author; other features may work.",
+        )
     report.found(
         kind,
         f"it declares {feature}, and {method} fails: {one_line(in_shell(error).message)}",
@@ -238,19 +241,21 @@ def _check_stats(report: Report, session: Session) -> None:
             "standard error.",
         )
     counts = {
-        "answers to requests that were never made": stats.stray_answers,
-        "answers that came after their time": stats.late_answers,
+        "responses to requests that were never made": stats.stray_answers,
+        "responses that came too late": stats.late_answers,
         "questions that its revision does not allow": stats.refused_questions,
         "restarts, because it ended by itself": stats.restarts - max(probed, 0),
     }
     for what, count in counts.items():
         if count > 0:
-            report.found("breaks promises", f"{count} {what}", "Tell the server's author.")
+            report.found("breaks promises", f"{count} {what}", "Report it to the server's author.")
 
 
 def _starts_to_negotiate(report: Report) -> int:
-    """How often the server was started until a request was answered: some old ones end at the first
-    request of a newer revision, which is not their fault."""
+    """Return how often the server was started until a request was answered.
+
+    Some old servers end at the first request of a newer revision, which is not their fault.
+    """
     starts = 0
     for step in report.steps:
         if step.outcome == "answered":
@@ -324,15 +329,20 @@ async def _check_schemas(report: Report, tools: list[Tool]) -> None:
 async def _schema_problem(
     schema: Any, usable: UsableSchema, workers: WorkerPool
 ) -> tuple[str, str] | None:
-    """What is wrong with a schema, and what follows from that."""
-    called = "The tool can be called; what was skipped is not checked. Tell the server's author."
+    """Return the problem of a schema, and its consequence."""
+    called = (
+        "The tool can be called; what was skipped is not checked. Report it to the server's author."
+    )
     if usable.is_broken:
         return f"cannot be used whole: {'; '.join(usable.skipped[:MAX_LISTED])}", called
     try:
         checker = checker_of(schema, usable, Limits())
     except InvalidSchema as error:
         refused = "Calls of this tool are refused; the others can be used."
-        return f"cannot be used: {in_shell(error).message}", f"{refused} Tell the server's author."
+        return (
+            f"cannot be used: {in_shell(error).message}",
+            f"{refused} Report it to the server's author.",
+        )
     try:
         await checker.prepare(workers, _ONE_SCHEMA_SECONDS)
     except InvalidSchema as error:
@@ -352,16 +362,16 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
         report.found(
             "breaks promises",
             f"the result of {tool.name} is not what it promises: {in_shell(error).message}",
-            "The tool ran. Tell the server's author.",
+            "The tool ran. Report it to the server's author.",
         )
         state = "broken"
     except OutcomeUnknown as error:
         report.found(
             "slow",
-            f"{tool.name} gave no answer: {in_shell(error).message}",
+            f"{tool.name} did not respond: {in_shell(error).message}",
             "Give it longer with --timeout.",
         )
-        state = "no answer"
+        state = "no response"
     except McpError as error:
         state = f"failed: {safe_text(one_line(in_shell(error).message), 120)}"
     else:
@@ -374,7 +384,7 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
 
 def _explain(report: Report, error: McpError, options: argparse.Namespace) -> None:
     report.code = exit_code(error)
-    text = str(error.args[0])  # what can be done is said below
+    text = str(error.args[0])  # what can be done is stated below
     tail = getattr(error, "stderr_tail", "")
     if tail:
         text += "; its first and last words were: " + " / ".join(ends_of(tail))

@@ -1,4 +1,4 @@
-"""What ``doctor`` has seen of a server, and how it is printed for people."""
+"""The observations of ``doctor`` about a server, and how they are printed for people."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Step:
     at: float
     """Seconds since the beginning."""
     seconds: float | None = None
-    """Until the answer; None where there was none."""
-    outcome: str = "no answer"
+    """The seconds until the response; None if there was none."""
+    outcome: str = "no response"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +40,31 @@ class Problem:
 
 @dataclass(slots=True)
 class Report:
-    """What was seen of a server, and what is wrong with it."""
+    """A report of all that was seen of a server, and what is wrong with it."""
 
     server: str
     revision: str | None = None
     info: str = ""
     steps: list[Step] = field(default_factory=list)
     promises: dict[str, str] = field(default_factory=dict)
-    """What the server declares, and whether it was so."""
+    """The declarations of the server, and whether each is true."""
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     confinement: tuple[str, ...] | None = None
-    """What a server that is started can do in its sandbox, or that it has none."""
+    """The capabilities of a started server in its sandbox, or a note that it has no sandbox."""
     findings: list[Finding] = field(default_factory=list)
-    """What a person should look at: texts that could mislead a model, and the like."""
+    """The findings that a person should look at: texts that could mislead a model, and the like."""
     code: int = DONE
 
     @property
     def verdict(self) -> str:
+        """The verdict: the worst of what was found."""
         order = ("needs login", "unreachable", "breaks promises", "slow", "old")
         kinds = {problem.kind for problem in self.problems}
         return next((kind for kind in order if kind in kinds), "healthy")
 
     def found(self, kind: str, what: str, advice: str) -> None:
+        """Add a finding of ``kind`` with the advice for it."""
         self.problems.append(Problem(kind, what, advice))
 
 

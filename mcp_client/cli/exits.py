@@ -1,4 +1,4 @@
-"""How the command ends: exit codes, and errors in words or as JSON."""
+"""The exit codes of the command, and its errors in words or as JSON."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    the tool reported an error; a log, or tools, are not what they were
+  1    the tool reported an error; a log, or tools, have changed
   2    usage: nothing was done
   3    refused: no approval, or a config file's server was not confirmed
   4    no such tool, resource, prompt or server
   5    cannot connect
   6    login needed, or credentials refused
   7    timeout, or the outcome is unknown
-  8    the server broke the protocol, or answered with an error
+  8    the server broke the protocol, or responded with an error
   74   the output could not be written: standard output, or a file of --save
   130  interrupted
 """
@@ -53,7 +53,7 @@ class UsageError(ConfigError):
 
 
 class OutputError(McpError):
-    """What was found out could not be written."""
+    """An error: a result could not be written."""
 
 
 class Interrupted(McpError):
@@ -86,7 +86,7 @@ _ADVICE = {
     "a config file as command and args",
     "program": "",
 }
-"""What can be done about an error, by the kind of its advice."""
+"""The advice for an error, by its kind."""
 _OPTIONS = {
     "HttpServer(headers=...)": "--header",
     "Sandbox(read=...)": "--read",

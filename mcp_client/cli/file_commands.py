@@ -31,7 +31,7 @@ _MAX_LINE_BYTES = 1024 * 1024
 _MAX_NOTES = 10
 _MIN_ID_CHARS = 8
 _NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt", "script")
-"""What a record may be of."""
+"""The kinds of subjects of a record."""
 
 
 async def stubs(options: argparse.Namespace) -> int:
@@ -56,10 +56,10 @@ async def stubs(options: argparse.Namespace) -> int:
 
 
 async def audit(options: argparse.Namespace) -> int:
-    """Verify an audit log (1 where it was changed), show its records, or export them to files."""
+    """Verify an audit log (1 if it was changed), show its records, or export them to files."""
     exports = options.action == "export"
     if (options.file is None) != (options.state is not None and not exports):
-        what = "FOLDER and --state" if exports else "FILE or --state"
+        what = "DIR and --state" if exports else "FILE or --state"
         raise UsageError(f"audit {options.action}: give {what}")
     if getattr(options, "context", None) is not None and options.action != "show":
         raise UsageError(f"--context goes with 'audit show', not with 'audit {options.action}'")
@@ -140,7 +140,7 @@ def _show(options: argparse.Namespace, log: Any) -> int:
     if unreadable and not records:
         raise UsageError(f"{log} is not an audit log")
     if unreadable:
-        note(f"{unreadable} lines are not records: 'audit verify' says more")
+        note(f"{unreadable} lines are not records: see 'audit verify'")
     wanted = getattr(options, "context", None)
     if wanted is not None:
         theirs = {_call(record) for record in records if _is_of(record.get("context"), wanted)}
@@ -162,7 +162,7 @@ def _show(options: argparse.Namespace, log: Any) -> int:
 
 
 def _lines(log: str) -> Iterator[tuple[Path, int, bytes]]:
-    """Those of a file and of the files it was rotated into."""
+    """Yield the lines of a file and of the files it was rotated into."""
     with closing(opened_files(Path(log))) as files:
         for file, path, size in files:
             with file:
@@ -181,7 +181,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 def _call(record: dict[str, Any]) -> tuple[str, str]:
-    """What tells the call that a record is of from others."""
+    """Return the text that identifies the call of a record."""
     process = record.get("opened_by", record.get("process"))
     return str(process), str(record.get("call", id(record)))
 
@@ -192,7 +192,7 @@ def _is_of(context: Any, wanted: str) -> bool:
 
 
 def _context(record: dict[str, Any]) -> str:
-    """Whose call it was, as the host said."""
+    """Return the context of the call, as the host gave it."""
     context = record["context"]
     if context is None or isinstance(context, str):
         return safe_text(context or "", 60)
@@ -249,7 +249,7 @@ async def decisions(options: argparse.Namespace) -> int:
 
 
 def _unique_chars(ids: Sequence[str]) -> int:
-    """Return how many characters of each id tell all of them apart."""
+    """Return the number of characters that are enough to distinguish all ids."""
     chars = _MIN_ID_CHARS
     while len({id[:chars] for id in ids}) < len(ids):
         chars += 1
@@ -273,7 +273,7 @@ def _revoke(store: Decisions, options: argparse.Namespace) -> int:
     elif options.all or options.kind or options.server:
         count = store.revoke_all(options.kind, options.server)
     else:
-        raise UsageError("decisions revoke: say which with ID, --kind, --server or --all")
+        raise UsageError("decisions revoke: choose with ID, --kind, --server or --all")
     if not count:
         raise NotFound("decision not found: 'decisions list' shows all")
     print_answer(options, {"revoked": count}, f"revoked: {count}")
@@ -346,7 +346,7 @@ def _accept(book: Any, server: str, listed: Any, name: str) -> None:
 
 
 async def servers(options: argparse.Namespace) -> int:
-    """What config files name, and whether it may be started here; nothing is started."""
+    """List the servers of config files, and whether each may be started; nothing is started."""
     from ..approval.managed_policy import ManagedPolicy
     from ..approval.remembered import ApprovalMemory
     from ..session.connect import transport_of
@@ -431,7 +431,7 @@ def _left_out(config: Config) -> list[dict[str, Any]]:
 
 
 def _place(request: Any) -> str:
-    """The program, or where the URL leads: without arguments and queries, which may be secret."""
+    """Return the program or the URL, without arguments and queries, which may be secret."""
     if request.command is not None:
         return str(request.command)
     from urllib.parse import urlsplit

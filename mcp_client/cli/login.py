@@ -1,8 +1,8 @@
 """``login`` and ``logout``, and the login that later commands use.
 
-Tokens are kept in ``FileTokens()``: ``mcp-client/tokens.json`` in the user's data directory, which
-only its owner can read. A URL that was logged in at, and that no ``--header`` is given for, is used
-with what is kept; a new login is begun by ``login`` alone.
+Tokens are stored in ``FileTokens()``: ``mcp-client/tokens.json`` in the user's data directory,
+which only its owner can read. Commands use the stored login for its URL, unless ``--header`` is
+given. Only ``login`` begins a new login.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["login", "logout", "with_login"]
 
 
 async def with_login(server: HttpServer) -> HttpServer:
-    """Return the server with the login that is kept for its URL, if there is one."""
+    """Return the server with the login that is stored for its URL, if there is one."""
     store = FileTokens()
     try:
         if not await _is_kept(store, server.url):
@@ -40,7 +40,7 @@ async def with_login(server: HttpServer) -> HttpServer:
 
 
 async def login(options: argparse.Namespace) -> int:
-    """Log in at a server: the browser opens, or its address is shown to be opened elsewhere."""
+    """Log in at a server: open the browser, or show its address for another browser."""
     store = FileTokens()
     auth = OAuth(
         client_name="mcp-client", store=store, headless=options.headless, issuer=options.issuer
@@ -50,7 +50,7 @@ async def login(options: argparse.Namespace) -> int:
     policy = ManagedPolicy.system()
     async with connect(server, approval=deny_all, timeouts=timeouts, policy=policy) as session:
         if "tools" in session.capabilities:
-            await session.list_tools()  # some servers want the login only then
+            await session.list_tools()  # some servers require the login only then
     kept = await _is_kept(store, server.url)
     text = f"logged in; the tokens are in {store.path}" if kept else "no login is needed"
     print_answer(options, {"loggedIn": kept}, text)
@@ -58,10 +58,10 @@ async def login(options: argparse.Namespace) -> int:
 
 
 async def logout(options: argparse.Namespace) -> int:
-    """Revoke the tokens, where the authorization server offers that, and delete them."""
+    """Revoke the tokens, if the authorization server offers that, and delete them."""
     store, url = FileTokens(), _url(options)
     if not await _is_kept(store, url):
-        raise NotFound("no login is kept for this URL")
+        raise NotFound("no login is stored for this URL")
     revoked = await OAuth(store=store).logout(url)
     text = "logged out" if revoked else "logged out; the server did not confirm it"
     print_answer(options, {"loggedOut": True, "revoked": revoked}, text)

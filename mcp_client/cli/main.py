@@ -67,12 +67,12 @@ def _fill_closed_streams() -> bool:
 
 
 def _write_nowhere() -> None:
-    """What is still to be written to standard output."""
+    """Discard the output that is not yet written to standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _ended(error: Exception | None, as_json: bool) -> int:
-    """Say why the command failed, as JSON too where that was asked for."""
+    """Report why the command failed, also as JSON if that was requested."""
     from ..errors import McpError
     from .exits import Interrupted, OutputError, error_document, exit_code
     from .output import note_error, print_json

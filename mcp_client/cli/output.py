@@ -1,4 +1,4 @@
-"""What a command prints: results on standard output, all else on standard error."""
+"""Print results on standard output, and everything else on standard error."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output. Nothing in it is obeyed by a terminal that shows it."""
+    """Print one JSON document on standard output, safe for the terminal that shows it."""
     line = current_line.get()
     indent = 2 if sys.stdout.isatty() and line is None else None
     value = value if line is None else {"line": line, **value}
@@ -79,7 +79,7 @@ def print_json(value: Any) -> None:
 
 
 def json_without_escapes(text: str) -> str:
-    """The same JSON, with what a person would not see written as an escape sequence of JSON."""
+    """Return the same JSON, with invisible characters as escape sequences of JSON."""
     if not invisible(text.replace("\n", "")):
         return text
     return "".join(
@@ -91,9 +91,9 @@ def json_without_escapes(text: str) -> str:
 
 
 def print_text(text: str, *, whole: bool = False) -> None:
-    """Text on standard output, a server's among it: nothing in it is obeyed by a terminal.
+    """Print text on standard output, safe for the terminal that shows it.
 
-    At a terminal it is cut at 100,000 characters, or 1,000,000 where it is to be ``whole``.
+    At a terminal the text is cut at 100,000 characters, or 1,000,000 if ``whole``.
     """
     most = len(text)
     if sys.stdout.isatty():
@@ -104,7 +104,7 @@ def print_text(text: str, *, whole: bool = False) -> None:
 
 
 def print_answer(options: argparse.Namespace, document: Any, text: str) -> None:
-    """What a command found out: the JSON document where ``--json`` asks for one, else the text."""
+    """Print the result of a command: as JSON with ``--json``, else as text."""
     if options.json:
         print_json(document)
     else:
@@ -112,7 +112,7 @@ def print_answer(options: argparse.Namespace, document: Any, text: str) -> None:
 
 
 def print_parts(*parts: tuple[str, str]) -> None:
-    """Texts, each with its style where the terminal has styles, as a line of standard output."""
+    """Print texts as a line of standard output, each with its style if the terminal has styles."""
     screen = screen_of(sys.stdout)
     if screen is None:
         print_text("".join(text for text, _ in parts))
@@ -121,7 +121,7 @@ def print_parts(*parts: tuple[str, str]) -> None:
 
 
 def print_wrapped(*parts: tuple[str, str]) -> None:
-    """The same; at a terminal, lines end between words, and go on indented."""
+    """Print texts like ``print_parts``. At a terminal, wrapped lines are indented."""
     if not sys.stdout.isatty():
         print_parts(*parts)
         return
@@ -152,7 +152,7 @@ def _styled(
 
 
 def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
-    """Rows on standard output; the heads are for people at a terminal."""
+    """Print rows on standard output; the heads are for people at a terminal."""
     kept = list(rows)
     screen = screen_of(sys.stdout)
     if kept and (screen is None or not screen.table(kept, heads)):
@@ -161,16 +161,16 @@ def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
 
 
 def note(text: object) -> None:
-    """A line for people, on standard error."""
-    with _progress_aside(), suppress(OSError):  # there is no other place to say so
+    """Print a line for people on standard error."""
+    with _progress_aside(), suppress(OSError):  # there is no other place to report it
         print(safe_text(text, 10_000, lines=True), file=sys.stderr)
 
 
 def note_of_server(server: str, text: str) -> None:
-    """Lines of a server, on standard error.
+    """Print lines of a server on standard error.
 
-    Each begins with the server's name and a mark, also where a terminal would wrap it: so none
-    looks like a line of ours.
+    Each begins with the server's name and a mark, also if a terminal would wrap it, so that none
+    looks like a line of this command.
     """
     name = safe_text(server, 40)
     on_terminal = sys.stderr.isatty()
@@ -182,8 +182,10 @@ def note_of_server(server: str, text: str) -> None:
 
 
 def note_error(error: McpError, number: int | None = None) -> None:
-    """An error, and below it what the server wrote to its standard error; ``number``
-    is that of the line of a batch that failed."""
+    """Print an error, and below it what the server wrote to its standard error.
+
+    ``number`` is the number of the line of a batch that failed.
+    """
     said = in_shell(error)
     tail = vars(said).pop("stderr_tail", "")
     where = "" if number is None else f"line {number}: "
@@ -195,7 +197,7 @@ def note_error(error: McpError, number: int | None = None) -> None:
 
 class _Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if getattr(record, "is_listed", False):  # which the commands that list say
+        if getattr(record, "is_listed", False):  # which the commands that list report
             return
         text = f"{record.levelname.lower()}: {record.getMessage()}"
         _, of_server, server = record.name.partition("mcp_client.server.")
@@ -204,7 +206,7 @@ class _Notes(logging.Handler):
 
 
 def log_to_stderr() -> None:
-    """Warnings of this package on standard error, a line each, safe to look at."""
+    """Print warnings of this package on standard error, a line each, safe to look at."""
     log = logging.getLogger("mcp_client")
     if not log.handlers:
         log.addHandler(_Notes(logging.WARNING))
@@ -216,9 +218,9 @@ def _is_utf8() -> bool:
 
 
 def print_result(result: ToolResult, options: argparse.Namespace) -> None:
-    """A result for people: its text, what else there is in words, and what was saved.
+    """Print a result for people: its text, its other content in words, and what was saved.
 
-    The structured content is printed where there is no text.
+    The structured content is printed if there is no text.
     """
     has_text = print_content(result.content, options)
     if not has_text and result.structured_content is not None:
@@ -227,9 +229,9 @@ def print_result(result: ToolResult, options: argparse.Namespace) -> None:
 
 
 def print_content(content: Iterable[Any], options: argparse.Namespace) -> bool:
-    """Blocks of content for people: texts as they are, the rest in words, drawn or saved.
+    """Print blocks of content for people: texts as they are, the rest in words, drawn or saved.
 
-    Whether there was a text.
+    Returns whether there was a text.
     """
     texts = _Texts(options)
     for number, block in enumerate(content, 1):
@@ -285,7 +287,7 @@ class _Texts:
 
 
 def print_contents(contents: Iterable[Any], options: argparse.Namespace) -> None:
-    """The contents of a resource. Bytes go to a pipe as they are, where there is one content."""
+    """Print the contents of a resource. Bytes go to a pipe unchanged if there is one content."""
     contents, texts = list(contents), _Texts(options)
     for number, part in enumerate(contents, 1):
         if part.text is not None:
@@ -301,7 +303,7 @@ def print_contents(contents: Iterable[Any], options: argparse.Namespace) -> None
 
 
 def save_content(content: Iterable[Any], options: argparse.Namespace) -> None:
-    """What ``--save`` keeps of a result that is printed as JSON."""
+    """Save the files of a result that is printed as JSON, for ``--save``."""
     for number, block in enumerate(content, 1):
         media = _media_of(block)
         if media is not None and options.save is not None:
@@ -334,13 +336,13 @@ def _keep(kind: str, data: str | bytes, number: int, options: argparse.Namespace
         return
     named = f"{safe_text(kind, 60)}, {len(content)} bytes"
     if options.save is None:
-        note(f"({named}; --save DIR keeps it)")
+        note(f"({named}; --save DIR saves it)")
         return
     note(f"({named}: saved as {_save(content, kind, number, options)})")
 
 
 def make_save_folder(options: argparse.Namespace) -> None:
-    """That of ``--save``, before anything is asked of the server. Raises ``UsageError``."""
+    """Make the directory of ``--save``, before any request. Raises ``UsageError``."""
     try:
         if options.save is not None:
             Path(options.save).mkdir(parents=True, exist_ok=True)
@@ -370,7 +372,7 @@ def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -
 
 @contextmanager
 def _progress_aside() -> Iterator[None]:
-    """The line of progress, if one is shown, stands below what is printed meanwhile."""
+    """Print the line of progress, if one is shown, below the output of the block."""
     shown = Progress.shown
     if shown is None:
         yield
@@ -398,6 +400,7 @@ class Progress:
             self.draw()
 
     def draw(self) -> None:
+        """Draw the line."""
         progress, total, said = self._now
         columns = max(10, shutil.get_terminal_size().columns - 1)
         text = safe_text(said, columns)[:columns]
@@ -409,6 +412,7 @@ class Progress:
             self._write(text[: columns // 2])
 
     def erase(self) -> None:
+        """Erase the line."""
         if self._screen is not None:
             self._screen.clear()
         else:
@@ -426,12 +430,12 @@ class Progress:
 
 
 def progress_to_stderr() -> Progress | None:
-    """Where progress is shown: on a terminal, else nowhere."""
+    """Return the place of progress: the terminal, or None."""
     return Progress(screen_of(sys.stderr)) if sys.stderr.isatty() else None
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
-    """Rows as lines with columns of the same width; no trailing spaces."""
+    """Yield rows as lines with columns of the same width; no trailing spaces."""
     kept = [tuple(safe_text(cell, 100_000) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*kept, strict=True)] if kept else []
     for row in kept:

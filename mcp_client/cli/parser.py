@@ -22,7 +22,7 @@ _MAX_HAVING = 4
 _OR = "or file:PATH, or keyring:SERVICE/USER"
 _OUTPUT = """\
 A pipe or a file gets the text of a result in UTF-8, ended by a line feed; with --save DIR byte for
-byte. Structured content is printed where a result has no text, and with --json. Output is plain
+byte. Structured content is printed if a result has no text, and with --json. Output is plain
 in a pipe, with NO_COLOR set, and without the extra 'cli' (styles, tables, pictures, and history
 and completion in 'shell').
 """
@@ -42,10 +42,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Return the command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
+    """Return the parsed command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
 
-    Options may stand anywhere, also before the command and between the arguments of a tool. What
-    follows ``--`` is never an option.
+    Options may be anywhere, also before the command and between the arguments of a tool. Words
+    after ``--`` are never options.
     """
     known = commands()
     at = place_of_command(words)
@@ -67,7 +67,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def place_of_command(words: Sequence[str]) -> int | None:
-    """Return where the command is: the first word that is neither an option nor its value."""
+    """Return the index of the command: the first word that is neither an option nor its value."""
     actions = _every_option()
     at = 0
     while at < len(words):
@@ -92,15 +92,17 @@ def _every_option() -> dict[str, argparse.Action]:
 def _explain_no_command(
     words: Sequence[str], at: int | None, known: Mapping[str, argparse.ArgumentParser]
 ) -> None:
-    """Raise ``UsageError`` that says why the word at this place is not a command, or why there is
-    no such word; ``SystemExit`` after ``--help``."""
+    """Raise ``UsageError``: the word at this place is not a command, or there is no word.
+
+    Raises ``SystemExit`` after ``--help``.
+    """
     before = words if at is None else words[:at]
     if not (asked := [word for word in before if word in ("--help", "-h", "--version")]):
         for place, word in enumerate(before):
             option = before[place - 1] if place else ""
             if _is_option(word):
                 _check_option(word, _every_option(), _parser())
-            elif word in known and _is_option(option):  # which took the command for its value
+            elif word in known and _is_option(option):  # which parsed the command as its value
                 _check_option(option, known[word]._option_string_actions, known[word])
                 known[word].error(f"{option} needs a value: {word!r} after it is a command")
     _parser().parse_args(asked[:1] if at is None else [words[at]])  # which raises
@@ -158,14 +160,17 @@ def _is_option(word: str) -> bool:
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    """Every command with its own parser."""
+    """Return every command with its own parser."""
     (group,) = (each for each in _parser()._actions if each.dest == "command")
     return dict(group.choices or {})
 
 
 @functools.cache
 def session_options() -> frozenset[str]:
-    """Return the options that say how a session is opened, which no command in ``shell`` takes."""
+    """Return the options that define how a session is opened.
+
+    No command in ``shell`` takes them.
+    """
     about = _Parser(add_help=False)
     _add_session(about)
     return frozenset(name for action in about._actions for name in action.option_strings)
@@ -204,7 +209,7 @@ def _add(commands: Any, module: str, name: str, about: str) -> argparse.Argument
 
 
 def _add_server_commands(commands: Any) -> None:
-    """The commands with a TARGET."""
+    """Add the commands with a TARGET."""
 
     def add(
         name: str, about: str, *positionals: tuple[str, str], module: str = "session_commands"
@@ -216,7 +221,7 @@ def _add_server_commands(commands: Any) -> None:
             about = "arguments are JSON lines on standard input; each result is a JSON line"
             command.add_argument("--each", action="store_true", help=about)
         if name in ("call", "read", "prompt"):
-            about = "keep images, audio and other bytes here"
+            about = "save images, audio and other bytes here"
             command.add_argument("--save", metavar="DIR", help=about)
         _add_session(command)
         return command
@@ -276,7 +281,7 @@ def _add_positional(command: argparse.ArgumentParser, name: str, about: str) -> 
 
 
 def _add_file_commands(commands: Any) -> None:
-    """The commands without a server."""
+    """Add the commands without a server."""
 
     def add(
         name: str, about: str, *actions: str, module: str = "file_commands"
@@ -288,7 +293,7 @@ def _add_file_commands(commands: Any) -> None:
 
     verify = add("audit", "verify an audit log, show or export it", "verify", "show", "export")
     verify.add_argument(
-        "file", nargs="?", metavar="FILE", help="the log, or the folder to export to"
+        "file", nargs="?", metavar="FILE", help="the log, or the directory to export to"
     )
     _add_state(verify, "the state whose audit is meant")
     about = "show the records of calls with this context only"
@@ -304,17 +309,17 @@ def _add_file_commands(commands: Any) -> None:
     known = add("servers", "list the servers of config files; nothing is started")
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
     _add_state(known)
-    about = "show what a config file starts, and remember a yes to it"
+    about = "show what a config file starts, and store an approval of it"
     confirm = add("confirm", about, module="confirm_command")
     confirm.add_argument("config", metavar="CONFIG", help="the config file")
     confirm.add_argument("server", metavar="SERVER", nargs="?", help="this server of it")
-    about = "a yes to what was shown with this fingerprint"
+    about = "approve what was shown with this fingerprint"
     confirm.add_argument("--yes", action="append", default=[], metavar="FINGERPRINT", help=about)
-    confirm.add_argument("--audit", metavar="FILE", help="record the yes here")
+    confirm.add_argument("--audit", metavar="FILE", help="record the approval here")
     _add_state(confirm)
     _add_sandbox(confirm)
     for name, about in (
-        ("login", "log in at a server with a browser, and keep that for later commands"),
+        ("login", "log in at a server with a browser, and store the login for later commands"),
         ("logout", "revoke and delete the tokens of a login"),
     ):
         login = add(name, about, module="login")
@@ -330,26 +335,32 @@ def _add_file_commands(commands: Any) -> None:
     _add_state(add("desk", about, module="desk_command"))
 
 
-def _add_state(command: argparse.ArgumentParser, about: str = "where decisions are kept") -> None:
-    about = f"{about}: a folder, postgresql://..., env:VAR"
+def _add_state(command: argparse.ArgumentParser, about: str = "the store of decisions") -> None:
+    about = f"{about}: a directory, postgresql://..., env:VAR"
     command.add_argument("--state", metavar="STATE", help=about)
 
 
 def _add_session(command: argparse.ArgumentParser) -> None:
-    """The options that say how a session is opened."""
+    """Add the options that define how a session is opened."""
     add = command.add_argument
     # Unlike timeout= of a call, which begins in an open session, this bounds connecting as well.
     about = "seconds that connecting (5 at least) and each request may take"
     add("--timeout", type=_seconds, metavar="S", help=about)
-    add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="run these tools without asking",
+    )
     kinds: dict[str, Any] = {"action": "append", "default": [], "type": _finding_kind}
-    add("--allow-finding", metavar="KIND", help="also where this was found of them", **kinds)
-    about = "rules that decide before --allow and before anybody is asked (TOML or JSON)"
+    add("--allow-finding", metavar="KIND", help="also if they have this finding", **kinds)
+    about = "rules that decide before --allow and before a person is asked (TOML or JSON)"
     add("--policy", metavar="FILE", help=about)
-    add("--trust", action="store_true", help="believe what the server says of its tools")
+    add("--trust", action="store_true", help="trust the server's annotations of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
     add("--audit", metavar="FILE", help="record every call and start here")
-    add("--record", metavar="FILE", help="keep the session here, to replay it")
+    add("--record", metavar="FILE", help="record the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")
     _add_state(command)
     about = "the protocol revision to speak; or handshake, stateless or auto (auto)"
@@ -366,9 +377,9 @@ def _add_sandbox(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--sandbox", action="store_true", help="confine a command to itself and what follows")
     grant: dict[str, Any] = {"action": "append", "default": [], "metavar": "PATH"}
-    add("--read", help="with --sandbox: it can read this file or folder", **grant)
-    add("--write", help="with --sandbox: it can write this file or folder", **grant)
-    about = "with --sandbox: what it reaches of the network (none)"
+    add("--read", help="with --sandbox: it can read this file or directory", **grant)
+    add("--write", help="with --sandbox: it can write this file or directory", **grant)
+    about = "with --sandbox: the network that it can reach (none)"
     add("--network", choices=("none", "loopback", "all"), help=about)
 
 
@@ -387,7 +398,7 @@ def _finding_kind(word: str) -> str:
 
     if word not in Finding.KINDS:
         raise argparse.ArgumentTypeError(
-            f"{safe_text(word, 60)!r} is no kind of finding{near(word, Finding.KINDS)}"
+            f"{safe_text(word, 60)!r} is not a kind of finding{near(word, Finding.KINDS)}"
         )
     return word
 

@@ -24,8 +24,10 @@ _MAX_SCRIPT_BYTES = 1024 * 1024
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run a script, which calls the server's tools as far as that is approved; without one, show
-    how it calls them."""
+    """Run a script, which calls the server's tools if that is approved.
+
+    Without a script, show how it calls them.
+    """
     code = None if options.script is None else await _code_of(options.script)
     async with open_session(options) as session:
         tools = [tool for tool in await session.list_tools() if tool.is_for_models]

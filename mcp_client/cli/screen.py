@@ -1,15 +1,16 @@
-"""Colours, tables, bars and pictures at a terminal, by ``rich`` and ``textual-image`` (the extra
-``cli``).
+"""Colours, tables, bars and pictures at a terminal, by ``rich`` and ``textual-image``.
 
-``screen_of(stream)`` is None wherever text has to be plain: in a pipe or a file, without the extra,
-at a dumb terminal, at one narrower than 40 columns, and where ``NO_COLOR`` is set. What is written
-is the same either way: nothing is cut off, and no text of a server is read as markup or obeyed.
+They need the extra ``cli``. ``screen_of(stream)`` returns None if text has to be plain: in a pipe
+or a file, without the extra, at a dumb terminal, at one narrower than 40 columns, and if
+``NO_COLOR`` is set. The text is the same either way: nothing is cut off, and no text of a server is
+interpreted as markup or by the terminal.
 
 ``textual-image`` asks the terminal what it can draw: the graphics protocol of kitty, else sixel
 (iTerm2, WezTerm, foot, Konsole, Windows Terminal, xterm), else coloured half blocks. That question
 needs standard input and standard output at the terminal, so pictures are drawn nowhere else;
-``--save DIR`` keeps the file everywhere. A picture's bytes are a server's: four formats are read,
-and of those no more than 16 MiB and 16 million pixels. What is drawn is made from the pixels alone.
+``--save DIR`` saves the file everywhere. A picture's bytes are a server's: four formats are
+decoded, and of those no more than 16 MiB and 16 million pixels. The drawing is made from the pixels
+alone.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ __all__ = ["Screen", "draw", "screen_of"]
 
 _MIN_COLUMNS = 40
 _MIN_TABLE_COLUMNS = 12
-"""What each column of a table needs: else rows are written as lines."""
+"""The columns that each column of a table needs; otherwise rows are written as lines."""
 _PICTURE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 _MAX_PICTURE_BYTES = 16 * 1024 * 1024
 _MAX_PIXELS = 16_000_000
 _MAX_SIDE_PIXELS = 2_000
-"""That are drawn: more than a terminal has."""
+"""The largest side that is drawn, in pixels: more than a terminal has."""
 
 
 def screen_of(stream: TextIO) -> Screen | None:
-    """Where styled text for ``stream`` goes; None where it has to be plain."""
+    """Return the screen for styled text on ``stream``; None if text has to be plain."""
     try:
         if not stream.isatty() or os.environ.get("NO_COLOR"):
             return None
@@ -71,15 +72,18 @@ class Screen:
         self._console = console
 
     def print(self, *parts: tuple[str, str]) -> None:
-        """Texts with their styles, such as ``("healthy", "bold green")``, as one line or more.
+        """Print texts with their styles, such as ``("healthy", "bold green")``, as lines.
 
-        The terminal wraps what is longer than a line.
+        The terminal wraps a line that is too long.
         """
         self._console.print(self._text(*parts), soft_wrap=True)
 
     def table(self, rows: Sequence[Sequence[str]], heads: Sequence[str]) -> bool:
-        """Rows below their heads; long cells go on in further lines, the last column's before
-        others. Whether that was possible without cutting anything off."""
+        """Print rows below their heads, if that is possible without cutting anything off.
+
+        Long cells continue in further lines, the last column's before others. Returns whether the
+        table was printed.
+        """
         from rich.cells import cell_len
         from rich.table import Table
 
@@ -177,7 +181,7 @@ def _opened_picture(data: bytes) -> Picture | None:
     """Return the picture, no larger than can be seen; None for one that is too large to decode."""
     from PIL import Image, ImageFile
 
-    ImageFile.LOAD_TRUNCATED_IMAGES = True  # wrong checksums beside the pixels, as browsers do
+    ImageFile.LOAD_TRUNCATED_IMAGES = True  # wrong checksums apart from the pixels, as browsers do
     with Image.open(io.BytesIO(data), formats=_PICTURE_FORMATS) as opened:
         if opened.width * opened.height > _MAX_PIXELS:
             return None
@@ -188,7 +192,7 @@ def _opened_picture(data: bytes) -> Picture | None:
 
 
 def _show_picture(picture: Picture, screen: Screen) -> None:
-    log = logging.getLogger("textual_image")  # it logs a terminal that does not answer
+    log = logging.getLogger("textual_image")  # it logs a terminal that does not respond
     log.addHandler(logging.NullHandler())
     log.propagate = False
     from textual_image.renderable import Image as Drawn  # asks the terminal
@@ -201,7 +205,7 @@ def _show_picture(picture: Picture, screen: Screen) -> None:
 
 
 def _can_be_asked() -> bool:
-    """Whether the terminal's answer would come to our standard input, and to no other program."""
+    """Whether the terminal's response would come to our standard input, and to no other program."""
     if sys.platform == "win32":  # its console draws no pictures
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a command works on, by its options: one session, and the files of the command itself."""
+"""The subject of a command, by its options: one session, and the files of the command itself."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ _MAX_DESK_BYTES = 10_000
 _KEPT_ELSEWHERE = "env", "file", "keyring"
 _PASSWORD = re.compile(r"(?i)password\s*=|^[a-z]+://[^/?#@]*:[^/?#]*@")
 _MIN_START_SECONDS = 5.0
-"""What a server has to start in any case: ``--timeout`` is about what it is asked then."""
+"""The seconds that a server has to start in any case; ``--timeout`` is about later requests."""
 
 
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:
-    """Return the options of ``connect`` that the command line has said."""
+    """Return the options of ``connect`` that the command line gives."""
     found: dict[str, Any] = {
         "approval": _policy(options, queue),
         "trusted": options.trust,
@@ -114,11 +114,11 @@ def _file_to_write(option: str, path: str | None) -> str | None:
     if not path:
         why = "give the path of a file"
     elif os.path.isdir(path):
-        why = "it is a folder"
+        why = "it is a directory"
     elif option == "--record" and os.path.exists(path) and not os.path.isfile(path):
         why = "it is not a regular file"
     elif not os.path.isdir(folder):
-        why = f"there is no folder {folder}"
+        why = f"directory not found: {folder}"
     elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
         why = "it cannot be written"
     if why is not None:
@@ -127,14 +127,14 @@ def _file_to_write(option: str, path: str | None) -> str | None:
 
 
 def sandbox_of(options: argparse.Namespace) -> Sandbox | None:
-    """What ``--sandbox`` says, with what it grants."""
+    """Return the sandbox of ``--sandbox``, with what it grants."""
     if options.sandbox:
         from ..sandbox.sandbox import Sandbox
 
         return Sandbox(options.read, options.write, options.network or "none")
     for name in ("read", "write", "network"):
         if getattr(options, name):
-            raise UsageError(f"--{name} says what a sandbox grants: add --sandbox")
+            raise UsageError(f"--{name} is a grant of a sandbox: add --sandbox")
     return None
 
 
@@ -148,7 +148,7 @@ def _timeouts(options: argparse.Namespace) -> Timeouts:
 
 @asynccontextmanager
 async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
-    """The session of ``TARGET``, or the one that is open already."""
+    """Open the session of ``TARGET``, or yield the one that is open already."""
     if getattr(options, "session", None) is not None:
         yield options.session
         return
@@ -158,7 +158,7 @@ async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
 
 
 async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer | Configured:
-    """What TARGET, ``--header`` and ``--env`` say. A keyring may wait for a person."""
+    """Return the target of TARGET, ``--header`` and ``--env``. A keyring may wait for a person."""
     words = options.target, options.config, options.header, options.env
     if any("=keyring:" in word for word in (*options.header, *options.env)):
         target = await run_in_thread(target_of, *words, abandon_on_cancel=True)
@@ -177,8 +177,8 @@ def _check_sandbox(target: StdioServer | HttpServer | Configured) -> None:
         is_command = start.command is not None
         if start.sandbox is not None:
             raise UsageError(
-                f"--sandbox does not go with {target.name!r}: {target.config.path} says how it is "
-                "confined"
+                f"--sandbox does not go with {target.name!r}: {target.config.path} defines how it "
+                "is confined"
             )
     if not is_command:
         raise UsageError("--sandbox goes with a command: nothing is started at a URL")
@@ -186,9 +186,9 @@ def _check_sandbox(target: StdioServer | HttpServer | Configured) -> None:
 
 @asynccontextmanager
 async def approval_queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | None]:
-    """What ``--approve web`` asks: the desk of ``--state``, one that runs, or a page of our own.
+    """Open the queue of ``--approve web``: the desk of ``--state``, one that runs, or a new page.
 
-    None without that option.
+    Yields None without that option.
     """
     if options.approve != "web":
         yield None
@@ -238,7 +238,7 @@ async def _configured(
     chosen: dict[str, Any],
     queue: ApprovalQueue | None,
 ) -> AsyncIterator[Session]:
-    """In a host of this server alone, which knows the options that its file sets."""
+    """Open the session in a host of this server alone, with the options of its config file."""
     from ..host.host import Host
 
     for problem in target.config.problems:
@@ -257,7 +257,7 @@ async def _configured(
 async def logged_in(
     target: StdioServer | HttpServer, options: argparse.Namespace
 ) -> StdioServer | HttpServer:
-    """Return a URL of the command line with the login that is kept for it."""
+    """Return a URL of the command line with the login that is stored for it."""
     if isinstance(target, StdioServer) or options.header:
         return target
     from .login import with_login
@@ -268,7 +268,7 @@ async def logged_in(
 async def started_from(
     target: Configured, options: argparse.Namespace, queue: ApprovalQueue | None = None
 ) -> ServerConfig:
-    """What a config file says to start or to connect to, once that is allowed."""
+    """Return the server of a config file, when its start or connection has been allowed."""
     from ..config.start_gate import start_of
 
     starting = start_of(
@@ -287,7 +287,7 @@ async def started_from(
 
 
 def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> ApprovalHook | None:
-    """Who says whether a server of a config file is started."""
+    """Return the hook that decides whether a server of a config file is started."""
     from ..approval.terminal import ask_on_terminal
     from ..config.start_gate import by_its_place
 
@@ -316,10 +316,9 @@ def _denied(error: StartDenied, target: Configured, why: str | None) -> StartDen
 
 
 def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> Rules:
-    """The approval policy: the rules of ``--policy`` first, then what ``--allow`` names runs, and
-    all else is asked about or refused.
+    """Return the approval policy: the rules of ``--policy`` first, then those of ``--allow``.
 
-    With a ``queue`` that is asked.
+    All other calls are asked about or refused. With a ``queue``, it is asked.
     """
     rules = _rules(options)
 
@@ -338,9 +337,9 @@ def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> 
 
 
 def _beyond_session(options: argparse.Namespace, answer: Answer) -> Answer:
-    """Return the answer.
+    """Return the answer, in a form that outlasts the session.
 
-    An approval for a time is stored where "always" is, if the session ends with the command.
+    An approval for a time is stored like "always", if the session ends with the command.
     """
     if options.command == "shell" or not isinstance(answer, Allow):
         return answer
@@ -364,8 +363,10 @@ def _policy_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
 
 
 def _rule(glob: str, findings: tuple[str, ...], origin: Origin) -> Rule:
-    """``TOOL``, ``SERVER/TOOL`` or ``SERVER__TOOL``: server and tool are matched apart, so that no
-    tool is called like one of another server."""
+    """Return a rule for ``TOOL``, ``SERVER/TOOL`` or ``SERVER__TOOL``.
+
+    Server and tool are matched apart, so that a tool cannot have the name of another server's tool.
+    """
     server: str | None = None
     tool = glob
     for separator in _SERVER_SEPARATORS:
@@ -379,14 +380,14 @@ def _rule(glob: str, findings: tuple[str, ...], origin: Origin) -> Rule:
 
 
 def _advice(rules: list[Rule], request: ApprovalRequest) -> str:
-    """What lets the request through: another finding that is put up with, or its name."""
+    """Return the option that lets the request through: another allowed finding, or its name."""
     for rule in rules:
         if rule.outcome == "allow" and replace(rule, findings=Finding.KINDS).matches(request):
             found = [one for one in request.findings if not (one.note or one.kind in rule.findings)]
             kinds = dict.fromkeys(one.kind for one in found)
             texts = "; ".join(dict.fromkeys(str(one) for one in found))
             words = " ".join(f"--allow-finding {kind}" for kind in kinds)
-            return f"{texts}; allow it all the same with {words}"
+            return f"{texts}; allow it anyway with {words}"
     return f"allow it with --allow {_as_glob(request)}"
 
 
@@ -394,13 +395,13 @@ def _as_glob(request: ApprovalRequest) -> str:
     name = request.subject
     if any(separator in name for separator in _SERVER_SEPARATORS):
         name = f"{request.server}/{name}"
-    for sign in "[*?":  # which stand for other characters in a pattern
+    for sign in "[*?":  # which match other characters in a pattern
         name = name.replace(sign, f"[{sign}]")
     return shlex.quote(name)
 
 
 def _why_unasked(options: argparse.Namespace) -> str | None:
-    """Why a person cannot be asked now; None if one can be."""
+    """Return the reason why a person cannot be asked now; None if one can be."""
     if options.approve == "deny":
         return "--approve deny was given"
     if options.no_input:
@@ -416,7 +417,10 @@ def _why_unasked(options: argparse.Namespace) -> str | None:
 
 
 def state_file(name: str) -> Path:
-    """A file of the user's state folder (``$XDG_STATE_HOME/mcp-client``), which is made."""
+    """Return the path of a file in the user's state directory, which is created if missing.
+
+    It is ``$XDG_STATE_HOME/mcp-client``.
+    """
     folder = _state_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -426,16 +430,16 @@ def state_file(name: str) -> Path:
 
 
 def state_of(options: argparse.Namespace) -> State:
-    """That of ``--state``, else the user's state directory."""
+    """Return the state of ``--state``, else of the user's state directory."""
     return _state_named(options.state or str(_state_folder()))
 
 
 def existing_state_of(options: argparse.Namespace) -> State:
-    """That of ``--state``, which makes no directory."""
+    """Return the state of ``--state``, without creating a directory."""
     state = state_of(options)
     path = getattr(state, "path", None)
     if path is not None and not path.is_dir():
-        raise UsageError(f"--state {options.state}: folder not found")
+        raise UsageError(f"--state {options.state}: directory not found")
     return state
 
 
@@ -453,14 +457,14 @@ def _state_named(word: str) -> State:
             "or ~/.pgpass, or the whole address into a variable and write --state env:NAME"
         )
     if os.path.isfile(word):
-        raise UsageError(f"--state {word}: it is a file; give a folder")
+        raise UsageError(f"--state {word}: it is a file; give a directory")
     state = state_of(word)
     assert state is not None
     return state
 
 
 def _state_of_running_desk() -> State | None:
-    """Where the desk that runs looks for calls; None if there is not one."""
+    """Return the state in which the running desk looks for calls; None if no desk runs."""
     try:
         file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
     except (OSError, UsageError):  # no desk has run, or the home is read-only
@@ -478,7 +482,7 @@ def _state_of_running_desk() -> State | None:
 
 
 def decisions_of(options: argparse.Namespace) -> Decisions:
-    """Where there can be no state directory, they are kept until the command ends."""
+    """Return the decisions. Without a state directory they are stored until the command ends."""
     from ..approval.decisions import Decisions
 
     folder = _state_folder()

@@ -116,7 +116,7 @@ def _describe(tool: Tool, options: argparse.Namespace) -> None:
 
 
 def _words_before(options: argparse.Namespace) -> list[str]:
-    """Those of a call before the tool's name."""
+    """Return the words of a call before the tool's name."""
     if getattr(options, "session", None) is not None:
         return ["call"]
     config = [] if options.config is None else ["--config", options.config]
@@ -166,10 +166,10 @@ async def _call(
 
 
 async def _call_each(options: argparse.Namespace) -> int:
-    """Call the tool once for each JSON object on standard input, a line each; print a JSON line for
-    each. Arguments of the command line are for every call, unless a line has others.
+    """Call the tool once for each JSON object on standard input, and print a JSON line for each.
 
-    The exit code is that of the last call that failed.
+    Each line of the input is an object. Arguments of the command line are for every call, unless a
+    line has others. The exit code is that of the last call that failed.
     """
     if getattr(options, "session", None) is not None:
         raise UsageError("--each reads standard input, as 'shell' does: use 'mcp-client call'")
@@ -223,7 +223,10 @@ def _nameless(options: argparse.Namespace, what: str, session: Session, names: l
 
 
 async def _tool(session: Session, options: argparse.Namespace) -> Tool:
-    """The tool, or ``UnknownTool`` with the nearest names. Raises ``UsageError`` without a name."""
+    """Return the tool, or raise ``UnknownTool`` with the nearest names.
+
+    Raises ``UsageError`` without a name.
+    """
     name = options.tool
     if name is None:
         names = [tool.name for tool in await session.list_tools()]
@@ -241,7 +244,7 @@ async def _tool(session: Session, options: argparse.Namespace) -> Tool:
 async def search(options: argparse.Namespace) -> int:
     """List the tools that fit the words of the query, the best first."""
     if not options.query:
-        raise UsageError("search: say in a few words what the tool should do")
+        raise UsageError("search: describe in a few words what the tool should do")
     async with open_session(options) as session:
         listed = await session.list_tools()
         keep_names(options, known_of(listed), "tools")
@@ -276,7 +279,7 @@ async def resources(options: argparse.Namespace) -> int:
 
 
 async def _listed(session: Session, feature: str, list_all: Any) -> Any:
-    """What the server lists; nothing where it does not have the feature, which a note says."""
+    """Return the server's list; an empty one, with a note, if it does not have the feature."""
     if feature not in session.capabilities:
         note(f"{session.name} has no {feature}")
         return ()

@@ -4,8 +4,8 @@ With the extra ``cli`` the line has history and completion, by ``prompt_toolkit`
 dumb terminal and in a pipe, lines are read plainly.
 
 The history is a file for its owner alone (0600), ``shell_history`` in the user's state directory. A
-line that begins with a space is not kept there, nor one that seems to hold a secret: by the name of
-an argument, by its looks, or by the tool's schema.
+line that begins with a space is not stored there, nor one that seems to hold a secret: by the name
+of an argument, by its looks, or by the tool's schema.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TARGET_SAID = "the session that is open"
 _LISTING = (["tools"], ["prompts"], ["resources"])
 """Commands after which there may be other names to complete."""
 _LIST_SECONDS = 5.0
-"""How long the prompt waits for names to complete."""
+"""The seconds for which the prompt waits for names to complete."""
 _HELP = "commands: {}; help, quit. Arguments as at the command line, without TARGET."
 _MAX_HISTORY_LINES = 1_000
 _MAX_LINE_CHARS = 4_000
@@ -63,9 +63,9 @@ _MAX_LINE_CHARS = 4_000
 async def shell(options: argparse.Namespace) -> int:
     """Run the commands that are typed, or that come through a pipe, until ``quit`` or the end.
 
-    A command that fails ends nothing. At a terminal, Ctrl-C cancels the command that runs, and
-    leaves where it comes twice in a row. The exit code is that of the last command that failed.
-    With ``--json``, every line of a pipe prints one JSON document with the number of the line.
+    A command that fails ends nothing. At a terminal, Ctrl-C cancels the running command; two in a
+    row leave the shell. The exit code is that of the last command that failed. With ``--json``,
+    every line of a pipe prints one JSON document with the number of the line.
     """
     code = DONE
     async with open_session(options) as session:
@@ -85,7 +85,7 @@ async def shell(options: argparse.Namespace) -> int:
 async def _cancelled_by_ctrl_c(run: Callable[[], Awaitable[int]]) -> int:
     code = await until_ctrl_c(run)
     if code is None:
-        note("cancelled; what was sent may have run; Ctrl-C once more leaves")
+        note("cancelled; what was sent may have run; Ctrl-C again leaves")
         return INTERRUPTED
     return code
 
@@ -105,7 +105,7 @@ async def _piped() -> AsyncIterator[tuple[int, str]]:
 async def _typed(
     session: Session, options: argparse.Namespace, cancelled: Callable[[], bool]
 ) -> AsyncIterator[tuple[int, str]]:
-    """Lines of the terminal, each within a dialogue of its own: a server's question waits.
+    """Yield lines of the terminal, each within its own dialogue: a server's question waits.
 
     ``cancelled`` is whether Ctrl-C ended the last command.
     """
@@ -137,9 +137,9 @@ def _history() -> Path | None:
 
 
 async def _edited(reader: PromptSession[str], again: bool) -> str | None:
-    """One line; None at its end (Ctrl-D).
+    """Return one line; None at the end of the input (Ctrl-D).
 
-    Ctrl-C drops what was typed. Raises ``Interrupted`` if it comes ``again`` and nothing was typed.
+    Ctrl-C drops the typed text. Raises ``Interrupted`` if it comes ``again`` and nothing was typed.
     """
     while True:
         try:
@@ -154,7 +154,7 @@ async def _edited(reader: PromptSession[str], again: bool) -> str | None:
 
 
 async def _known(session: Session) -> Known:
-    """What there is to complete; what a server does not list is not offered."""
+    """Return the names to complete. A list that the server does not have is not offered."""
     found: dict[str, Any] = {}
     declared = session.capabilities
     with anyio.move_on_after(_LIST_SECONDS):
@@ -202,7 +202,7 @@ async def _run(text: str, options: argparse.Namespace, session: Any) -> int:
 
 
 async def _meant(name: str, session: Session) -> str:
-    """What to do about a first word that is not a command: it may be a tool's name."""
+    """Return the advice for a first word that is not a command: it may be a tool's name."""
     known = [*_COMMANDS, *_HERE]
     if not close_names(name, known) and "tools" in session.capabilities:
         with suppress(McpError):
@@ -218,7 +218,7 @@ async def _meant(name: str, session: Session) -> str:
 def line_reader(
     path: Path | None, commands: Iterable[str], known: Callable[[], Known]
 ) -> PromptSession[str] | None:
-    """What reads a line with history and completion; None where lines are read plainly.
+    """Return a reader of lines with history and completion; None if lines are read plainly.
 
     Without a ``path`` the history lasts as long as the shell.
     """
@@ -262,9 +262,9 @@ def line_reader(
 
 
 def suggestions(typed: str, commands: Iterable[str], known: Known) -> list[tuple[str, int]]:
-    """What the last word of a line may become, and how many characters of it that replaces.
+    """Return the completions of the last word of a line, with the characters each replaces.
 
-    Only names that need no quoting: others are typed by hand.
+    Only names that need no quoting are offered; others are typed by hand.
     """
     words = typed.split()
     if not words or typed[-1].isspace():
@@ -280,7 +280,7 @@ def suggestions(typed: str, commands: Iterable[str], known: Known) -> list[tuple
 class History:
     """The lines that were typed, as JSON strings in a file, one a line.
 
-    Where the file cannot be used, which is said once, lines are kept as long as the shell runs.
+    If the file cannot be used, which is reported once, lines are stored as long as the shell runs.
     """
 
     def __init__(self, path: Path, known: Callable[[], Known]) -> None:
@@ -289,7 +289,7 @@ class History:
         self._usable = True
 
     def lines(self) -> list[str]:
-        """Those that are kept, the newest last."""
+        """Return the stored lines, the newest last."""
         try:
             return self._read()
         except ConfigError as error:
@@ -297,7 +297,7 @@ class History:
             return []
 
     def add(self, line: str) -> None:
-        """Keep a line that was typed, unless it may hold a secret."""
+        """Store a line that was typed, unless it may hold a secret."""
         if not self._usable or not may_be_kept(line, self._known()):
             return
         try:

@@ -1,8 +1,8 @@
-"""How the command ends when it is told to from outside: Ctrl-C, SIGTERM and SIGHUP.
+"""End the command when the system asks for it: Ctrl-C, SIGTERM and SIGHUP.
 
-In each case calls are cancelled, servers told, and no process stays. Ctrl-C is heard by the event
-loop; a job behind a script ignores it, and heeds the others all the same. What keeps the command
-from ending, such as a pipe without a reader, is given some seconds.
+In each case calls are cancelled, servers are notified, and no process stays. The event loop
+receives Ctrl-C; a background job of a script ignores it, but ends at the other signals. An obstacle
+to ending, such as a pipe without a reader, is given some seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SECONDS_TO_END = 15.0
 
 
 async def until_ended(run: Callable[[], Awaitable[int]]) -> int:
-    """What ``run`` returns or raises. Raises ``Interrupted`` for SIGTERM and SIGHUP."""
+    """Return the result of ``run``. Raises ``Interrupted`` for SIGTERM and SIGHUP."""
     if sys.platform == "win32":  # its event loop hears no signals
         if signal.getsignal(signal.SIGBREAK) is signal.SIG_DFL:
             signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -57,7 +57,7 @@ def _end(scope: anyio.CancelScope) -> None:
 
 
 async def until_ctrl_c(run: Callable[[], Awaitable[int]]) -> int | None:
-    """What ``run`` returns or raises; None where Ctrl-C cancelled it.
+    """Return the result of ``run``; None if Ctrl-C cancelled it.
 
     Raises ``Interrupted`` for a second Ctrl-C while it is being cancelled.
     """
@@ -84,7 +84,7 @@ async def until_ctrl_c(run: Callable[[], Awaitable[int]]) -> int | None:
 async def _heeding(
     numbers: list[signal.Signals], hear: Callable[[], None], run: Callable[[], Awaitable[T]]
 ) -> T:
-    """What ``run`` returns or raises; meanwhile each of these signals calls ``hear``."""
+    """Return the result of ``run``; while it runs, each of these signals calls ``hear``."""
     failed: Exception | None = None
     listening = anyio.CancelScope(shield=True)  # until all has ended
 

@@ -19,7 +19,7 @@ _MAX_STDIN_BYTES = 64 * 1024 * 1024
 
 
 async def standard_input() -> str:
-    """All of it. Raises ``UsageError``."""
+    """Return the text of standard input. Raises ``UsageError``."""
     data = await stdin_bytes(_MAX_STDIN_BYTES + 1)
     if len(data) > _MAX_STDIN_BYTES:
         raise UsageError(f"standard input has more than {_MAX_STDIN_BYTES} bytes")
@@ -48,7 +48,7 @@ async def stdin_lines() -> AsyncIterator[tuple[int, str]]:
 
 
 async def stdin_bytes(most: int = sys.maxsize) -> bytes:
-    """At least ``most`` bytes of standard input, or all. The event loop goes on meanwhile."""
+    """Return at least ``most`` bytes of standard input, or all. The event loop is not blocked."""
     data = bytearray()
     try:
         fd = sys.stdin.fileno()

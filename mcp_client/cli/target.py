@@ -1,4 +1,4 @@
-"""What ``TARGET`` is: a URL, the name of a server in a config file, or a quoted command."""
+"""The forms of ``TARGET``: a URL, the name of a server in a config file, or a quoted command."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
 
 
 def _unknown(name: str, configs: list[Config], program: str | None = None) -> NotFound | UsageError:
-    """Why no server goes by ``name``."""
+    """Return the error for a server ``name`` that is not known."""
     for config in configs:
         for problem in config.problems:
             if name in problem.key.split("."):
@@ -147,7 +147,7 @@ def _variable(word: str) -> tuple[str, str]:
 
 
 def secret_of(value: str, option: str) -> str:
-    """What ``env:NAME``, ``file:PATH`` or ``keyring:SERVICE/USER`` holds.
+    """Return the secret of ``env:NAME``, ``file:PATH`` or ``keyring:SERVICE/USER``.
 
     The last slash divides service and user. A literal value is refused: every user of the machine
     can read the words of a command.

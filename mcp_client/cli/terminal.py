@@ -13,8 +13,8 @@ __all__ = ["find_terminal"]
 def find_terminal(options: argparse.Namespace) -> None:
     """Set ``options.terminal``: whether a person can be asked.
 
-    That is at ``/dev/tty`` where standard input or standard error is a pipe or a file: what comes
-    through a pipe is never an answer.
+    The terminal is ``/dev/tty`` if standard input or standard error is a pipe or a file. Input from
+    a pipe is never a decision.
     """
     options.terminal = False
     if getattr(options, "no_input", False):

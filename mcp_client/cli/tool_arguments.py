@@ -1,13 +1,13 @@
-"""The arguments of a tool as people write and read them: ``key=value`` words, and a line of types.
+"""Parse and show the arguments of a tool: ``key=value`` words, and a line of types.
 
 Words become arguments by the types of the tool's schema:
 
-- ``key=value``: text, or what the schema wants: a number, ``true``, a JSON array or object. Text
-  stays text wherever the schema allows text, or this text if it has an ``enum``. An array takes
-  JSON, or the key repeated. Where the schema names no type, a JSON array or object is one.
+- ``key=value``: text, or what the schema requires: a number, ``true``, a JSON array or object. Text
+  stays text if the schema allows text, or this text if it has an ``enum``. An array takes
+  JSON, or the key repeated. If the schema names no type, a JSON array or object is one.
 - ``key:=json``: exactly this JSON.
-- ``{...}``, ``@file`` and ``-``: a JSON object as it stands here, of a file or of standard input,
-  whose members later words replace. ``key=@file`` is the text ``@file``: nothing is read.
+- ``{...}``, ``@file`` and ``-``: a JSON object as it is written, in a file or on standard input,
+  whose members later words replace. ``key=@file`` is the text ``@file``: no file is read.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 def arguments_of(
     words: Iterable[str], schema: Mapping[str, Any], read_stdin: Callable[[], str]
 ) -> dict[str, Any]:
-    """Return the arguments that ``words`` say. Raises ``UsageError``, which names the word."""
+    """Return the arguments in ``words``. Raises ``UsageError``, which names the word."""
     arguments: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
     for word in words:
@@ -103,10 +103,10 @@ def missing_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> li
 
 
 def check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """What looks like a slip in the names of arguments; None where nothing does.
+    """Return a warning about names of arguments that look like a mistake, or None.
 
-    Raises ``UsageError`` if the schema allows no argument of that name, and where one that is
-    required is missing beside it.
+    Raises ``UsageError`` if the schema allows no argument of that name, or if a required one is
+    missing at the same time.
     """
     names = list(properties_of(schema))
     missing = missing_names(arguments, schema)
@@ -167,8 +167,7 @@ def _property(schema: Mapping[str, Any], key: str) -> Any:
 
 
 def properties_of(schema: Any) -> dict[str, Any]:
-    """The members of an object, also those that are within ``allOf`` and its like, or where a
-    ``$ref`` leads."""
+    """Return the members of an object, also those within ``allOf`` and its like, or ``$ref``."""
     found: dict[str, Any] = {}
     waiting, seen = [(schema, 0)], 0
     while waiting and seen < _MAX_OPTIONS:
@@ -186,12 +185,12 @@ def properties_of(schema: Any) -> dict[str, Any]:
 
 
 class _Option(NamedTuple):
-    """One of the things that a schema allows, as far as that is plain."""
+    """One of the alternatives that a schema allows, as far as that is plain."""
 
     kinds: frozenset[str] | None = None
-    """Names of types; None where none is named."""
+    """The names of types; None if none is named."""
     values: tuple[Any, ...] | None = None
-    """Those of an ``enum`` or a ``const``; None where any is allowed."""
+    """The values of an ``enum`` or a ``const``; None if any is allowed."""
     items: Any = None
 
     def is_named(self, kind: str) -> bool:
@@ -201,7 +200,7 @@ class _Option(NamedTuple):
         return self.is_named("string") and (self.values is None or text in self.values)
 
     def both(self, other: _Option) -> _Option:
-        """What is allowed by this and by ``other``."""
+        """Return the values that this and ``other`` allow."""
         kinds = other.kinds if self.kinds is None else self.kinds
         if self.kinds is not None and other.kinds is not None:
             kinds = (self.kinds & other.kinds) or self.kinds & {"integer"} or other.kinds
@@ -213,7 +212,7 @@ _NO_OPTION: tuple[_Option, ...] = ()
 
 
 def _options(schema: Any, root: Mapping[str, Any], depth: int = 0) -> tuple[_Option, ...]:
-    """What ``schema`` allows: one option for each part of an ``anyOf`` or ``oneOf``."""
+    """Return the alternatives of ``schema``: one for each part of an ``anyOf`` or ``oneOf``."""
     if not isinstance(schema, Mapping) or depth > _MAX_SCHEMA_DEPTH:
         return _NO_OPTION if schema is False else (_Option(),)
     kinds = schema.get("type")
@@ -241,7 +240,7 @@ def _refers(schema: Mapping[str, Any]) -> bool:
 
 
 def _referred(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """What ``$ref`` leads to within the schema; None where that is nowhere."""
+    """Return the target of ``$ref`` within the schema; None if there is none."""
     try:
         return json_pointer.resolve(root, json_pointer.parse(schema["$ref"][1:]))
     except (LookupError, ValueError, TypeError):
@@ -249,7 +248,7 @@ def _referred(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
 
 
 def referred(schema: Any, root: Mapping[str, Any]) -> Any:
-    """The schema, or what its ``$ref`` or its only ``allOf`` leads to; None if that is nowhere."""
+    """Return the schema, or the target of its ``$ref`` or its only ``allOf``; None if missing."""
     for _ in range(_MAX_SCHEMA_DEPTH):
         if not isinstance(schema, Mapping):
             return schema
@@ -263,7 +262,7 @@ def referred(schema: Any, root: Mapping[str, Any]) -> Any:
 
 
 def _wraps(schema: Mapping[str, Any]) -> bool:
-    """Whether it says no more than its only ``allOf``, as is written to add a description."""
+    """Whether it adds only a description to its only ``allOf``."""
     parts = schema.get("allOf")
     return isinstance(parts, list) and len(parts) == 1 and schema.keys().isdisjoint(_OWN_WORDS)
 
@@ -303,17 +302,20 @@ def _coerced(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, 
     if "array" in kinds:
         return [_item(options, root, value, word)]
     if "string" in kinds:
-        return value  # which is not in the enum: the server says what is
+        return value  # which is not in the enum: the server reports what is
     words = {"boolean": "true or false"}
     wanted_kinds = " or ".join(words.get(kind, kind) for kind in sorted(kinds))
     raise UsageError(
-        f"{safe_text(word, 80)!r}: the tool wants {wanted_kinds} here; write key:=JSON to say it "
-        "exactly"
+        f"{safe_text(word, 80)!r}: the tool requires {wanted_kinds} here; write key:=JSON to "
+        "give it exactly"
     )
 
 
 def _number(value: str, *, whole: bool) -> int | float | None:
-    """None for what is larger than numbers are; 5.0 is 5 where a whole number is wanted."""
+    """Return the number; None if it is too large, or not whole if ``whole`` is required.
+
+    5.0 is 5 if a whole number is required.
+    """
     if len(value) > _MAX_NUMBER_CHARS:
         return None
     try:
@@ -332,7 +334,7 @@ def _item(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, wor
 
 
 def _first(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, word: str) -> Any:
-    """The item that a word becomes once its key is repeated; the word itself if it is not one."""
+    """Return the item that a word becomes if its key is repeated; else the word itself."""
     try:
         return _item(options, root, value, word)
     except UsageError:
@@ -343,8 +345,10 @@ def _first(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, wo
 
 
 def signature_parts(tool: Tool) -> tuple[tuple[str, str], ...]:
-    """The tool's name, and its parameters and result, in one line that is safe to show; each with
-    the style of a terminal."""
+    """Return the tool's name, parameters and result in one line that is safe to show.
+
+    Each part has the style of a terminal.
+    """
     schema = tool.input_schema
     required = schema.get("required")
     required = required if isinstance(required, list) else []
@@ -363,7 +367,7 @@ def signature_parts(tool: Tool) -> tuple[tuple[str, str], ...]:
 
 
 def type_text(schema: Any, root: Any, depth: int = 0) -> str:
-    """What a schema allows, in a few words."""
+    """Return the values that a schema allows, in a few words."""
     if not isinstance(schema, Mapping) or depth > _MAX_TYPE_DEPTH:
         return "any"
     if _refers(schema):

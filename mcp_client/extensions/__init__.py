@@ -1,4 +1,4 @@
-"""What a server may offer beyond the core: extensions, each declared and in files of its own.
+"""Extensions of the protocol, each declared and in files of its own.
 
 ::
 
@@ -7,11 +7,11 @@
     ui_resource.py     the view of a tool as its server sends it
     skills.py          the skills of a server: listed, loaded after approval
     skill.py           a loaded skill
-    skill_entry.py     what a server declares of a skill
+    skill_entry.py     a server's declaration of a skill
     front_matter.py    the YAML at the head of a SKILL.md
     tasks.py           the tasks of one session
     task_run.py        waits for a task
-    task_state.py      what a server reports of a task
+    task_state.py      a server's report of a task
     handshake_task.py  tasks of revision 2025-11-25
 """
 

@@ -1,19 +1,19 @@
 """MCP Apps: views of tools, which a server sends as HTML and a host shows.
 
 2026-01-26 ``apps`` (SEP-1865), the extension ``io.modelcontextprotocol/ui``. This package does not
-render. It hands over what a host needs for that, and keeps what the page requires:
+render. It provides what a host needs for that, and enforces what the page requires:
 
 - ``ClientInfo(name, version, extensions=[Apps()])`` declares that the host renders; servers may
   then offer other tools. ``tool.ui`` is the view of a tool, and who may call the tool.
 - ``await session.read_ui(tool)`` is the document, with the content security policy and the
   permissions to show it with: a ``UiResource``.
-- ``session.app(tool)`` is what the view may do with its server, and only with that one: an ``App``.
+- ``session.app(tool)`` lets the view use its own server, and no other: an ``App``.
   A web host passes each message of the view to ``App.handle`` and posts back what it returns.
 
 A view is not trusted more than a model. Its calls pass the same gate, each as a ``ToolCall`` whose
-``origin`` is "app": the approval hook, rules (``Rule(origin="app")``) and the audit tell them
-apart, and an answer remembered for calls of the one origin holds for none of the other. A rule that
-allows is for calls of a view only where it says so (``origin="app"`` or ``"any"``).
+``origin`` is "app". The approval hook, rules (``Rule(origin="app")``) and the audit distinguish the
+two origins. A decision that is remembered for calls of one origin does not apply to the other. An
+allow rule matches calls of a view only if it has ``origin="app"`` or ``"any"``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Apps(Extension):
 
 
 class ViewedServer(Protocol):
-    """What is needed of a ``Session``."""
+    """A protocol: the part of a ``Session`` that an app needs."""
 
     name: str
     _limits: Limits
@@ -111,9 +111,9 @@ async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | 
 
 
 class App:
-    """What the view of one tool may do with its server. Made by ``session.app(tool)``.
+    """A tool's view, with what it may do with its server. Made by ``session.app(tool)``.
 
-    Close it when the view is gone: that withdraws what it still asks for.
+    Close it when the view is gone: that cancels its pending requests.
     """
 
     def __init__(self, tool: Tool, server: ViewedServer, context: Hashable = None) -> None:
@@ -127,7 +127,7 @@ class App:
         self.tool = tool
         """The tool whose view it is."""
         self.context = context
-        """Whose view it is: the ``context`` of its calls where they name none."""
+        """The ``context`` of the view's calls that name none."""
         self._server = server
         self._stops: dict[str | int, Callable[[str], None]] = {}
         self._rate = RateLimit(server._limits.view_requests_per_minute)
@@ -145,9 +145,17 @@ class App:
     ) -> ToolResult:
         """Call a tool of the view's own server, as ``Session.call_tool`` does, for the view.
 
-        The approval hook finds "app" in ``ToolCall.origin``. Raises what that raises; ``NotSent``,
-        before approval is asked, for a tool whose ``ui.visibility`` does not name "app" or that
-        the server does not have.
+        Args:
+            name: The name of the tool.
+            arguments: The arguments, as a mapping.
+            options: The options of ``Session.call_tool``. ``context`` is that of the view by
+                default.
+
+        Raises:
+            NotSent: Before approval is asked, if the server does not have the tool, or if the
+                tool's ``ui.visibility`` does not name "app". Otherwise as ``Session.call_tool``.
+
+        The approval hook finds "app" in ``ToolCall.origin``.
         """
         self._check_open()
         if options.get("context") is None:
@@ -157,7 +165,7 @@ class App:
     async def read_resource(self, uri: str, **options: Unpack[ReadOptions]) -> ResourceResult:
         """Read a resource of the view's own server, as ``Session.read_resource`` does.
 
-        Reading needs no approval.
+        This needs no approval.
         """
         self._check_open()
         if options.get("context") is None:
@@ -165,15 +173,21 @@ class App:
         return await self._server.read_resource(uri, **options)
 
     def link(self, url: object) -> Address:
-        """Where a URL leads that the view wants opened (``ui/open-link``): its host, and warnings,
-        to show to a person first. Raises ``InvalidArguments`` for one that must not be opened."""
+        """Return the target of a URL that the view asks to open (``ui/open-link``).
+
+        It has the host and warnings, to show to a person first. Raises ``InvalidArguments`` for a
+        URL that must not be opened.
+        """
         try:
             return address_of(url)
         except NotOpenable as error:
             raise InvalidArguments(str(error), server=self._server.name) from None
 
     def close(self) -> None:
-        """The view is gone: what it still asks for is cancelled, and later requests are refused."""
+        """Cancel the view's pending requests and refuse later ones.
+
+        Call this when the view closes.
+        """
         self._closed = True
         for stop in list(self._stops.values()):
             stop(_CLOSED)
@@ -181,18 +195,18 @@ class App:
     # -------------------------------------------------------- messages of the view
 
     async def handle(self, message: Any) -> Reply | None:
-        """Answer one JSON-RPC message of the view: what to post back, or None for nothing.
+        """Process one JSON-RPC message of the view, and return what to post back, or None.
 
-        Answered here are ``tools/call``, ``resources/read`` and ``ping``; nothing else of the view
-        reaches the server, and any other request is refused. Messages whose method begins with
-        ``ui/`` are the host's own to answer: None is returned for them, but ``ui/open-link`` with
-        a URL that must not be opened is refused here. None is also for what is not JSON-RPC.
+        ``tools/call``, ``resources/read`` and ``ping`` are processed here. Nothing else of the view
+        reaches the server, and any other request is refused. The host itself processes messages
+        whose method begins with ``ui/``: None is returned for them, but ``ui/open-link`` with a URL
+        that must not be opened is refused here. None is also returned for what is not JSON-RPC.
         ``notifications/cancelled`` cancels a request of the view. ``Limits.questions`` requests may
         be open at once, and ``Limits.view_requests_per_minute`` may come within a minute.
 
-        Waits as long as the request does, so give each message a task of its own. It raises nothing
-        for what the view sends or the server answers, and tells the view no more than it needs:
-        not who refused a call, nor why.
+        This waits as long as the request does, so give each message a task of its own. It raises
+        nothing for what the view or the server sends. The view is not told who refused a call, nor
+        why.
         """
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return None  # scripts in a page post other things to their parent, too
@@ -222,7 +236,7 @@ class App:
                 stop(_CANCELLED)
         elif method == "notifications/message":
             text = safe_text(params.get("data"), 500)
-            _log.debug("%s: its view of %s says %s", self._server.name, self._shown_name, text)
+            _log.debug("%s: its view of %s reports %s", self._server.name, self._shown_name, text)
 
     async def _answer(self, id: str | int, method: str, params: dict[str, Any]) -> Reply | None:
         if method == "ui/open-link":

@@ -28,13 +28,13 @@ from ..runtime.safe_text import safe_text
 __all__ = ["SKILLS", "TASKS", "ClientInfo", "Extension"]
 
 TASKS = "io.modelcontextprotocol/tasks"
-"""The server may answer a call with a task: see ``tasks``."""
+"""The server may create a task for a call: see ``tasks``."""
 
 SKILLS = "io.modelcontextprotocol/skills"
 """The server has skills: see ``skills``. Nothing needs to be declared by the client."""
 
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
-# Examples of the extension's page answer ``tasks/get`` with the type that creates a task.
+# Examples of the extension's page respond to ``tasks/get`` with the type that creates a task.
 _ADDITIONS = {
     TASKS: Additions(
         results={"task": frozenset({TOOLS_CALL, "tasks/get"})},
@@ -42,7 +42,7 @@ _ADDITIONS = {
         stateless_only=frozenset({TASKS}),
     )
 }
-"""What the extensions that are known here add to the protocol, by their identifier."""
+"""The additions of the known extensions to the protocol, by identifier."""
 
 
 @frozen_dataclass
@@ -53,7 +53,7 @@ class Extension:
     """
 
     id: str
-    """Such as ``com.example/x``: a prefix, a slash and a name."""
+    """The identifier, such as ``com.example/x``: a prefix, a slash and a name."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Immutable once given."""
 
@@ -87,7 +87,7 @@ class ClientInfo:
     name: str
     """The name of the program."""
     version: str
-    """Its version."""
+    """The version of the host program."""
     _: KW_ONLY
     title: str | None = None
     """The name to show to people."""
@@ -107,7 +107,7 @@ class ClientInfo:
             object.__setattr__(self, "extensions", _checked(self.extensions))
 
     def declaration(self, capabilities: Mapping[str, Any]) -> ClientDeclaration:
-        """Return what servers are told: this, with the ``capabilities`` of the host's handlers."""
+        """Return the declaration for servers: this, with the ``capabilities`` of the handlers."""
         info = Implementation(self.name, self.version, self.title, self.raw)
         client = ClientDeclaration(info, capabilities)
         if self.extensions is None:

@@ -1,19 +1,19 @@
 """The front matter of a SKILL.md: the YAML between its first line, ``---``, and the next such line.
 
-A skill may be loaded only where its front matter equals, field by field, what the server's entry
-says (``io.modelcontextprotocol/skills``, frontmatter verification). So what counts is that nothing
-is read otherwise than the server's YAML library reads it, and not that everything is read.
+A skill may be loaded only if its front matter equals, field by field, the server's entry
+(``io.modelcontextprotocol/skills``, frontmatter verification). So it matters that nothing is parsed
+otherwise than by the server's YAML library, and not that everything is parsed.
 
-PyYAML (extra ``skills``) says how the text is divided, as events; it makes no object of it. What
-plain text means is the core schema of YAML 1.2, and not PyYAML's 1.1: null, true and false,
-integers and floats; everything else is text, also ``yes`` and ``2026-01-01``. Refused are anchors,
-aliases, tags, merge keys, keys that are not text, a key that comes twice, several documents,
-directives, indentation indicators, flow mappings and sequences over several lines, numbers that
-JSON does not have, control characters and Unicode's line breaks. Tests compare it with the npm
-package ``yaml``: what is taken here, that one reads alike. Where PyYAML takes what that one does
-not, or reads it otherwise, it is refused here.
+PyYAML (extra ``skills``) divides the text into events; it makes no object of it. The meaning of
+plain text is the core schema of YAML 1.2, and not PyYAML's 1.1: null, true and false, integers and
+floats; everything else is text, also ``yes`` and ``2026-01-01``. Refused are anchors, aliases,
+tags, merge keys, keys that are not text, a key that comes twice, several documents, directives,
+indentation indicators, flow mappings and sequences over several lines, numbers that JSON does not
+have, control characters and Unicode's line breaks. Tests compare it with the npm package ``yaml``:
+both parse every accepted text alike. A text that PyYAML accepts is refused if ``yaml`` rejects it
+or parses it otherwise.
 
-It takes time in proportion to the text, of which it takes 64 KiB, 16 levels deep.
+It takes time in proportion to the text, and accepts up to 64 KiB, 16 levels deep.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOT_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 class BadYaml(ValueError):
-    """The front matter cannot be read; the message says why, as the end of a sentence."""
+    """An error: the front matter cannot be parsed. The message is the end of a sentence."""
 
 
 def check_installed() -> None:
@@ -66,7 +66,10 @@ def check_installed() -> None:
 
 
 def front_matter(content: bytes) -> tuple[dict[str, Any], str]:
-    """The fields of a SKILL.md, and the text after them. Raises ``BadYaml``, which says why not."""
+    """Return the fields of a SKILL.md, and the text after them.
+
+    Raises ``BadYaml`` with the reason.
+    """
     opening = _OPENING.match(content)
     if opening is None:
         raise BadYaml("it does not begin with a line '---'")
@@ -150,7 +153,7 @@ class _Reader:
         return value
 
     def _value(self, event: Any, level: int, indent: int = 0) -> Any:
-        """``indent`` is the column of the block that the value stands in."""
+        """Return the value; ``indent`` is the column of the block that contains it."""
         yaml, line = self._yaml, event.start_mark.line
         if isinstance(event, yaml.AliasEvent):
             raise _refused(line, "an alias")
@@ -201,7 +204,9 @@ class _Reader:
             raise _refused(start.line, "an escape that is not a character")
         if style in _BLOCK_STYLES:
             if not self._text[start.index - start.column : start.index].strip(" "):
-                raise _refused(start.line, "a block of text that does not begin beside its name")
+                raise _refused(
+                    start.line, "a block of text that does not begin on the line of its name"
+                )
             if _INDICATOR.match(self._text, start.index + 1):
                 raise _refused(start.line, "an indentation indicator")
             return event.value
@@ -219,7 +224,7 @@ class _Reader:
 
 
 def _plain_value(text: str) -> Any:
-    """What text without quotation marks means: null, a boolean, a number, or itself."""
+    """Return the value of text without quotation marks: null, a boolean, a number, or itself."""
     if text in _WORDS:
         return _WORDS[text]
     if _NOT_JSON.fullmatch(text):

@@ -1,14 +1,14 @@
-"""Tasks of revision 2025-11-25, where the client asks for one with the call.
+"""Tasks of revision 2025-11-25, which the client requests with the call.
 
 2025-11-25 ``basic/utilities/tasks`` (experimental there). They differ from those of the extension
-(``task_run``) in three things. ``tasks/get`` tells the status only: the result of the call is asked
-for with ``tasks/result``, once the task has ended. That request is also made where input is
-required, and waits until the task ends: meanwhile the server sends its questions as requests, which
-name the task, as the answers do. And a result in which the tool reports an error is the end of a
-task that ``failed``.
+(``task_run``) in three things. ``tasks/get`` returns only the status: the result of the call is
+requested with ``tasks/result``, once the task has ended. That request is also made if input is
+required, and waits until the task ends. Until then the server sends its questions as requests,
+which name the task, as the responses do. And a result in which the tool reports an error is the end
+of a task that ``failed``.
 
-A task asks to be kept for as long as its call may take. Notices of the status need not come and may
-come before the task is known: they are not used.
+A call requests that its task is stored for as long as the call may take. Notifications of the
+status need not come and may come before the task is known: they are not used.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def asking(timeouts: Timeouts, ttl: float | None = None) -> dict[str, Any]:
 
 
 def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
-    """Return the answer to a call that asked for a task: that, or the result of the call at once.
+    """Return the response to a call that asked for a task: the task, or the result at once.
 
-    Raises ``ProtocolViolation`` for what is neither.
+    Raises ``ProtocolViolation`` if it is neither.
     """
     if "task" in result and "content" not in result:
         return ExtensionResult("task", result)
     if not is_call_result(result):
         raise ProtocolViolation(
-            "the answer to a call that asked for a task is neither a task nor a result; the tool "
+            "the response to a call that asked for a task is neither a task nor a result; the tool "
             "may have run",
             result=result,
         )
@@ -74,7 +74,7 @@ def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
 
 
 def read_creation(result: Mapping[str, Any]) -> TaskState:
-    """Return the task that the answer creates. Raises ``Malformed``."""
+    """Return the task that the response creates. Raises ``Malformed``."""
     task = result.get("task")
     if type(task) is not dict:
         raise Malformed("the task that was created is not a JSON object")
@@ -82,12 +82,12 @@ def read_creation(result: Mapping[str, Any]) -> TaskState:
 
 
 def read_handshake_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
-    """What ``tasks/get`` answers about the task ``expected``. Raises ``Malformed``."""
+    """Return the state in a response to ``tasks/get`` about ``expected``. Raises ``Malformed``."""
     return read_status(said, expected, said.get("pollInterval"), said.get("ttl"))
 
 
 class HandshakeTaskRun(TaskRun):
-    """One task of the server, for those who wait for it: one at a time."""
+    """A wait for one task of the server: one at a time."""
 
     _result: dict[str, Any] | None = None
     token: Id = ""
@@ -100,6 +100,7 @@ class HandshakeTaskRun(TaskRun):
         return replace(read_handshake_task(said, self.state.id), is_whole=True)
 
     async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
+        """Return the result of the call, as ``TaskRun.wait`` does."""
         of_task, id = self._dispatcher.of_task, self.state.id
         if self.call is not None:
             of_task[id] = self.call
@@ -116,9 +117,9 @@ class HandshakeTaskRun(TaskRun):
             await self._fetch(timeouts, options, clock)
 
     async def _fetch(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
-        """Ask for the result, and answer meanwhile what the server asks.
+        """Request the result, and answer the server's questions while it waits.
 
-        Where none comes and the task may go on, the next poll tells how it is doing.
+        If no result comes and the task may continue, the next poll shows its status.
         """
         state = self.state
         # Until it is here, nothing is known of the end.
@@ -150,7 +151,7 @@ class HandshakeTaskRun(TaskRun):
         named = related_task(raw)
         if named is not None and named != self.state.id:
             raise ProtocolViolation(
-                "the answer to tasks/result is about another task than the one asked about",
+                "the response to tasks/result is about another task than the one asked about",
                 result=raw,
                 server=self._context.server,
             )
@@ -167,7 +168,7 @@ class HandshakeTaskRun(TaskRun):
         if self.state.status != FAILED:
             if not is_call_result(result):
                 raise ProtocolViolation(
-                    "the answer to tasks/result is not the result of a call",
+                    "the response to tasks/result is not the result of a call",
                     result=result,
                     server=self._context.server,
                 )
@@ -181,7 +182,7 @@ class HandshakeTaskRun(TaskRun):
         )
 
     def note_progress(self, params: Mapping[str, Any]) -> None:
-        """Progress of the call, after its answer has created the task."""
+        """Note progress of the call, after its response has created the task."""
         progress, total, text = map(params.get, ("progress", "total", "message"))
         if type(progress) not in (int, float) or progress <= self._reached:  # type: ignore[operator]
             return
@@ -194,12 +195,13 @@ class HandshakeTaskRun(TaskRun):
             )
 
     def _report(self) -> None:
-        # Beside progress of the call's own, a step would not be one of its numbers.
+        # In addition to progress of the call's own, a step would not be one of its numbers.
         if self._reached == -math.inf and self.state.message != self._last_message:
             self._last_message = self.state.message
             super()._report()
 
     async def cancel(self, rpc: RpcConnection, timeouts: Timeouts | None = None) -> None:
+        """Ask the server to cancel the task, if it declares that it can."""
         tasks = rpc.era.server.capabilities.get("tasks")
         if not isinstance(tasks, Mapping) or "cancel" not in tasks:
             raise NotSent(

@@ -34,18 +34,18 @@ _AGAIN = "load_skill(uri) fetches its entry again"
 class Skill:
     """A skill that was approved and verified. Made by ``Session.load_skill``.
 
-    Its text comes from the server and cannot be trusted: ``for_model`` says so to the model. What
-    its front matter asks for, such as ``allowed-tools``, has no effect. Files are read from the
+    Its text comes from the server and cannot be trusted; ``for_model`` states that to the model.
+    Requests in its front matter, such as ``allowed-tools``, have no effect. Files are read from the
     server that the skill is from, and from no other.
     """
 
     def __init__(self, entry: SkillEntry, text: str, reader: SkillReader) -> None:
         self.entry = entry
-        """What was approved; every file is compared with it."""
+        """The entry that was approved; every file is compared with it."""
         self.text = text
         """SKILL.md without its front matter."""
         self.findings: tuple[Finding, ...] = ()
-        """What could not be recorded of the load, where it has an audit."""
+        """The parts of the load that could not be recorded, if there is an audit."""
         self._reader = reader
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Skill:
 
     @property
     def description(self) -> str:
-        """What the skill is for, by its front matter: text from the server, not trusted."""
+        """The purpose of the skill, by its front matter: text from the server, not trusted."""
         return self.entry.description
 
     @property
@@ -74,19 +74,19 @@ class Skill:
 
     @property
     def frontmatter(self) -> Mapping[str, Any]:
-        """All fields of its front matter, as verified."""
+        """The fields of its front matter, as verified."""
         return self.entry.frontmatter
 
     @property
     def files(self) -> tuple[SkillFile, ...]:
-        """Every file of the skill; none where its content is dynamic."""
+        """The files of the skill; none if its content is dynamic."""
         return self.entry.files
 
     async def read(self, path: str, *, timeout: float | Timeouts | None = None) -> bytes:
-        """The content of a file of the skill, by its path from the skill's folder:
-        ``"references/FORMS.md"``. It is fetched once and then kept.
+        """Return the content of a file of the skill. It is fetched once and then cached.
 
-        Raises ``SkillError`` where the entry does not list it, or it is not what the entry says;
+        ``path`` is the path from the skill's directory: ``"references/FORMS.md"``. Raises
+        ``SkillError`` if the entry does not list the file, or if the file does not match the entry;
         and what ``Session.read_resource`` raises.
         """
         return await self._reader.read(path, timeout)
@@ -94,7 +94,7 @@ class Skill:
     async def read_text(self, path: str, *, timeout: float | Timeouts | None = None) -> str:
         """Return the text of a file of the skill, by its path from the skill's directory.
 
-        Raises what ``read`` raises, and ``SkillError`` where the file is not UTF-8.
+        Raises what ``read`` raises, and ``SkillError`` if the file is not UTF-8.
         """
         content = await self._reader.read(path, timeout)
         try:
@@ -103,10 +103,10 @@ class Skill:
             raise self._reader.error(path, "invalid", "it is not UTF-8 text") from None
 
     def for_model(self, text: str | None = None, path: str = "SKILL.md") -> str:
-        """``text``, or that of the skill, between two lines that tell a model whose text it is.
+        """Return ``text``, or the skill's text, between two lines that state its origin to a model.
 
-        For other files: ``skill.for_model(await skill.read_text(path), path)``. Nothing in the
-        text can end it: the last line has a mark that the server does not know.
+        For other files: ``skill.for_model(await skill.read_text(path), path)``. Nothing in the text
+        can end it: the last line has a mark that the server does not know.
         """
         text = self.text if text is None else text
         entry = self.entry
@@ -126,7 +126,7 @@ class SkillReader:
     """Reads the files of one skill, and lets nothing through that its entry does not cover."""
 
     def __init__(self, entry: SkillEntry, most: int, ask: Ask) -> None:
-        """``most`` bytes are read in all where the content is dynamic."""
+        """Read ``most`` bytes in all, if the content is dynamic."""
         self._entry = entry
         self._most = most
         self._ask = ask
@@ -150,7 +150,7 @@ class SkillReader:
             if isinstance(content, str):
                 raise self.error(path, "invalid", content)
             if len(content) != file.size:
-                what = f"it has {len(content):,} bytes, and its entry says {file.size:,}"
+                what = f"it has {len(content):,} bytes, and its entry has {file.size:,}"
                 raise self.error(path, "size", f"{what}; {_AGAIN}")
             if "sha256:" + sha256(content).hexdigest() != file.digest:
                 raise self.error(path, "digest", f"its digest is not that of its entry; {_AGAIN}")
@@ -193,7 +193,7 @@ class SkillReader:
         return "/".join(part for part in path.split("/") if part != ".")
 
     def error(self, path: str, reason: str, what: str) -> SkillError:
-        """What is raised where a file cannot be used, because of ``what``."""
+        """Return the error for a file that cannot be used, because of ``what``."""
         entry = self._entry
         name = f"{safe_text(path, 200)!r} of the skill {safe_text(entry.uri, 200)!r}"
         file = entry.file(path) if usable_uri(path) is None else None
@@ -206,11 +206,11 @@ class SkillReader:
 
 
 def _content(result: ResourceResult) -> bytes | str:
-    """Return the bytes that were read, or what is wrong with the answer."""
+    """Return the bytes that were read, or what is wrong with the response."""
     if len(result.contents) != 1 or result.rejected:
         count = len(result.contents) + len(result.rejected)
         return f"the server answered with {count} pieces, and not with the file"
     try:
         return result.contents[0].bytes
     except (ProtocolViolation, UnicodeError):
-        return "the server's answer is neither UTF-8 nor Base64"
+        return "the server's response is neither UTF-8 nor Base64"

@@ -1,11 +1,11 @@
-"""What a server says of one skill, checked: frozen values.
+"""A server's entry of one skill, checked: frozen values.
 
 ``io.modelcontextprotocol/skills``, skill entries and resource mapping. ``from_wire`` raises
 ``ValueError`` with the reason why an entry is rejected.
 
-A file of a skill is named by its path within the skill's directory. A path has segments and
-nothing else: none is empty, ``.`` or ``..``, in clear or percent-encoded, and none has a backslash;
-a query and a fragment are refused. So no path leads out of the directory.
+A file of a skill is named by its path within the skill's directory. A path has segments and nothing
+else: none is empty, ``.`` or ``..``, in clear or percent-encoded, and none has a backslash; a query
+and a fragment are refused. So no path leads out of the directory.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class SkillEntry:
     """A skill of a server. ``load_skill(entry)`` loads it; nothing of it has been read."""
 
     uri: str
-    """Of its SKILL.md. With ``server`` it identifies the skill."""
+    """The URI of its SKILL.md. With ``server`` it identifies the skill."""
     name: str
     """A label: other skills, also of the same server, may have the same."""
     description: str
     """Text from the server, not trusted."""
     files: tuple[SkillFile, ...]
-    """Every file, SKILL.md among them; none where the content is dynamic."""
+    """The files of the skill, SKILL.md among them; none if the content is dynamic."""
     server: str
     """The name the host gave the server."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
@@ -77,17 +77,20 @@ class SkillEntry:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all files; None where the content is dynamic."""
+        """The bytes of all files; None if the content is dynamic."""
         return sum(file.size for file in self.files) if self.files else None
 
     @property
     def digest(self) -> str | None:
-        """SHA-256 over the URIs and digests of all files; None where the content is dynamic."""
+        """The SHA-256 digest over the URIs and digests of all files.
+
+        None if the content is dynamic.
+        """
         return digest_of(self.files) if self.files else None
 
     @property
     def frontmatter(self) -> Mapping[str, Any]:
-        """All fields of its front matter, by the server's word until SKILL.md was read."""
+        """The fields of its front matter, as the server declares them until SKILL.md was read."""
         fields: Mapping[str, Any] = self.raw["frontmatter"]
         return fields
 
@@ -118,7 +121,7 @@ def request_for(
     context: Any,
     identity: Callable[[], str | None] | None = None,
 ) -> SkillRequest:
-    """What is asked before the skill is loaded."""
+    """Return the approval request for loading the skill."""
     return SkillRequest(
         id=id,
         server=entry.server,
@@ -136,7 +139,7 @@ def request_for(
 
 
 def directory_of(uri: str) -> str:
-    """The URI of the skill's directory. Raises ``ValueError`` if ``uri`` is of no SKILL.md."""
+    """Return the URI of the skill's directory. Raises ``ValueError`` without a SKILL.md."""
     reason = usable_uri(uri)
     if reason is not None:
         raise ValueError(f"its uri {reason}")
@@ -154,7 +157,7 @@ def directory_of(uri: str) -> str:
 
 
 def path_problem(path: str) -> str | None:
-    """What keeps ``path`` from being one of a file within a directory; None where nothing does."""
+    """Return the reason why ``path`` is not a file within a directory; None if it is."""
     if not path:
         return "an empty path"
     if not is_visible(path):

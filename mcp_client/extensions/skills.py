@@ -1,18 +1,18 @@
 """Skills of a server: listed, loaded after approval, and read file by file, each verified.
 
 ``io.modelcontextprotocol/skills`` (SEP-2640). A skill is a directory of files with instructions for
-a model; its SKILL.md comes first. What the server says of it, its entry, names every file with size
-and digest.
+a model; its SKILL.md comes first. The server's entry of a skill names every file with size and
+digest.
 
-Loading goes in this order, and stops at the first step that fails: the entry is checked and within
-the limits -> the audit entry is opened -> pins and approval -> SKILL.md is read -> its size, its
-digest, its front matter field by field -> the skill is handed over. Nothing is read before a yes.
-Other files are read when they are asked for, and each is compared with the entry that was approved:
-a file that the entry does not list is refused before the server is asked.
+Loading has these steps, and stops at the first one that fails: the entry is checked and within the
+limits -> the audit entry is opened -> pins and approval -> SKILL.md is read -> its size, its
+digest, its front matter field by field -> the skill is returned. Nothing is read before an
+approval. Other files are read when they are requested, and each is compared with the entry that was
+approved: a file that the entry does not list is refused before the server is asked.
 
-A digest that matches says that the server sends what it announced, and nothing about whether that
-can be trusted. Where content is dynamic digests are missing: then no answer is remembered, and what
-is read counts against ``Limits(skill_bytes=)``.
+A digest that matches proves that the server sends what it announced, and nothing about whether that
+can be trusted. Dynamic content has no digests: then no decision is remembered, and what is read
+counts against ``Limits(skill_bytes=)``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _MAX_SHOWN = 4
 
 
 class Skills:
-    """What ``Session`` offers of skills; its methods of the same names document these."""
+    """The skills of a session. ``Session`` has methods of the same names, which document these."""
 
     def __init__(
         self,
@@ -82,8 +82,11 @@ class Skills:
         origin: str,
         identity: Callable[[], str | None],
     ) -> None:
-        """``origin`` is a prefix that makes the ids of this session's loads unique, ``identity``
-        gives what the server is."""
+        """Create the skills of one session.
+
+        ``origin`` is a prefix that makes the ids of this session's loads unique; ``identity``
+        returns the server's identity.
+        """
         self._requests = requests
         self._gate = gate
         self._identity = identity
@@ -95,7 +98,7 @@ class Skills:
         self._list = _SkillList(_KIND, _entry, requests, subscriptions.add(_NO_NOTICES))
 
     async def list_skills(self, refresh: bool) -> Listed[SkillEntry]:
-        """All skills of the server. Nothing of them is read."""
+        """List the skills of the server. Nothing of them is read."""
         await self._require()
         listed = await self._list.all(refresh=refresh)
         if self._pins is None:
@@ -166,7 +169,7 @@ class Skills:
         reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
         traffic = None if load is None else load.traffic
         content = await reader.read("SKILL.md", timeout, traffic)
-        text = await in_thread(_verified, entry, content)  # seconds, where a server wants it so
+        text = await in_thread(_verified, entry, content)  # seconds, if a server requires it
         if self._pins is not None:
             keep = partial(self._pins.loaded, for_good=verdict.for_good)
             await write_down(
@@ -191,7 +194,7 @@ class Skills:
             raise
         try:
             if "skill" not in result:
-                raise ValueError("the answer has no skill")
+                raise ValueError("the response has no skill")
             entry = SkillEntry.from_wire(result["skill"], requests.server)
             if entry.uri != uri:
                 raise ValueError(f"it is for another uri, {safe_text(entry.uri, 200)!r}")
@@ -224,7 +227,7 @@ class Skills:
     # ------------------------------------------------------------------ private
 
     async def _require(self) -> None:
-        """Raise ``NotSent`` where the server does not declare the extension."""
+        """Raise ``NotSent`` if the server does not declare the extension."""
         rpc = await self._requests.connection.ensure_connected()
         if SKILLS not in declared_extensions(rpc.era.server.capabilities):
             raise NotSent(
@@ -260,7 +263,10 @@ def _entry(entry: Any, server: str, origin: Origin | None) -> SkillEntry:
 
 
 class _SkillList(PagedEntries[SkillEntry]):
-    """All skills. Names need not be unique; those that several have are among the findings."""
+    """A list of skills.
+
+    Names need not be unique; those that several have are among the findings.
+    """
 
     async def _sorted_out(self, found: list[Any]) -> Listed[SkillEntry]:
         listed = await super()._sorted_out(found)
@@ -271,7 +277,7 @@ class _SkillList(PagedEntries[SkillEntry]):
 
 
 def with_same_names(listed: Listed[SkillEntry]) -> Listed[SkillEntry]:
-    """The skills of several servers, with findings for names that skills of two of them have."""
+    """Return the skills of several servers, with findings for names that two of them have."""
     findings = _same_names(listed, across_servers=True)
     return Listed(listed, listed.rejected, (*listed.findings, *findings)) if findings else listed
 
@@ -323,8 +329,9 @@ def _verified(entry: SkillEntry, content: bytes) -> str:
                 raise BadYaml(f"its field {safe_text(name, 64)!r} is not that of the entry")
     except BadYaml as error:
         raise SkillError(
-            f"the skill {safe_text(entry.uri, 200)!r} is not loaded: its SKILL.md is not what the "
-            f"server's entry says: {error}",
+            f"the skill {safe_text(entry.uri, 200)!r} is not loaded: its SKILL.md does not match "
+            "the "
+            f"server's entry: {error}",
             reason="frontmatter",
             uri=entry.uri,
             server=entry.server,

@@ -1,15 +1,15 @@
-"""Waiting for a task: polled until it ends, its questions answered, cancelled where it is given up.
+"""Wait for a task: poll until it ends, answer its questions, cancel it if the caller gives up.
 
-The interval between polls is the newest that the server asked for, at least 50 ms; a second where
-it does not say. What the server asks (``input_required``) is answered under the rules and limits of
-any question (``handlers.dispatcher``): each key once, however many polls repeat it. The ``total``
-clock bounds the whole, and is paused while a handler is called.
+The interval between polls is the newest that the server asked for, at least 50 ms; a second if it
+does not state one. A question (``input_required``) is answered under the rules and limits of any
+question (``handlers.dispatcher``): each key once, however many polls repeat it. The ``total`` clock
+bounds the whole, and is paused while a handler is called.
 
-Polls are reads. One that is lost with its connection is sent again on the next one, and answers
-that did not arrive are sent again where the server still waits for them. A server that no longer
-knows the task leaves its outcome unknown.
+Polls are reads. A poll that is lost with its connection is sent again on the next one, and
+responses that did not arrive are sent again if the server still waits for them. A server that no
+longer knows the task leaves its outcome unknown.
 
-Once a task exists, giving up is told to the server with ``tasks/cancel`` and never with
+Once a task exists, the server is notified of a cancellation with ``tasks/cancel`` and never with
 ``notifications/cancelled``.
 """
 
@@ -63,9 +63,9 @@ _UNKNOWN = -32602
 _REFUSALS = frozenset({_UNKNOWN, -32600, -32601, -32021})
 """Errors that the same poll would meet again."""
 _MAX_FAILURES = 5
-"""Polls in a row that the server may answer with an error."""
+"""The number of polls in a row that the server may refuse with an error."""
 _MIN_RETRY_SECONDS = 1.0
-"""Seconds between two polls of which the first failed, at least."""
+"""The minimum seconds between two polls if the first failed."""
 _LAST_NOTICES_SECONDS = 1.0
 _CANCEL_SECONDS = 5.0
 """Seconds that a server has to acknowledge ``tasks/cancel``."""
@@ -77,8 +77,11 @@ class TotalClock:
     def __init__(
         self, rpc: RpcConnection, spent: float = 0.0, most_paused: float = math.inf
     ) -> None:
-        """``most_paused`` bounds the seconds that do not count because a question of the server,
-        sent as a request, waits for its answer."""
+        """Start the clock of a call.
+
+        ``most_paused`` bounds the seconds that do not count because a question of the server, sent
+        as a request, waits for its response.
+        """
         self._rpc = rpc
         self._since = rpc.now() - spent
         self._paused = rpc.clocks.paused
@@ -91,11 +94,11 @@ class TotalClock:
         return self._rpc.now() - self._since - paused
 
     def pause(self, seconds: float) -> None:
-        """So many of them were a person's."""
+        """Do not count so many seconds, which a person took."""
         self._since += seconds
 
     def on(self, rpc: RpcConnection) -> RpcConnection:
-        """Go on by the clock of ``rpc``, which is paused while somebody logs in there."""
+        """Continue by the clock of ``rpc``, which is paused while a person logs in there."""
         if rpc is not self._rpc:
             spent = self.spent
             self._most -= min(self._rpc.clocks.paused - self._paused, self._most)
@@ -105,7 +108,7 @@ class TotalClock:
 
 
 class TaskRun:
-    """One task of the server, for those who wait for it: one at a time."""
+    """A wait for one task of the server: one at a time."""
 
     def __init__(
         self,
@@ -120,7 +123,7 @@ class TaskRun:
         self.state: TaskState = state
         self.call = call
         self.cancel_asked: str | None = None
-        """Why ``tasks/cancel`` was sent, if it was."""
+        """The reason why ``tasks/cancel`` was sent, if it was."""
         self.gone: bool = False
         """Whether the server no longer knows the task."""
         self._connection = connection
@@ -129,13 +132,13 @@ class TaskRun:
         self._answered: set[str] = set()
         """The keys of the questions that were put to handlers."""
         self._unsent: dict[str, Any] = {}
-        """Answers that the server has not acknowledged."""
+        """The responses that the server has not acknowledged."""
         self._rounds = 0
         self._failures = 0
         self._now = current().now
         is_new = call is not None and state.status == WORKING
         self._due = self._now() + state.interval if is_new else -math.inf
-        """When to poll next, on the loop's clock."""
+        """The time of the next poll, on the loop's clock."""
         self._reported: tuple[str, str | None] | None = None
         self._steps = 0
         self._notifier: ProgressNotifier | None = None
@@ -146,11 +149,11 @@ class TaskRun:
         return self.gone or self.state.ended
 
     async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
-        """Return the result of the call, as the server gives it.
+        """Return the result of the call, as the server sends it.
 
-        Raises ``ServerError`` if the task failed; ``OutcomeUnknown`` where it was cancelled or is
-        no longer known, ``CallTimeout`` and ``ConnectionLost`` among them; ``ProtocolViolation``
-        for an answer that breaks the specification; ``Unanswered``. None has the task's id.
+        Raises ``ServerError`` if the task failed; ``OutcomeUnknown`` if it was cancelled or is no
+        longer known, ``CallTimeout`` and ``ConnectionLost`` among them; ``ProtocolViolation`` for a
+        response that breaks the specification; ``Unanswered``. None has the task's id.
         """
         polls = replace(
             options, repeatable=True, progress=False, on_progress=None, mirrors=(), withdraws=False
@@ -186,7 +189,7 @@ class TaskRun:
         )
 
     def _report(self) -> None:
-        """Each new message of the server's is a step of progress."""
+        """Report each new message of the server as a step of progress."""
         notifier, said = self._notifier, (self.state.status, self.state.message)
         if notifier is None or self.state.message is None or said == self._reported:
             return
@@ -227,7 +230,10 @@ class TaskRun:
         await anyio.sleep(max(0.0, min(self._due - self._now(), left)))
 
     def _left(self, timeouts: Timeouts, clock: TotalClock) -> float:
-        """Seconds of the total timeout, more than none. Raises ``CallTimeout``."""
+        """Return the rest of the total timeout in seconds, if any is left.
+
+        Raises ``CallTimeout``.
+        """
         left = timeouts.total - clock.spent
         if left <= 0:
             which, seconds = timeouts.expired("total")
@@ -260,7 +266,7 @@ class TaskRun:
         self._due = self._now() + self.state.interval
 
     def _read(self, said: dict[str, Any]) -> TaskState:
-        """What a poll was answered with. Raises ``Malformed``."""
+        """Parse the response to a poll. Raises ``Malformed``."""
         return read_task(said, self.state.id)
 
     async def _request(
@@ -275,14 +281,14 @@ class TaskRun:
         reading = await rpc.request(method, fields, timeouts, options)
         if isinstance(reading, InputRequired):
             raise ProtocolViolation(
-                f"the server asks back on {method}, which the specification does not allow",
+                f"the server answered {method}, which the specification does not allow",
                 result=reading.result,
                 server=self._context.server,
             )
         return reading.result
 
     def _refused(self, error: ServerError) -> None:
-        """The server answered a poll with an error. Raises, unless another poll may fare better."""
+        """Count an error in response to a poll. Raises, unless another poll may succeed."""
         self._failures += 1
         if error.code not in _REFUSALS and self._failures < _MAX_FAILURES:
             _log.debug(
@@ -292,16 +298,17 @@ class TaskRun:
         if error.code == _UNKNOWN:
             self.gone = True
             ttl = self.state.ttl
-            kept = "" if ttl is None else f" (it keeps tasks for {seconds_text(ttl)})"
+            kept = "" if ttl is None else f" (it stores tasks for {seconds_text(ttl)})"
             text = f"the server no longer knows the task{kept}; it may have run"
         else:
             text = (
-                f"the server does not say what became of the task; it may have run: {error.message}"
+                "the server does not report the outcome of the task; it may have run: "
+                f"{error.message}"
             )
         raise OutcomeUnknown(text, server=self._context.server) from error
 
     def _lost(self, error: ConnectionLost | ConnectError) -> None:
-        """The connection failed. Raises, unless there will be another."""
+        """Count a failed connection. Raises, unless there will be another."""
         self._failures += 1
         passing = isinstance(error, ConnectionLost) or error.retryable or error.http_status == 404
         if passing and not self._connection.closed:
@@ -310,7 +317,7 @@ class TaskRun:
         if isinstance(error, ConnectionLost):
             raise error
         raise ConnectionLost(
-            f"what became of the task cannot be asked: {error.message}; it may have run",
+            f"the outcome of the task cannot be requested: {error.message}; it may have run",
             why=error.message,
             exit_code=error.exit_code,
             stderr_tail=error.stderr_tail,
@@ -321,7 +328,7 @@ class TaskRun:
     # ------------------------------------------------------------------- questions
 
     async def _answer(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
-        """Answer what the server asks and was not asked yet."""
+        """Answer the questions of the server that are new."""
         open = self.state.questions
         new = {key: asked for key, asked in open.items() if key not in self._answered}
         if new:
@@ -335,8 +342,8 @@ class TaskRun:
             fields = {"inputResponses": self._unsent}
             await self._request(rpc, "tasks/update", fields, timeouts.after(clock.spent), options)
         except ServerError as error:
-            # The next poll tells whether there still is a task that waits for them.
-            _log.debug("%s: answers to a task were refused: %s", self._context.server, error.code)
+            # The next poll shows whether there still is a task that waits for them.
+            _log.debug("%s: responses to a task were refused: %s", self._context.server, error.code)
         except (ConnectionLost, ConnectError) as error:
             self._lost(error)
         else:
@@ -348,7 +355,8 @@ class TaskRun:
         round = InputRequired(new, None, {"inputRequests": new})
         if self._rounds >= most:
             raise ProtocolViolation(
-                f"the server asked back {most} times (Limits.rounds), the most that is answered",
+                f"the server asked for input {most} times (Limits.rounds), the most that is "
+                "answered",
                 result=round.result,
                 server=self._context.server,
             )
@@ -362,9 +370,9 @@ class TaskRun:
     # -------------------------------------------------------------------- giving up
 
     async def cancel(self, rpc: RpcConnection, timeouts: Timeouts | None = None) -> None:
-        """Ask the server to cancel the task. It need not, and one that ends first keeps its end.
+        """Ask the server to cancel the task. A task that ends first is not changed.
 
-        Raises what a request may raise, but for a task that the server does not know.
+        Raises what a request may raise, but not for a task that the server does not know.
         """
         clocks = timeouts or Timeouts(idle=_CANCEL_SECONDS, total=_CANCEL_SECONDS)
         try:

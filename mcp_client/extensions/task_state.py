@@ -1,12 +1,13 @@
-"""What a server says of a task: read once, and checked.
+"""A server's report about a task, parsed once and checked.
 
-``io.modelcontextprotocol/tasks`` (2026-07-28, extension ``tasks``). A task is created by the answer
-to a call (``CreateTaskResult``), and described by ``tasks/get``: ``working``, ``input_required``
-with the questions that are open, ``completed`` with the result of the call, ``failed`` with a
-JSON-RPC error, or ``cancelled``. Times are in milliseconds there, and in seconds here.
+``io.modelcontextprotocol/tasks`` (2026-07-28, extension ``tasks``). A task is created by the
+response to a call (``CreateTaskResult``), and described by ``tasks/get``: ``working``,
+``input_required`` with the questions that are open, ``completed`` with the result of the call,
+``failed`` with a JSON-RPC error, or ``cancelled``. Times are in milliseconds there, and in seconds
+here.
 
-Who knows the id of a task may ask for its result. So the id is a secret: ``hide_id`` removes it
-from every error that leaves this room.
+A program that knows the id of a task may request its result. So the id is a secret: ``hide_id``
+removes it from every error that leaves this room.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
 _ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 
 _POLL_SECONDS = 1.0
-"""Seconds between two polls where the server does not say."""
+"""The seconds between two polls if the server states none."""
 _MIN_POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 86_400.0
 _MAX_ID_CHARS = 4_096
@@ -59,21 +60,21 @@ class TaskState:
     id: str = field(repr=False)
     """The server's, and a secret."""
     status: str
-    """One of ``WORKING``, ``INPUT_REQUIRED``, ``COMPLETED``, ``FAILED`` and ``CANCELLED``."""
+    """The status: ``WORKING``, ``INPUT_REQUIRED``, ``COMPLETED``, ``FAILED`` or ``CANCELLED``."""
     message: str | None = None
-    """What the server says of the status, for people and models: untrusted text."""
+    """The server's message about the status, for people and models: untrusted text."""
     interval: float = _POLL_SECONDS
     """Seconds until the next poll."""
     ttl: float | None = None
-    """Seconds from its creation for which the server keeps it; None where it does not say."""
+    """The seconds from its creation for which the server stores it; None if it states none."""
     is_whole: bool = False
-    """Whether it comes with what belongs to its status; the answer that creates a task does not."""
+    """Whether it has the members of its status; the response that creates a task does not."""
     questions: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """By key, what the server asks while the status is ``input_required``."""
+    """The server's open questions by key, while the status is ``input_required``."""
     result: dict[str, Any] | None = field(default=None, repr=False)
-    """Of the call, once it is ``completed``."""
+    """The result of the call, once it is ``completed``."""
     error: dict[str, Any] | None = field(default=None, repr=False)
-    """JSON-RPC's, where it ``failed``."""
+    """The JSON-RPC error, if it ``failed``."""
 
     @property
     def ended(self) -> bool:
@@ -82,8 +83,10 @@ class TaskState:
 
 
 def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
-    """What ``tasks/get`` answers about the task ``expected``; or, without one, the answer that
-    creates a task. Raises ``Malformed``."""
+    """Return the state in a response to ``tasks/get`` about the task ``expected``.
+
+    Without ``expected`` it is the response that creates a task. Raises ``Malformed``.
+    """
     state = read_status(said, expected, said.get("pollIntervalMs"), said.get("ttlMs"))
     if expected is None:
         return state
@@ -107,8 +110,10 @@ def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState
 
 
 def is_call_result(found: Mapping[str, Any]) -> bool:
-    """Whether a server can have meant it as the result of a call: another kind of answer, and one
-    that says nothing, would be an empty success."""
+    """Whether a server can have meant it as the result of a call.
+
+    Another kind of response, and one without content, would otherwise be an empty success.
+    """
     says = any(member in found for member in ("content", "structuredContent", "isError"))
     return says and found.get("resultType") in (None, "complete")
 
@@ -124,7 +129,7 @@ def read_status(
     if type(id) is not str or not id or len(id) > _MAX_ID_CHARS:
         raise Malformed(f"the taskId of a task is not a text of 1 to {_MAX_ID_CHARS} characters")
     if expected is not None and id != expected:
-        raise Malformed("the answer is about another task than the one asked about")
+        raise Malformed("the response is about another task than the one asked about")
     if type(status) is not str:
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
     if status not in STATUSES:
@@ -157,7 +162,7 @@ def hide_id(error: McpError, id: str) -> McpError:
 
 
 def _seconds(value: object) -> float | None:
-    """Milliseconds as seconds; None for anything else."""
+    """Return milliseconds as seconds; None for anything else."""
     if type(value) not in (int, float) or not 0 <= value < 1e15:  # type: ignore[operator]
         return None
     return value / 1000  # type: ignore[operator]

@@ -1,8 +1,8 @@
-"""The tasks of one session: waited for by ``call_tool``, or handed over by ``start_tool``.
+"""The tasks of one session: ``call_tool`` waits for them, ``start_tool`` returns them.
 
-A server may answer a call with a task (``io.modelcontextprotocol/tasks``, 2026-07-28): it goes on
-without the request, and its result is asked for later. In 2025-11-25 the client asks for that with
-the call, and must where the tool requires it. ``call_tool`` waits for it (see ``task_run`` and
+A server may answer a call with a task (``io.modelcontextprotocol/tasks``, 2026-07-28): it continues
+without the request, and its result is requested later. In 2025-11-25 the client asks for that with
+the call, and must if the tool requires it. ``call_tool`` waits for it (see ``task_run`` and
 ``handshake_task``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
 ``task.to_json()`` is for ``session.resume_task`` in another one.
 """
@@ -60,11 +60,11 @@ class TaskCalls:
         self._connection = connection
         self._dispatcher = dispatcher
         self._waiting: set[TaskRun] = set()
-        """Those that ``call_tool`` waits for."""
+        """The tasks that ``call_tool`` waits for."""
         self._cancels = BackgroundTasks(current(), context.server)
 
     def begin(self, created: dict[str, Any], call: ToolCall, ids: list[Id]) -> TaskRun:
-        """Return the task that the answer to ``call`` creates.
+        """Return the task that the response to ``call`` creates.
 
         ``ids`` are those of its requests, which are its progress tokens. Raises
         ``ProtocolViolation``.
@@ -84,16 +84,16 @@ class TaskCalls:
         return run
 
     def resumed(self, id: str) -> TaskRun:
-        """Wait for a task of which nothing but its id is known yet."""
+        """Return the wait for a task; only its id is known yet."""
         return self.run(TaskState(id, WORKING))
 
     def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
-        """What waits for a task, under the rules of the session's revision."""
+        """Return the wait for a task, under the rules of the session's revision."""
         kind = HandshakeTaskRun if self._connection.rpc.era.has_tasks else TaskRun
         return kind(self._connection, self._dispatcher, self.context, state, call=call)
 
     async def wait(self, run: TaskRun, call: InputRequest, rpc: RpcConnection) -> dict[str, Any]:
-        """The result of the call. Whatever ends the wait before the task is over cancels it."""
+        """Return the result of the call. Anything that ends the wait earlier cancels the task."""
         spent = rpc.now() - call.started - call.paused
         clock = TotalClock(rpc, spent, self.context.timeouts.approval)
         self._waiting.add(run)
@@ -110,7 +110,7 @@ class TaskCalls:
     async def result(
         self, run: TaskRun, timeouts: Timeouts, options: RequestOptions
     ) -> dict[str, Any]:
-        """The result of a task that was handed over, and goes on where the wait ends before it."""
+        """Return the result of a returned task, which continues if the wait ends earlier."""
         calls, call = self._dispatcher.calls, run.call
         if call is not None:
             calls[call.id] = call
@@ -135,6 +135,7 @@ class TaskCalls:
                 self._dispatcher.task_progress.pop(run.token, None)
 
     async def ensure_connected(self) -> RpcConnection:
+        """Return the connection, and connect first if there is none."""
         return await self._connection.ensure_connected()
 
     async def aclose(self) -> None:
@@ -166,11 +167,11 @@ class TaskCalls:
 
 
 class CallEnd(Protocol):
-    """What follows the end of a task that was handed over: as for any call."""
+    """A protocol: the steps after the end of a returned task, as for any call."""
 
     @property
     def traffic(self) -> Traffic | None:
-        """Where the bytes of polls are counted."""
+        """The counter of the bytes of polls."""
 
     async def result(self, raw: dict[str, Any], /) -> ToolResult:
         """Return the result, checked, and the audit record closed. Raises as ``call_tool``."""
@@ -179,15 +180,14 @@ class CallEnd(Protocol):
         """Complete the error with what is known of the call, and close its record."""
 
     async def admit(self) -> None:
-        """Raises ``ConfigError`` where the session is not authorized as the one was that started
-        the task."""
+        """Raise ``ConfigError`` if the session has another authorization than the task."""
 
 
 class Task:
-    """A call that the server goes on with by itself: from ``start_tool``, or ``resume_task``.
+    """A call that the server continues by itself: from ``start_tool``, or ``resume_task``.
 
-    Its id, and so ``to_json()``, may be all that is needed to get the result: keep both as you keep
-    a password.
+    Its id, and so ``to_json()``, may be all that is needed to get the result. Protect both like a
+    password.
     """
 
     def __init__(
@@ -202,10 +202,9 @@ class Task:
         saved: Callable[[], dict[str, Any]],
         outcome: ToolResult | None = None,
     ) -> None:
-        """``run`` and perhaps ``end`` are None where the tool completed at once, with
-        ``outcome``."""
+        """Create a task. ``run`` is None if the tool completed at once, with ``outcome``."""
         self.server: str = tasks.context.server
-        """What the host calls the server."""
+        """The host's name for the server."""
         self.tool = tool
         """The name of the tool that was called."""
         self._tasks = tasks
@@ -222,31 +221,34 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The server's id of the task; empty where the tool completed at once. A secret."""
+        """The server's id of the task; empty if the tool completed at once. A secret."""
         return "" if self._run is None else self._run.state.id
 
     @property
     def status(self) -> str:
-        """As the server said last: "working", "input_required", "completed", "failed" or
-        "cancelled". A result in which the tool reports an error is "completed"."""
+        """The last reported status: "working", "completed", ...
+
+        It is "working", "input_required", "completed", "failed" or "cancelled". A result in which
+        the tool reports an error is "completed".
+        """
         return "completed" if self._run is None else self._run.state.status
 
     @property
     def status_message(self) -> str | None:
-        """What the server said of the status: untrusted text."""
+        """The server's message about the status: untrusted text."""
         return None if self._run is None else self._run.state.message
 
     async def result(
         self, *, timeout: float | Timeouts | None = None, on_progress: OnProgress | None = None
     ) -> ToolResult:
-        """Wait until the task has ended, answer what the server asks, and return the result.
+        """Wait until the task has ended, answer the server's questions, and return the result.
 
-        Waits as long as the call may take (``timeout`` of ``start_tool``, or its default), from
-        now; options as for ``call_tool``. Raises what ``call_tool`` raises: ``ServerError`` where
-        the task failed, ``OutcomeUnknown`` where it was cancelled or the server no longer knows it.
-        Nothing but the end of the task ends it: after a ``CallTimeout``, a ``ConnectionLost`` or a
-        cancellation it may be waited for again, or resumed. Once it has ended, each call gives the
-        same.
+        This waits as long as the call may take (``timeout`` of ``start_tool``, or its default),
+        from now; options as for ``call_tool``. Raises what ``call_tool`` raises: ``ServerError`` if
+        the task failed, ``OutcomeUnknown`` if it was cancelled or the server no longer knows it.
+        Only the end of the task ends it: after a ``CallTimeout``, a ``ConnectionLost`` or a
+        cancellation it may be waited for again, or resumed. Once it has ended, each call returns
+        the same result.
         """
         timeouts = self._timeouts.for_call(timeout)
         await self._begin_waiting(timeouts)
@@ -262,8 +264,10 @@ class Task:
         return outcome
 
     async def cancel(self) -> None:
-        """Ask the server to cancel the task, which it need not do; ``result()`` tells what became
-        of it. Returns once the server has confirmed the request."""
+        """Ask the server to cancel the task, which it need not do.
+
+        Returns once the server has confirmed the request; ``result()`` reports the outcome.
+        """
         run = self._run
         if run is None or run.over:
             return
@@ -284,13 +288,13 @@ class Task:
                 await self._settle(clocks, None)
 
     def to_json(self) -> dict[str, Any]:
-        """What another session makes this task of again, with ``resume_task``: for the same server
-        and authorization, in this process, or in another one that has the same state.
+        """Return a JSON-compatible dict, of which ``resume_task`` makes this task again.
 
-        It has the task's id, the digest of the tool's definition as approved, what the server is,
-        and the call's ``context`` and ``tag``; no credential, no argument and no result. Nothing in
-        it can be changed: it is under a MAC. Of a tool that completed at once keep the result
-        instead.
+        The other session needs the same server and authorization, in this process, or in another
+        one that has the same state. The dict has the task's id, the digest of the tool's definition
+        as approved, the server's identity, and the call's ``context`` and ``tag``; no credential,
+        no argument and no result. Nothing in it can be changed: it is under a MAC. Of a tool that
+        completed at once store the result instead.
         """
         return self._saved()
 
@@ -308,11 +312,11 @@ class Task:
         )
 
     def _call_end(self) -> CallEnd:
-        assert self._end is not None  # where there is a task to be waited for
+        assert self._end is not None  # if there is a task to be waited for
         return self._end
 
     async def _settle(self, timeouts: Timeouts, on_progress: OnProgress | None) -> None:
-        """Wait for the end and note it. Raises where the wait ends before the task."""
+        """Wait for the end and note it. Raises if the wait ends before the task."""
         run = self._run
         assert run is not None
         await self._call_end().admit()
@@ -329,8 +333,7 @@ class Task:
                 self._outcome = self._completed(error)
 
     async def _ended(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """The result of ``work``; None where it finds that the task has ended in an error, which
-        is noted."""
+        """Return the result of ``work``; None if the task has ended in an error, which is noted."""
         run = self._run
         assert run is not None
         try:

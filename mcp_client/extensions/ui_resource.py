@@ -31,23 +31,24 @@ class UiResource:
     """The view of a tool: what to load, and with what rights."""
 
     uri: str
-    """Where the view was read: a URI that begins with ``ui://``."""
+    """The URI of the view, which begins with ``ui://``."""
     html: str = field(repr=False)
     """A document from the server, not trusted."""
     csp: str
     """The value of the header ``Content-Security-Policy`` that the document must be served with."""
     allow: str
     """The ``allow`` attribute of its iframe: the browser permissions that the server asks for,
-    which a host may grant or not. Empty where it asks for none."""
+    which a host may grant or not. Empty if it asks for none."""
     domain: str | None
     """The dedicated origin that the server asks for. Its form is the host's to define: compare it
     with your own, never take it as it is."""
     prefers_border: bool | None
     """Whether the host should draw a border; None leaves it to the host."""
     domains: tuple[str, ...] = ()
-    """The outside domains that ``csp`` lets the view reach: a host should tell the person."""
+    """The outside domains that ``csp`` lets the view reach. A host should show them to the
+    person."""
     findings: tuple[Finding, ...] = ()
-    """What the server asked for and does not get, and what else is wrong: safe to show."""
+    """The requests of the server that are not granted, and other problems: safe to show."""
     server: str = ""
     """The name the host gave the server."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -68,10 +69,17 @@ class UiResource:
         most: int,
         local: bool = False,
     ) -> UiResource:
-        """From the result of reading it; ``listed`` is its entry in the server's list, which counts
-        where the contents have no ``_meta.ui``. ``local`` is whether the server is on this machine,
-        of which no other server's view may reach anything. Raises ``ProtocolViolation``, for one of
-        more than ``most`` bytes too.
+        """Return the view in the result of reading it.
+
+        Args:
+            result: The result of ``resources/read``.
+            listed: The view's entry in the server's list, which counts if the contents have no
+                ``_meta.ui``.
+            most: The maximum size in bytes.
+            local: Whether the server is on this machine, which no other server's view may reach.
+
+        Raises:
+            ProtocolViolation: If the document is malformed or too large.
         """
         first = _first(result)
         if first.mime_type != MIME_TYPE:
@@ -114,7 +122,7 @@ class UiResource:
 
 
 def has_own_rights(result: ResourceResult) -> bool:
-    """Whether the contents say themselves with what rights to show them."""
+    """Whether the contents state themselves with what rights to show them."""
     return bool(result.contents) and _UI in result.contents[0].meta
 
 

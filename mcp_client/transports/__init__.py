@@ -1,4 +1,4 @@
-"""How messages travel. A transport knows JSON-RPC; it knows no MCP method.
+"""Transports of messages. A transport knows JSON-RPC; it knows no MCP method.
 
 ::
 
@@ -7,7 +7,7 @@
     memory.py            ``MemoryServer``: a server in the same process
     stream.py            ``StreamServer``: a pair of streams of the host's own
     stdio.py             ``StdioServer``: a server that the host starts
-    servers.py           which servers are started, what confines them, ``Recording``
+    servers.py           servers that are started, their sandboxes, ``Recording``
     command_name.py      the default name of such a server
     http_options.py      ``HttpServer`` and its checks
     http.py              streamable HTTP: one request, one POST
@@ -23,7 +23,7 @@
     http_stock.py        httpx, for what that pool does not do
     http_credentials.py  a digest of what authorizes requests
     http_sse.py          HTTP+SSE, the transport of 2024-11-05
-    recording.py         writes down what passes through a transport
+    recording.py         records the messages of a transport
     replay.py            a server made of such a record
 """
 

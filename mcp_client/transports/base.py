@@ -1,21 +1,21 @@
-"""The seam between a session and whatever carries its messages.
+"""The seam between a session and the transport that carries its messages.
 
-A transport is exchange-shaped, not a pipe: a request opens an ``Exchange``, which hands over the
-messages that belong to that request until it is closed. What the server says unasked goes to a
-callback. Over HTTP an exchange is one POST in the caller's own task; on a shared line (stdio,
-memory) a ``Multiplexer`` sorts what comes by owner.
+A transport is exchange-shaped, not a pipe: a request opens an ``Exchange``, which returns the
+messages that belong to that request until it is closed. Messages that the server sends by itself go
+to a callback. Over HTTP an exchange is one POST in the caller's own task; on a shared line (stdio,
+memory) a ``Multiplexer`` sorts the messages by owner.
 
 The contract, which ``tests/transports`` runs over every implementation:
 
 - ``open`` makes the connection or raises ``ConnectError``; ``aclose`` ends it, in any task, any
   number of times, within bounded time, and leaves no process, task or stream behind.
-- ``exchange`` returns once the request is on its way or, where every request has a stream of its
+- ``exchange`` returns once the request is on its way or, if every request has a stream of its
   own, is ready to leave with the first ``receive``. ``NotSent`` from either means that the server
-  did not take the request up.
+  did not accept the request.
 - ``receive`` raises ``TimeoutError`` when ``until`` passes and, on a shared line, leaves the
-  exchange usable; ``ConnectionLost`` when the connection ends first; ``ServerError`` when all that
-  came is a refusal in the transport's own terms; ``InvalidFrame`` when the answer came and cannot
-  be read.
+  exchange usable; ``ConnectionLost`` when the connection ends first; ``ServerError`` if only a
+  refusal in the transport's own terms came; ``InvalidFrame`` if the response came and cannot
+  be parsed.
 - After ``aclose`` of an exchange, late messages for it are dropped and counted.
 """
 
@@ -51,27 +51,30 @@ __all__ = [
 ]
 
 Unasked: TypeAlias = Callable[[Request | Notification], None]
-"""Is handed what belongs to no request of ours. Must not wait or raise."""
+"""A function that receives what belongs to no request of the client. It must not wait or raise."""
 
 Owner: TypeAlias = Callable[[Notification], Id | None]
-"""Tells which of our requests a notification belongs to."""
+"""A function that returns the id of the request that a notification belongs to, or None."""
 
 
 class Credentials(Protocol):
-    """What requests are authorized by, as digests from which nothing can be found out."""
+    """The authorization of requests, as digests that reveal nothing about it."""
 
     async def current(self) -> Hashable:
-        """What the next request of this task would be authorized by.
+        """Return a digest of what would authorize the next request of this task.
 
         Raises ``AuthError`` if a function that was given for authorization fails.
         """
 
     def recorded(self) -> AbstractContextManager[set[Hashable]]:
-        """What each request is authorized by that this task sends meanwhile."""
+        """Collect a digest of what authorizes each request that this task sends.
+
+        The set is complete at the end of the block.
+        """
 
 
 class TransportContext(NamedTuple):
-    """What a session gives its transport: where unowned messages go, and the bounds."""
+    """A session's parameters for its transport: the receiver of unowned messages, and bounds."""
 
     server: str
     unasked: Unasked
@@ -87,10 +90,10 @@ class TransportContext(NamedTuple):
     """Called when the server has ended the session over HTTP, or the connection is ``suspect``.
     Must not wait or raise."""
     missed: Callable[[], None] = lambda: None
-    """Called when the server can be heard again after a time in which what it said by itself was
-    lost. Must not wait or raise."""
+    """A function that is called when messages arrive again after a time in which those of the
+    server itself were lost. It must not wait or raise."""
     secrets: KnownSecrets | None = None
-    """Is told what the server is given to keep secret."""
+    """The collector of the secrets that the server is given."""
     policy: StartPolicy | None = None
     """Asked by ``permit`` before anything is started or sent."""
 
@@ -100,9 +103,9 @@ class TransportContext(NamedTuple):
 
 
 class AnnouncedSilence(NamedTuple):
-    """The server asked not to be contacted about a request before ``until``.
+    """A server's request not to be contacted about a request before ``until``.
 
-    That is the ``retry`` of an event stream which ended before the answer (2025-11-25
+    It is the ``retry`` of an event stream that ended before the response (2025-11-25
     ``basic/transports``), or a ``Retry-After``.
     """
 
@@ -114,7 +117,7 @@ Received: TypeAlias = Response | ErrorResponse | Notification | AnnouncedSilence
 
 
 class UnmatchedOutput(NamedTuple):
-    """What a server sent on a shared line that is not a response to a request of ours."""
+    """The output of a server on a shared line that is not a response to a request of the client."""
 
     lines: int
     first: str
@@ -126,55 +129,61 @@ class UnmatchedOutput(NamedTuple):
 
 
 class PersonAsked(AuthError):
-    """A request that is held (``Transport.hold``) was not sent: somebody was asked meanwhile."""
+    """An error: a held request (``Transport.hold``) was not sent, because a person was asked."""
 
 
 class Exchange(Protocol):
-    """One request under way."""
+    """A request under way."""
 
     async def receive(self, until: float) -> Received:
-        """The next message for this request; ``until`` is a time of the connection's clock."""
+        """Return the next message for this request.
+
+        Args:
+            until: The time at which ``TimeoutError`` is raised, on the connection's clock.
+        """
 
     async def aclose(self) -> None:
         """Give the request up, if it has not been answered. Never raises."""
 
 
 def _no_owner(notice: Notification) -> Id | None:
-    """Which request a notification belongs to before an era is agreed on: none."""
+    """Return None: before an era is agreed on, no notification belongs to a request."""
     return None
 
 
 class Transport(ABC):
-    """How messages travel to one server: what ``connect`` takes where neither a command nor a URL
-    will do. The module's docstring is the contract, which ``tests/transports`` runs over each.
+    """A way for messages to one server: pass it to ``connect`` instead of a command or a URL.
+
+    The module's docstring is the contract, which ``tests/transports`` runs over each transport.
     """
 
     multiplexed: ClassVar[bool]
-    """Whether all requests share one line, so that giving one up must be said on it."""
+    """Whether all requests share one line, so that a cancellation must be sent on it."""
 
     has_headers: ClassVar[bool] = False
     """Whether messages travel with headers, which an era then gives them."""
     always_responds: ClassVar[bool] = False
-    """Whether the transport itself answers every request, if only with an HTTP status, so that a
-    server which does not answer a probe is slow, rather than ignorant of the method."""
+    """Whether the transport itself responds to every request, if only with an HTTP status. Then a
+    server that does not respond to a probe is slow, rather than ignorant of the method."""
     only_its_word: ClassVar[bool] = False
-    """Whether why a connection ended is known from the transport alone, and not from a process."""
+    """Whether only the transport, and not a process, shows why a connection ended."""
     is_remote: ClassVar[bool] = False
-    """Whether the server was running before we came, and starting it again is not ours to do."""
+    """Whether the server was running before the client came, and is not restarted by it."""
 
     closed_because: str = "the session was closed"
-    """What the requests under way when it is closed fail with."""
+    """The reason in the errors of the requests that are under way when it is closed."""
     name: str = "server"
-    """What the server is called where the host gave no name."""
+    """The name of the server if the host gave none."""
     owner: Owner = staticmethod(_no_owner)
-    """Set once an era is agreed on: tells which of our requests a notification belongs to."""
+    """A function that returns the request that a notification belongs to. Set once an era is agreed
+    on."""
     era: Era | None = None
-    """What was agreed on, from before the server is told."""
+    """The era that was agreed on. It is set before the server is notified."""
     last_unsent_id: Id | None = None
-    """The request that was given up last of those of which nothing had left: the server is not told
-    to cancel what it was never asked."""
+    """The last request that was given up before any byte of it had left: the server gets no
+    cancellation for it."""
     may_log_in: bool = False
-    """Whether somebody may be asked to log in before a request can be sent: see ``hold``."""
+    """Whether a person may be asked to log in before a request can be sent: see ``hold``."""
     sends_credentials: bool = False
     """Whether the host gave something to show who is asking."""
     suspect: bool = False
@@ -189,25 +198,38 @@ class Transport(ABC):
         """Raise ``StartDenied`` where ``policy`` refuses the server that this leads to."""
 
     def agree(self, era: Era) -> None:
-        """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
+        """Accept the era that applies from now on.
+
+        In the handshake era it is called before ``initialized`` is sent.
+        """
         self.owner = era.owner
         self.era = era
 
     def hold(self, id: Id) -> None:  # noqa: B027 - most ask no one
-        """The request ``id``, which is the next, is not to be sent once a person was asked about
-        something else, such as a login, after ``exchange`` was called: it raises
-        ``PersonAsked``, because what it does may have been changed meanwhile."""
+        """Hold the request ``id``, the next one: do not send it after a person was asked.
+
+        If a person was asked about something else, such as a login, after ``exchange`` was called,
+        it raises ``PersonAsked``: what the request does may have been changed.
+        """
 
     async def ready(self) -> None:  # noqa: B027 - most have nothing to do
-        """Called once the session stands, before anything else is sent. Never raises."""
+        """Prepare the session, which is open, before anything else is sent. Never raises."""
 
     @abstractmethod
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> Exchange:
-        """Send the request ``id``, whose JSON is ``text``, or make it ready to leave, at the latest
-        with the first ``receive``. ``until`` is a time of the connection's clock. ``NotSent`` if it
-        cannot."""
+        """Send a request, or make it ready to leave with the first ``receive``.
+
+        Args:
+            id: The request's id.
+            text: The JSON text of the request.
+            headers: The headers of the era, which a transport with headers sends.
+            until: The time limit, on the connection's clock.
+
+        Raises:
+            NotSent: If the request cannot be sent.
+        """
 
     def withdraw(self, id: Id) -> bool:
         """Do not send the request ``id`` any more, and return whether nothing of it had left.
@@ -229,15 +251,17 @@ class Transport(ABC):
         """End the connection, in any task, any number of times, within bounded time."""
 
     async def abandon(self, *, wait: bool = False) -> None:
-        """End a connection of which nothing is expected any more, as fast as possible.
+        """End a connection from which nothing more is expected, as fast as possible.
 
-        ``wait``: until it has ended. Otherwise it may end behind the caller, within bounded time.
+        ``wait``: until it has ended. Otherwise it may end in the background, within bounded time.
         """
         await self.aclose()
 
     def unmatched_output(self) -> UnmatchedOutput | None:
-        """What the server sent that is not a response to a request of ours; None if there is
-        nothing, or if it cannot be told."""
+        """Return the server's output that is not a response to a request.
+
+        None if unknown or none.
+        """
         return None
 
     async def retire(self) -> None:
@@ -251,31 +275,31 @@ class Transport(ABC):
 
     @property
     def notification_epoch(self) -> int | None:
-        """None while the server has no way to tell us anything unasked.
+        """A number that changes whenever a notification may have been missed.
 
-        Otherwise a number that changes whenever a notification may have been missed.
+        It is None while the server has no way to send notifications.
         """
         return 0 if self.alive else None
 
     @property
     def identity(self) -> Hashable | None:
-        """Equal for two connections to the same server; None where that cannot be told."""
+        """A value that is equal for two connections to the same server; None if unknown."""
         return None
 
     @property
     def lasting_identity(self) -> str | None:
-        """What is run, or where it is: the same in another process, another for another server.
+        """A text that identifies the program or address, equal in every process.
 
-        What may be secret is in it as a plain SHA-256 digest at the end, which a file keeps only
-        keyed (``runtime.keyed_digest``). None where that cannot be told.
+        Parts that may be secret are in it as a plain SHA-256 digest at the end, which a file stores
+        only keyed (``runtime.keyed_digest``). None if unknown.
         """
         return None
 
     @property
     def address(self) -> str | None:
-        """What is run, or where it is, for people: without what may be secret.
+        """The program or address for people: without parts that may be secret.
 
-        It need not tell two servers apart.
+        Two servers may have the same one.
         """
         return None
 
@@ -286,7 +310,7 @@ class Transport(ABC):
 
     @property
     def origin(self) -> tuple[str, str, int] | None:
-        """Scheme, host and port of the server's URL, in lower case; None where it has none."""
+        """The scheme, host and port of the server's URL, in lower case; None if it has none."""
         return None
 
     @property
@@ -308,40 +332,42 @@ class Transport(ABC):
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is on this machine, as far as the way to it tells."""
+        """Whether the server is on this machine, as far as the transport knows."""
         origin = self.origin
         return not self.is_remote if origin is None else is_loopback(origin[1])
 
     @property
     def credentials(self) -> Credentials | None:
-        """Tells what requests are authorized by.
+        """The authorization of requests.
 
-        None where that cannot change, so that nothing needs to be compared.
+        None if the authorization cannot change, so that nothing needs to be compared.
         """
         return None
 
     async def lasting_authorization(self, key: bytes) -> bytes | None:
-        """A digest under ``key`` of what requests are authorized by: equal in another process for
-        the same credentials, or the same login. Empty where that cannot be told; None where
-        nothing authorizes them. Raises ``AuthError``."""
+        """Return a digest under ``key`` of what authorizes requests.
+
+        It is equal in another process for the same credentials, or the same login. Empty if
+        unknown; None if nothing authorizes them. Raises ``AuthError``.
+        """
         return None
 
     @property
     def sandbox(self) -> Confinement | None:
-        """What holds for a server that was started in a sandbox; None without one."""
+        """The grants of a server that was started in a sandbox; None without one."""
         return None
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Protocol extensions the way we are authorized is one of, to be told to the server."""
+        """The protocol extensions for the authorization in use, to be declared to the server."""
         return ()
 
     def unread(self) -> int | None:
-        """How many bytes we sent that the server has not taken yet; None where unknown."""
+        """Return the number of sent bytes that the server has not read yet; None if unknown."""
         return None
 
     def exit_advice(self) -> Advice | None:
-        """What may be the reason that the server ended, and what to do; None where unknown."""
+        """Return a possible reason why the server ended, and what to do; None if unknown."""
         return None
 
     def maybe_unknown_method(self, error: ConnectError) -> bool:
@@ -349,7 +375,7 @@ class Transport(ABC):
         return True
 
     def fallback(self) -> Transport | None:
-        """Another way to carry messages to the same server, where this one was refused."""
+        """Return another transport to the same server, if this one was refused; else None."""
         return None
 
     def clone(self) -> Transport:

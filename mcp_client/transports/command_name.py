@@ -1,4 +1,4 @@
-"""What a server is called after its command, where the host gave it no name."""
+"""The name of a server by its command, if the host gave it no name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAUNCHERS = frozenset(
     docker podman java dotnet go ruby php env sh bash zsh cmd
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
-"""What runs a program that the server is named after."""
+"""The programs that run a program after which the server is named."""
 _BEFORE_PROGRAM = ("run", "exec", "dlx", "x", "tool", "container", "/c")
 _WITH_VALUE = frozenset(
     """
@@ -29,14 +29,14 @@ _WITH_VALUE = frozenset(
 """Options of launchers whose next word is theirs: it may be a secret, and is in no name."""
 _FOLDERS = ("--directory", "--project", "--chdir", "-C")
 _TEXTS = ("-c", "-e", "--eval", "--print")
-"""After these the text of a program follows, except where a container is run."""
+"""The options that the text of a program follows, except if a container is run."""
 _GENERIC = frozenset(
     """
     server main index app __main__ run start cli mcp stdio program src dist build lib bin out
     target scripts mcp_server mcp-server
     """.split()  # noqa: SIM905
 )
-"""What says nothing about a server: its directory does."""
+"""The words that name many servers; the directory is used instead."""
 _READABLE = re.compile(r"[\w@.-]{1,40}")
 _EXTENSION = re.compile(r"\.(?:py|pyz|js|mjs|cjs|ts|mts|jar|dll|exe|cmd|bat|sh|rb|php|go)\Z", re.I)
 _VERSION = re.compile(r"(?<=.)(?:@[\w.^~-]*|[=<>~!]=?.*|\[.*)\Z")
@@ -46,11 +46,11 @@ _IMAGE_TAG = re.compile(r"(?:@sha256:.*|:[\w.-]+)\Z")
 def name_of_command(
     command: str, args: Sequence[str], cwd: str | os.PathLike[str] | None = None
 ) -> str:
-    """What is run, rather than what runs it: ``uv run weather.py`` is "weather".
+    """Return the name of what is run, not of its launcher: ``uv run weather.py`` is "weather".
 
-    A file that is called as many are (``server.py``) is called after its directory, where the words
-    or ``cwd`` name one. Only words that name a program, a file, a package or an image get into a
-    name, never an option or an argument of the server's own, which may be a secret.
+    A file with a common name (``server.py``) is named after its directory, if the words or ``cwd``
+    name one. Only words that name a program, a file, a package or an image get into a name, never
+    an option or an argument of the server's own, which may be a secret.
     """
     folder = None if cwd is None else os.fspath(cwd)
     launcher = _launcher(command)
@@ -86,7 +86,7 @@ def _launcher(word: str) -> str | None:
 
 
 def _named(word: str, folder: str | None) -> str:
-    """Return a name for a program, a file, a package or an image; empty where none fits."""
+    """Return a name for a program, a file, a package or an image; empty if none fits."""
     word = word.replace("\\", "/").removesuffix(".git")
     parts = [part for part in word.split("/") if part not in ("", ".", "..")]
     if folder is not None and not word.startswith(("/", "@")):

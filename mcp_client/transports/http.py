@@ -3,7 +3,7 @@
 2026-07-28 ``basic/transports/streamable-http``; 2025-03-26, 2025-06-18 and 2025-11-25
 ``basic/transports``. Until an era is agreed, and in the stateless era, an exchange is one POST
 and its response, JSON or a stream of events: no task, no queue, and closing it abandons the
-request. In the handshake era a server may answer on another stream than the one it was asked on,
+request. In the handshake era a server may answer on another stream than that of the request,
 and ``http_session`` takes over.
 
 A server that refuses ``initialize`` with 400, 404 or 405 may be of 2024-11-05: ``fallback`` offers
@@ -41,10 +41,12 @@ __all__ = ["HttpServer", "HttpTransport"]
 _log = logging.getLogger("mcp_client")
 _METHOD_NOT_FOUND = -32601
 _STATELESS_CODES = (_METHOD_NOT_FOUND, -32020, -32021, -32022)
-"""Errors that an endpoint of HTTP+SSE does not answer a POST with."""
+"""The error codes that an endpoint of HTTP+SSE does not respond with to a POST."""
 
 
 class HttpTransport(HttpBasedTransport):
+    """A transport over streamable HTTP, for both eras."""
+
     multiplexed = False
     always_responds = True
 
@@ -62,18 +64,21 @@ class HttpTransport(HttpBasedTransport):
         self.agreed: bool = False
 
     def clone(self) -> HttpTransport:
+        """Return a new, unopened transport to the same server."""
         other = HttpTransport(self._server)
         other._refused = self._refused
         return other
 
     @property
     def alive(self) -> bool:
+        """Whether a request can be sent now."""
         if self._closed or self._client is None:
             return False
         return self._session is None or not self._session.gone
 
     @property
     def notification_epoch(self) -> int | None:
+        """A number that changes whenever a notification may have been missed."""
         session = self._session
         return None if session is None or not self.alive else session.notification_epoch
 
@@ -83,18 +88,22 @@ class HttpTransport(HttpBasedTransport):
 
     @property
     def last_unsent_id(self) -> Id | None:  # type: ignore[override]
+        """The last request that was given up before any byte of it had left."""
         return self._last_unsent_id if self._session is None else self._session.last_unsent_id
 
     # -------------------------------------------------------------- negotiation
 
     def maybe_unknown_method(self, error: ConnectError) -> bool:
+        """Whether a request may have failed because the method is not known."""
         # No status: no connection was made, or a login failed. A redirect is followed, or refused.
         return error.http_status is not None and error.http_status >= 400
 
     def fallback(self) -> Transport | None:
+        """Return another transport to the same server, if this one was refused; else None."""
         return SseTransport(self._server) if self._refused_with in NOT_KNOWN else None
 
     def agree(self, era: Era) -> None:
+        """Accept the era that applies from now on."""
         super().agree(era)
         if self.agreed:
             return
@@ -111,11 +120,12 @@ class HttpTransport(HttpBasedTransport):
             )
 
     async def ready(self) -> None:
+        """Prepare the session, which is open, before anything else is sent. Never raises."""
         if self._session is not None:
             await self._session.listen()
 
     def note_response(self, response: HttpResponse, outcome: object) -> None:
-        """What a response says besides its message, while no era is agreed."""
+        """Note the session id and other members of a response, while no era is agreed."""
         if self.agreed:
             return
         self._offered_session = response.headers.get("mcp-session-id")
@@ -127,6 +137,7 @@ class HttpTransport(HttpBasedTransport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> Exchange:
+        """Send a request, or make it ready to leave. Raises ``NotSent``."""
         client = self._client
         if client is None or self._closed:
             client = self._open_client()
@@ -143,7 +154,7 @@ class HttpTransport(HttpBasedTransport):
         return HttpExchange(self, client, id, (own, body))
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
-        """A one-way message. Whatever the server says to it is noted at most."""
+        """Send a one-way message. A response to it is at most noted."""
         own = {**POSTED, **self._session_headers, **headers}
         if self._session is not None:
             own.update(self._session.headers)
@@ -165,19 +176,22 @@ class HttpTransport(HttpBasedTransport):
     # ------------------------------------------------------------------ closing
 
     def begin(self, exchange: HttpExchange) -> None:
+        """Count an exchange as under way."""
         self._exchanges.add(exchange)
 
     def end(self, exchange: HttpExchange, last_unsent_id: Id | None) -> None:
+        """Count an exchange as ended."""
         self._exchanges.discard(exchange)
         if last_unsent_id is not None:
             self._last_unsent_id = last_unsent_id
 
     @property
     def closed(self) -> bool:
+        """Whether the transport was closed."""
         return self._closed
 
     async def retire(self) -> None:
-        """The server ended the session, and may still answer what it took up before that."""
+        """Close when the exchanges under way have ended: the server has ended the session."""
         if self._session is None or not self._session.under_way:
             await self.aclose()
         else:
@@ -191,7 +205,7 @@ class HttpTransport(HttpBasedTransport):
 
 
 class HttpExchange:
-    """One POST and its response, in the caller's task."""
+    """An exchange: one POST and its response, in the caller's task."""
 
     def __init__(
         self,
@@ -211,6 +225,7 @@ class HttpExchange:
         self._spent = False
 
     async def receive(self, until: float) -> Received:
+        """Return the next message for this request."""
         if self._inbox:
             return self._inbox.popleft()
         transport = self._transport
@@ -231,6 +246,7 @@ class HttpExchange:
         raise TimeoutError
 
     def interrupt(self) -> None:
+        """End the wait for the response."""
         if self._scope is not None:
             self._scope.cancel()
 
@@ -257,7 +273,7 @@ class HttpExchange:
 
     def _unanswered(self, response: HttpResponse) -> Exception:
         if response.streaming:
-            return self._client.endpoint.lost("the stream of events ended without the answer")
+            return self._client.endpoint.lost("the stream of events ended without the response")
         if response.status == 202:
             return InvalidFrame("it is HTTP 202, which is for notifications, to a request")
         return InvalidFrame("it has no body")
@@ -280,7 +296,7 @@ class HttpExchange:
                         message = response.without_secrets(message)
                     await self._client.finish(response)
                     self._inbox.append(message)  # type: ignore[arg-type]
-                    return  # what comes after the answer is not read
+                    return  # what comes after the response is not read
             elif type(message) is Notification and self._transport.owner(message) == self._id:
                 self._inbox.append(message)
             elif isinstance(message, InvalidFrame):
@@ -315,6 +331,7 @@ class HttpExchange:
         )
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         self._spent = True
         response = self._response
         if response is not None:

@@ -1,4 +1,4 @@
-"""What the two HTTP transports have in common: address, credentials, one-way messages."""
+"""The common part of the two HTTP transports: address, credentials, one-way messages."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/
 
 _log = logging.getLogger("mcp_client")
 _MAX_ONE_WAY = 64
-"""One-way messages that may be on their way at once."""
+"""The number of one-way messages that may be on their way at once."""
 
 
 class HttpBasedTransport(Transport):
+    """A transport over HTTP: the common base of both."""
+
     has_headers = True
     is_remote = True
 
@@ -55,46 +57,57 @@ class HttpBasedTransport(Transport):
         self.name: str = name_of_url(server.url)
 
     def clone(self) -> Self:
+        """Return a new, unopened transport to the same server."""
         return type(self)(self._server)
 
     @property
     def identity(self) -> Hashable:
+        """A value that is equal for two connections to the same server; None if unknown."""
         return ("http", *origin_of(self._server.url))
 
     @property
     def lasting_identity(self) -> str:
+        """A text that identifies the program or address, equal in every process."""
         return lasting_identity_of(self._server)
 
     @property
     def address(self) -> str:
+        """The program or address for people: without parts that may be secret."""
         return shown(self._server.url)
 
     @property
     def origin(self) -> tuple[str, str, int]:
+        """The scheme, host and port of the server's URL, in lower case."""
         return origin_of(self._server.url)
 
     @property
     def credentials(self) -> Credentials | None:
+        """The authorization of requests."""
         return None if self._client is None else self._client.credentials
 
     async def lasting_authorization(self, key: bytes) -> bytes | None:
+        """Return a digest under ``key`` of what authorizes requests."""
         return None if self._client is None else await self._client.lasting_authorization(key)
 
     @property
     def extensions(self) -> tuple[str, ...]:
+        """The protocol extensions for the authorization in use."""
         return getattr(self._server.auth, "extensions", ())
 
     def exit_advice(self) -> Advice | None:
+        """Return a possible reason why the server ended, and what to do; None if unknown."""
         client = self._client
         if client is None or not client.got_no_http or not client.url.startswith("http:"):
             return None
-        return Advice("what answers there may not speak HTTP: if it speaks TLS, use https://")
+        return Advice("the server there may not speak HTTP: if it speaks TLS, use https://")
 
     def permit(self, policy: StartPolicy | None) -> None:
+        """Raise ``StartDenied`` if ``policy`` refuses the server that this leads to."""
         if policy is not None:
             policy.check_url(self._server.url)
 
     async def open(self, context: TransportContext) -> None:
+        """Make the connection, for one session. Raises ``ConnectError``."""
         self.context = context
         self.permit(context.policy)
         self._backend = current()
@@ -104,10 +117,12 @@ class HttpBasedTransport(Transport):
             context.secrets.follow(self._client.known_secrets)
 
     def agree(self, era: Era) -> None:
+        """Accept the era that applies from now on."""
         super().agree(era)
         self._session_headers = era.session_headers
 
     def hold(self, id: Id) -> None:
+        """Hold the request ``id``: do not send it after a person was asked."""
         self._held = id
 
     def _open_client(self) -> HttpClient:
@@ -118,6 +133,7 @@ class HttpBasedTransport(Transport):
     # -------------------------------------------------------- one-way messages
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         timeouts, clock = self.context.timeouts, self._open_client().clock
         within = min(timeouts.connect, timeouts.idle)
         with clock.scope(clock.now() + within) as scope:
@@ -130,6 +146,7 @@ class HttpBasedTransport(Transport):
             )
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message some time soon; if the connection is gone, do not."""
         if not self.alive:
             return
         if self._one_way >= _MAX_ONE_WAY:
@@ -157,11 +174,12 @@ class HttpBasedTransport(Transport):
 
     @abstractmethod
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
-        """POST a one-way message, and read what the server says to it."""
+        """POST a one-way message, and read the response to it."""
 
     # ----------------------------------------------------------------- closing
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         if self._closed:
             return
         self._closed = True
@@ -181,7 +199,7 @@ class HttpBasedTransport(Transport):
 
 
 async def receive_by(clock: PausableClock, exchange: LineExchange, until: float) -> Received:
-    """``exchange.receive``, where ``until`` is a time of a clock that may be paused meanwhile."""
+    """Return ``exchange.receive`` with a time limit on a clock that may be paused."""
     while True:
         try:
             return await exchange.receive(clock.on_the_loop(until))

@@ -1,16 +1,16 @@
-"""The HTTP under the HTTP transports: one server's address, its client, and what can go wrong.
+"""The HTTP under the HTTP transports: one server's address, its client, and its errors.
 
 ``HttpClient.open`` sends one request and returns an ``HttpResponse`` as soon as its headers are
-there. It goes through our own pool of connections (``http_pool``) or, where a proxy or a client of
-the host's own is in the way, through stock httpx (``http_stock``). Foreign exceptions are
-translated at this border, by one question: can the server have taken the request up? It cannot
-unless the request has begun to leave, and ``RequestBody`` knows that.
+there. The request uses the package's own pool of connections (``http_pool``). With a proxy or a
+client of the host it uses stock httpx (``http_stock``). Foreign exceptions are translated at this
+border, by one question: can the server have accepted the request? It cannot unless the request has
+begun to leave, and ``RequestBody`` knows that.
 
-Two rules hold for every request. Redirects are followed within the origin only, with method and
-body kept, so that neither credentials nor session ids nor messages leave it. And traffic to this
-machine itself ignores the proxies of the environment.
+Two rules apply to every request. Redirects are followed within the origin only, with the same
+method and body, so that neither credentials nor session ids nor messages leave it. And traffic to
+this machine itself ignores the proxies of the environment.
 
-Imported only where a host uses HTTP: ``import mcp_client`` does not load httpx.
+Imported only if a host uses HTTP: ``import mcp_client`` does not load httpx.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ __all__ = ["KEEP_ALIVE_SECONDS", "HttpClient", "RequestBody", "origin_of", "show
 _log = logging.getLogger("mcp_client")
 _MAX_REDIRECTS = 5
 _MAX_HELD_OPEN = 3
-"""So many streams in a row left open after their answer: then their ends are not waited for."""
+"""The number of streams in a row left open after their response, after which ends are not
+awaited."""
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
 _DEFAULTS = {"Accept": "*/*", **USER_AGENT}
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 _MAX_MADE = 16
 _MAX_URLS = 64
 KEEP_ALIVE_SECONDS = 4.0
-"""Seconds an idle connection is kept: many servers close theirs after five."""
+"""The seconds for which an idle connection stays open: many servers close theirs after five."""
 
 
 def _needs_httpx(server: HttpServer) -> bool:
@@ -81,13 +82,13 @@ def _parsed(url: str) -> httpx.URL:
 
 
 class HttpClient:
-    """One session's way to one server."""
+    """A session's HTTP client for one server."""
 
     def __init__(self, server: HttpServer, context: TransportContext) -> None:
         self.context = context
         self.clock: PausableClock = context.clock or PausableClock(current().now)
         self.url: str = server.url
-        """Where the server is: where it said that it moved to for good, if it did."""
+        """The server's URL, or the one that the server moved to permanently."""
         self.given_url: str = server.url
         self.endpoint: Endpoint = Endpoint(
             server.url,
@@ -97,16 +98,16 @@ class HttpClient:
             context.limits.depth,
         )
         self._held_open = 0
-        """How many streams in a row were left open by the server after their answer."""
+        """The number of streams in a row that the server left open after their response."""
         self.got_no_http: bool = False
         """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
         self._server = server
         self._made: dict[tuple[Any, ...], tuple[httpx.URL, httpx.Headers]] = {}
-        """By URL and headers of ours, what httpx makes of them, which takes it as long as sending
-        the request: row "echo after echo, HTTP JSON"."""
+        """The URL and headers of httpx, by URL and headers of this client. Making them takes as
+        long as sending the request: row "echo after echo, HTTP JSON"."""
         self._cookies: httpx.Cookies | None = None
-        """Those that the server has set, where our pool sends the requests."""
+        """The cookies that the server has set, if the own pool sends the requests."""
         self._client = server.client
         self._last_request: httpx.Request | None = None
         self._pool = None if _needs_httpx(server) else self._new_pool()
@@ -160,8 +161,16 @@ class HttpClient:
     ) -> HttpResponse:
         """Send a request and wait for the headers of its response.
 
-        ``given`` is what ``given_headers`` returned, where the caller has asked already. Raises
-        ``ConnectError`` where the server did not get the request, else ``ConnectionLost``.
+        Args:
+            method: The HTTP method.
+            headers: The headers of the protocol.
+            body: The body; none by default.
+            url: The URL, if it is not the server's.
+            given: The result of ``given_headers``, if the caller has asked already.
+
+        Raises:
+            ConnectError: If the server did not get the request.
+            ConnectionLost: If the server may have got it.
         """
         body = body or RequestBody(b"")
         has_default_url = url is None
@@ -182,15 +191,17 @@ class HttpClient:
         )
 
     async def finish(self, response: HttpResponse) -> None:
-        """Wait for the end of a stream whose answer has come, so that its connection can be used
-        again: a moment, and only where the server usually ends its streams."""
+        """Wait for the end of a stream whose response has come, so that its connection is reused.
+
+        This waits only a moment, and only if the server usually ends its streams.
+        """
         if response.streaming and self._held_open < _MAX_HELD_OPEN:
             self._held_open = 0 if await response.finish() else self._held_open + 1
 
     async def _send(
         self, method: str, url: str, headers: tuple[Headers, Headers], body: RequestBody
     ) -> HttpResponse:
-        """``headers``: ours, and those that the host gave."""
+        """Send a request; ``headers`` are those of the protocol, and those that the host gave."""
         try:
             request = self._request(method, url, headers, body)
             auth = self._auth_of(request)
@@ -253,7 +264,7 @@ class HttpClient:
         return made
 
     async def _deliver(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, of which nothing but cookies is changed."""
+        """Send a request, in which only cookies are changed."""
         if self._pool is None:
             return await send_logged_safely(self._stock_client(), request)
         if self._cookies:
@@ -274,8 +285,11 @@ class HttpClient:
     async def _send_authorized(
         self, request: httpx.Request, auth: httpx.Auth, body: RequestBody
     ) -> httpx.Response:
-        """Send as ``httpx.AsyncClient`` does with an ``httpx.Auth``, a flow that is sent each
-        response and yields the next request, which may be to an authorization server."""
+        """Send as ``httpx.AsyncClient`` does with an ``httpx.Auth``.
+
+        The flow receives each response and yields the next request, which may be to an
+        authorization server.
+        """
         flow = auth.async_auth_flow(request)
         try:
             request = await anext(flow)
@@ -299,14 +313,14 @@ class HttpClient:
             await flow.aclose()
 
     def asked_from_now(self) -> Callable[[], bool]:
-        """Tells whether a person was asked since this was called, such as to log in."""
+        """Return a function that reports whether a person was asked since, such as to log in."""
         clock, before, paused = self.clock, self.clock.pauses, self.clock.is_paused
         return lambda: paused or clock.pauses != before
 
     # ------------------------------------------------------------- credentials
 
     async def given_headers(self) -> Headers:
-        """What the host gave to go with every request. Raises ``AuthError``."""
+        """Return the host's headers for every request. Raises ``AuthError``."""
         headers, auth = self._server.headers, self._server.auth
         given: dict[str, str] = {}
         if callable(headers):
@@ -354,10 +368,10 @@ class HttpClient:
         return await self._credentials.lasting(key)
 
     def secrets(self, response: httpx.Response) -> set[str]:
-        """What must not be shown of the text of ``response``, should the server repeat it.
+        """Return the texts that must be hidden if the server repeats them in ``response``.
 
-        Everything secret in the request as it was sent, in the host's own headers and URL, and
-        what the host's ``auth`` keeps to itself.
+        They are everything secret in the request as it was sent, in the host's own headers and URL,
+        and the secrets of the host's ``auth``.
         """
         return self._secrets_of(response.request)
 

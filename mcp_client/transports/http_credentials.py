@@ -1,11 +1,11 @@
-"""What requests are authorized by, as a digest: is this still the user a list was fetched for?
+"""The authorization of requests as a digest: is this still the user a list was fetched for?
 
 2026-07-28 ``server/utilities/caching``: a response that is private may be used again only for the
-same authorization context. What the host gave is compared: the headers, which its functions are
-asked for again, who is logged in by ``mcp_client.auth``, and the headers and cookies of its own
-client. What an ``httpx.Auth`` of the host's own adds is known only once a request is sent, and so
-what was fetched with one is never used again. The digest is keyed with a secret of this process, so
-that a token cannot be found from it by trying.
+same authorization context. Compared are the headers, for which the host's functions are called
+again, the login of ``mcp_client.auth``, and the headers and cookies of the host's own client. The
+additions of the host's own ``httpx.Auth`` are known only once a request is sent, so a list that was
+fetched with one is never used again. The digest is keyed with a secret of this process, so that a
+token cannot be found from it by trying.
 """
 
 from __future__ import annotations
@@ -50,20 +50,23 @@ class HttpCredentials:
 
     @property
     def _auth(self) -> Any:
-        """Of the host's own, or of ``mcp_client.auth``."""
+        """The authorization of the host's own, or of ``mcp_client.auth``."""
         auth, client = self._server.auth, self._server.client
         return auth if isinstance(auth, httpx.Auth) else client and client.auth
 
     async def current(self) -> Hashable:
-        """What the next request of this task would be authorized by. Raises ``AuthError``."""
+        """Return a digest for the next request of this task. Raises ``AuthError``."""
         return await self._next("authorized_as", _KEY) or object()  # which is equal to nothing
 
     async def lasting(self, key: bytes) -> bytes:
-        """The same, to be compared in another process: see ``Transport.lasting_authorization``."""
+        """Return a digest that is comparable in other processes.
+
+        See ``Transport.lasting_authorization``.
+        """
         return await self._next("lasting_authorization", key) or b""
 
     async def _next(self, method: str, key: bytes) -> bytes | None:
-        """``method``: that of ``mcp_client.auth`` which says who is logged in."""
+        """Return a digest; ``method`` of ``mcp_client.auth`` returns who is logged in."""
         with anyio.move_on_after(self._seconds):
             given = await self._given_headers()
             login = self._login(method)
@@ -77,7 +80,10 @@ class HttpCredentials:
 
     @contextmanager
     def recorded(self) -> Iterator[set[Hashable]]:
-        """What each request is authorized by that this task sends meanwhile."""
+        """Collect a digest of what authorizes each request that this task sends.
+
+        The set is complete at the end of the block.
+        """
         recorder = _Recorder()
         token = _recorder.set(recorder)
         try:
@@ -87,7 +93,7 @@ class HttpCredentials:
             _recorder.reset(token)
 
     def note(self, given: Headers, response: httpx.Response) -> None:
-        """A request was sent with these headers of the host's, and this is the response."""
+        """Note a request that was sent with these headers of the host, and its response."""
         if self._server.client is not None and "set-cookie" in response.headers:
             self._server_cookies.update(response.cookies.items())
         recorder = _recorder.get()
@@ -103,7 +109,7 @@ class HttpCredentials:
         return None if known is None else known(self._server.url)
 
     def _digest(self, given: Headers, login: object, key: bytes) -> bytes | None:
-        """None where it cannot be known what is sent."""
+        """Return the digest; None if it cannot be known what is sent."""
         if login is None and self._auth is not None:
             return None
         client = self._server.client
@@ -114,10 +120,9 @@ class HttpCredentials:
         return blake2b(told.encode(), key=key, digest_size=16).digest()
 
     def _own_cookies(self, client: httpx.AsyncClient) -> Iterator[tuple[str, str]]:
-        """Those of the host.
+        """Yield the cookies of the host.
 
-        A load balancer renews its own cookie with each response, and that does not make us another
-        user.
+        A load balancer renews its own cookie with each response, which does not make another user.
         """
         for cookie in client.cookies.jar:
             value = cookie.value or ""

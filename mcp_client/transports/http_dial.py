@@ -1,4 +1,4 @@
-"""The connections of the HTTP pool: opened, and asked for what their streams do not tell.
+"""The connections of the HTTP pool: opened, and asked for what their streams do not report.
 
 The simulation of ``tests/`` replaces ``dial``, so that the pool runs over a network of its own.
 """

@@ -1,12 +1,13 @@
-"""What went wrong with a request over HTTP, in a sentence that says what to do about it.
+"""Errors for HTTP requests that failed, with what to do about each.
 
-Where nothing could be sent, ``Endpoint.connect_failure`` makes it of an exception. Where a response
-came, ``http_error`` says what its status means: a JSON-RPC error, if the body is one, else ours.
+If nothing could be sent, ``Endpoint.connect_failure`` makes the error of an exception. If a
+response came, ``http_error`` makes the error of its status, or of its body if that is a JSON-RPC
+error.
 
-2026-07-28 ``basic/transports/streamable-http``: a JSON-RPC error may come on any 4xx or 5xx, and
-is then read as that error. What else comes is told apart by what may have happened: 401 and 403
-ask who we are, 502 and 504 are a gateway that does not know either, and with every other status
-the server itself says that it did not do it.
+2026-07-28 ``basic/transports/streamable-http``: a JSON-RPC error may come on any 4xx or 5xx, and is
+then parsed as that error. The other responses differ in what may have happened: 401 and 403 ask who
+the client is, 502 and 504 are a gateway that does not know either, and with every other status the
+server itself states that it did not run the request.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .http_response import HttpResponse
 __all__ = ["NOT_KNOWN", "Endpoint", "http_error", "is_foreign", "is_passing"]
 
 NOT_KNOWN = frozenset({400, 404, 405})
-"""What a server may answer to what it was not made for: HTTP+SSE is tried after these."""
+"""The statuses of a server that does not know the request: HTTP+SSE is tried after these."""
 
 _GATEWAY = frozenset({502, 504})
 _BUSY = frozenset({408, 425, 429})
@@ -48,11 +49,11 @@ _LASTING = (httpx.ProtocolError, httpx.UnsupportedProtocol)
 
 
 class Endpoint(NamedTuple):
-    """Where requests go, and what errors have to say of it."""
+    """The address of requests, and what errors report about it."""
 
     url: str
     server: str
-    """What the host calls it."""
+    """The host's name for the server."""
     connect_seconds: float
     authorized: bool
     """Whether the host gave something to show who is asking."""
@@ -63,19 +64,22 @@ class Endpoint(NamedTuple):
 
     @property
     def shown(self) -> str:
+        """The URL, without what may be secret."""
         return shown(self.url)
 
     @property
     def described(self) -> str:
-        """The address, and where it is from."""
+        """The address, and its source."""
         if not self.announced_by:
             return self.shown
         by = shown(self.announced_by)
         return f"{self.shown}, the endpoint that the stream of {by} announced,"
 
     def connect_failure(self, error: Exception, url: str, proxy: str | None = None) -> ConnectError:
-        """For a request to ``url``, of which nothing has reached the server; ``proxy`` is what
-        ``proxy_named`` returned."""
+        """Return the error for a request to ``url``, of which nothing has reached the server.
+
+        ``proxy`` is the result of ``proxy_named``.
+        """
         address = shown(url)
         text, retryable = f"cannot connect to {address}: ", True
         tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
@@ -83,7 +87,7 @@ class Endpoint(NamedTuple):
         if proxy is not None and (why := self._of_proxy(error, tls, unresolved)):
             text += f"{proxy}, {why}; check the proxy, or name the host in NO_PROXY"
         elif isinstance(error, httpx.ConnectTimeout | TimeoutError):
-            text += f"no answer within {self.connect_seconds:g} s; is the server running there?"
+            text += f"no response within {self.connect_seconds:g} s; is the server running there?"
         elif tls is not None:
             text, retryable = text + _tls_advice(tls, url), False
         elif unresolved:
@@ -101,9 +105,9 @@ class Endpoint(NamedTuple):
         return ConnectError(text, server=self.server, retryable=retryable)
 
     def _of_proxy(self, error: Exception, tls: ssl.SSLError | None, unresolved: bool) -> str | None:
-        """What went wrong with the proxy; None if something else did."""
+        """Return the problem with the proxy; None if the problem is another one."""
         if isinstance(error, httpx.ConnectTimeout | TimeoutError):
-            return f"did not answer within {self.connect_seconds:g} s"
+            return f"did not respond within {self.connect_seconds:g} s"
         if tls is not None:  # of the server, or of a proxy with an https:// address
             return None
         if unresolved:
@@ -115,7 +119,7 @@ class Endpoint(NamedTuple):
         return None
 
     def not_connected(self) -> ConnectError:
-        """For a request whose time ran out before it could leave."""
+        """Return the error for a request whose time ran out before it could leave."""
         return ConnectError(
             f"no connection to {self.shown} was made within the time the request had; nothing "
             "was sent",
@@ -124,7 +128,7 @@ class Endpoint(NamedTuple):
         )
 
     def session_lost(self) -> ConnectError:
-        """For a request that named a session which the server has no longer, or would have."""
+        """Return the error for a request that named a session that the server does not know."""
         return ConnectError(
             f"{self.shown} no longer knows our session; nothing was run, and the next request "
             "opens a new one",
@@ -134,7 +138,7 @@ class Endpoint(NamedTuple):
         )
 
     def lost(self, why: str, status: int | None = None, excerpt: str = "") -> ConnectionLost:
-        """For a request that has begun to leave."""
+        """Return the error for a request that has begun to leave."""
         return ConnectionLost(
             f"the connection to {self.shown} was lost while the request was under way: {why}; "
             "it may have run",
@@ -148,7 +152,7 @@ class Endpoint(NamedTuple):
 async def http_error(
     endpoint: Endpoint, response: HttpResponse, id: Id | None, *, agreed: bool
 ) -> ErrorResponse | McpError:
-    """What the response means to the request ``id``.
+    """Return the error that the response means for the request ``id``.
 
     ``agreed`` is whether an era was agreed on: before that, nothing was called.
     """
@@ -247,14 +251,14 @@ def _excerpt(body: bytes, response: HttpResponse, failure: ErrorResponse | None)
 
 def _page_advice(status: int) -> str:
     if status >= 500:
-        return "the server, or a gateway before it, failed, and its own log may say why"
+        return "the server, or a gateway before it, failed. Its own log may have the reason"
     if status in (401, 403, 407):
         return "it is a page for people, perhaps to log in"
     return "this may not be the URL of the MCP endpoint"
 
 
 def is_foreign(error: Exception) -> bool:
-    """Whether it comes from something the host gave, so that its trace tells more."""
+    """Whether it comes from code that the host gave, so that its trace is useful."""
     return not isinstance(error, httpx.HTTPError | httpx.InvalidURL | OSError | TimeoutError)
 
 
@@ -276,7 +280,7 @@ def _tls_advice(error: ssl.SSLError, url: str) -> str:
     code = getattr(error, "reason", None) or ""
     if any(known in code for known in _NO_TLS):
         return (
-            "what answers there does not speak TLS; if the server has no certificate, its URL "
+            "the server there does not speak TLS; if the server has no certificate, its URL "
             "begins with http://"
         )
     return f"the TLS handshake failed ({safe_text(code or error, 100)})"

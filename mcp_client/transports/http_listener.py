@@ -1,20 +1,20 @@
-"""The GET stream of a session over HTTP, on which a server says what it was not asked.
+"""The GET stream of a session over HTTP, on which a server sends messages by itself.
 
 2025-11-25 ``basic/transports``, listening for messages from the server. The stream is cut every now
 and then by servers and by proxies before them, so it is opened again for as long as the session
 lives:
 
 - A stream that ended is opened again after the ``retry`` the server named, else after half a
-  second. Streams that end soon and bring nothing are opened ever more slowly; one that stood for
-  some seconds resets that, or brought anything but a ping or a log line.
+  second. Streams that end soon and bring nothing are opened ever more slowly. A stream that lasted
+  some seconds, or brought anything but a ping or a log line, resets that.
 - No connection, and statuses that pass (5xx, 408, 425, 429), are tried again likewise, and not
   before a ``Retry-After``.
-- 404 or 410, once a stream has stood, says that the session is gone. Before that it says, as 405
+- 404 or 410, once a stream was open, means that the session is gone. Before that it means, as 405
   and the other statuses always do, that this server has no such stream.
 
-While no stream is open, nothing that the server says unasked arrives, and ``epoch`` is None. What
-was said meanwhile may be lost, so each stream has another ``epoch``, and a stream that stands after
-a time without one calls ``TransportContext.missed``.
+While no stream is open, no message of the server itself arrives, and ``epoch`` is None. Messages of
+that time may be lost, so each stream has another ``epoch``, and a stream that opens after a time
+without one calls ``TransportContext.missed``.
 """
 
 from __future__ import annotations
@@ -45,27 +45,29 @@ __all__ = [
 _log = logging.getLogger("mcp_client")
 _EVENT_STREAM = {"Accept": "text/event-stream"}
 _FIRST_STREAM_SECONDS = 1.0
-"""That the first request of a session waits for the GET stream to stand."""
+"""The seconds for which the first request of a session waits for the GET stream."""
 _STOOD_SECONDS = 5.0
-"""After which a stream counts as one that stood."""
+"""The seconds after which a stream counts as stable."""
 PAUSE_SECONDS = 0.5
-"""Before a stream is opened again, where the server did not name any."""
+"""The seconds before a stream is opened again, if the server named none."""
 MIN_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 60.0
-"""Of pauses that grow. What a server asks for may be longer."""
+"""The limit of pauses that grow, in seconds. A server may ask for a longer one."""
 _MAX_EVENT_ID_CHARS = 4096
 
 
 class _Attempt(NamedTuple):
-    """How one GET ended that is worth another."""
+    """The end of a GET that is worth another."""
 
     stood: bool
-    """Whether it stood for a while, or brought anything but signs of life."""
+    """Whether it was open for a while, or brought anything but signs of life."""
     wait: float = 0.0
     """The least pause until the next one, in seconds."""
 
 
 class HttpListener:
+    """A listener on the GET stream of a session."""
+
     def __init__(
         self,
         client: HttpClient,
@@ -87,10 +89,10 @@ class HttpListener:
         self._retry: float | None = None
         self._started = False
         self._may_miss = False
-        """Whether something may have been said while no stream was open."""
+        """Whether messages may have been lost while no stream was open."""
 
     async def start(self, tasks: BackgroundTasks) -> None:
-        """Listen from now on; return when the first stream stands, or does not within a second."""
+        """Listen from now on; return when the first stream is open, or after a second."""
         if self._started:
             return
         self._started = True
@@ -111,7 +113,7 @@ class HttpListener:
             tried.set()
 
     async def _listen_once(self, tried: anyio.Event) -> _Attempt | None:
-        """One GET, read to its end; None where trying again is useless."""
+        """Read one GET to its end. Returns None if trying again is useless."""
         headers = {**_EVENT_STREAM, **self._headers}
         if self._last_id is not None:
             headers = resume_headers(self._headers, self._last_id) or headers
@@ -171,7 +173,7 @@ def pause_before_next(
     wait: float,
     jitter: Callable[[], float] = chance,
 ) -> float:
-    """Seconds until the next attempt, after so many in a row that brought nothing.
+    """Return the seconds until the next attempt, after so many in a row that brought nothing.
 
     ``retry`` is what the last stream asked for, ``wait`` what the last refusal did.
     """
@@ -183,7 +185,7 @@ def pause_before_next(
 
 
 def resume_headers(headers: Mapping[str, str], last_id: str) -> dict[str, str] | None:
-    """Return the headers of a GET that resumes a stream; None where the id cannot be sent."""
+    """Return the headers of a GET that resumes a stream; None if the id cannot be sent."""
     fits = (
         len(last_id) <= _MAX_EVENT_ID_CHARS and last_id.isprintable() and last_id == last_id.strip()
     )

@@ -1,4 +1,4 @@
-"""An HTTP server as a host names it: ``HttpServer``, its checks, and what is told from its URL."""
+"""An HTTP server as a host names it: ``HttpServer``, its checks, and what its URL shows."""
 
 from __future__ import annotations
 
@@ -47,32 +47,33 @@ Auth: TypeAlias = "httpx.Auth | Callable[[], str | Headers | Awaitable[str | Hea
 class HttpServer:
     """A server at ``url``: ``HttpServer("https://example.com/mcp")``.
 
-    Which flavour of HTTP it speaks is found out. ``headers`` go with every request; a function,
-    sync or async, is asked before each one, in the task that makes the call. ``auth`` is how one
-    logs in: ``BearerToken("...")`` for a token that you have, ``OAuth()`` for a person,
-    ``ClientCredentials(...)`` and others for none, any ``httpx.Auth``, or a function, sync or
-    async, that returns a bearer token (or headers) and is asked before each request too, so that a
-    token can be rotated. Both functions are also asked before a list that was fetched earlier is
-    used again, because it may be meant for one user only. With an ``httpx.Auth`` of your own, or a
-    client that has one, a list that the server does not call public is fetched each time: only
-    those of ``mcp_client.auth`` say who is logged in.
+    The flavour of HTTP that it speaks is detected. Neither headers nor tokens appear in the repr,
+    in logs or in errors, nor does a part of the URL's path that looks like a key. They are sent to
+    the URL's own origin only.
 
-    ``client`` is an ``httpx.AsyncClient`` of your own, for proxies, certificates or HTTP/2; you
-    close it. ``identity`` names headers whose values tell this server from others, as its URL does
-    (``["X-Tenant"]``): remembered answers and pins are for one of them. Files keep only digests.
+    Functions for ``headers`` and ``auth`` are called before each request, in the task that makes
+    the call, so that a token can be rotated. They are also called before a list that was fetched
+    earlier is used again, because it may be meant for one user only. With an ``httpx.Auth`` of your
+    own, or a client that has one, a list that the server does not call public is fetched each time:
+    only those of ``mcp_client.auth`` report who is logged in.
 
-    Requests go through a connection pool of our own, which is several times cheaper than that of
-    httpx; where a proxy is in the way, and with a ``client``, through httpx. ``via_httpx=True``
-    sends everything through ``httpx.AsyncClient``, so that its loggers, mocks such as respx, and
-    instrumentation see it.
+    Requests use the package's own connection pool, which is several times cheaper than that of
+    httpx. With a proxy or a ``client`` they use httpx. ``via_httpx=True`` sends everything through
+    ``httpx.AsyncClient``, so that its loggers, mocks such as respx, and instrumentation see it.
+
+    ``headers`` are sent with every request, or a function, sync or async, returns them. ``auth`` is
+    ``BearerToken("...")`` for a token that you have, ``OAuth()`` for a person,
+    ``ClientCredentials(...)`` and others for a service, any ``httpx.Auth``, or a function, sync or
+    async, that returns a bearer token (or headers). ``client`` is an ``httpx.AsyncClient`` of your
+    own, for proxies, certificates or HTTP/2; you close it. ``identity`` names headers whose values
+    distinguish this server from others, as its URL does (``["X-Tenant"]``): remembered decisions
+    and pins are for one of them. Files store only digests.
 
     In the handshake era closing a session ends it on the server, too (``DELETE``).
     ``end_session=False`` leaves that to the server, for one that outlives this connection:
     ``session.session_id`` is its id.
 
-    Neither headers nor tokens appear in the repr, in logs or in errors, nor does what looks like a
-    key in the URL's path. They are sent to the URL's own origin only. Raises ``ConfigError`` for a
-    URL or a header that HTTP cannot carry.
+    Raises ``ConfigError`` for a URL or a header that HTTP cannot carry.
     """
 
     url: str
@@ -150,7 +151,7 @@ def _check_url(url: Any) -> None:
     try:
         parts = urlsplit(url)
         unusable = parts.hostname is None or any(ord(c) <= 32 or ord(c) == 127 for c in url)
-        parts.port  # noqa: B018 - raises where the port is not a number
+        parts.port  # noqa: B018 - raises if the port is not a number
     except ValueError:
         unusable = True
     if parts is None or parts.scheme.lower() not in _PORTS:
@@ -191,7 +192,7 @@ def _words(text: str) -> list[str]:
 
 
 def header_fault(headers: object) -> str | None:
-    """Why these headers cannot be sent; None where they can. Values are not repeated."""
+    """Return the reason why these headers cannot be sent, without values; None if they can."""
     if not isinstance(headers, Mapping):
         return f"a dict of header names and values is needed, not a {type(headers).__name__}"
     for name, value in headers.items():
@@ -222,7 +223,7 @@ def shown(url: str) -> str:
     """Return a URL without what may be secret in it: user, password, query, keys in the path."""
     bare, question, _ = url.partition("#")[0].partition("?")
     scheme, colon, rest = bare.partition("://")
-    if not colon:  # not a URL: what stands before an "@" may still be a password
+    if not colon:  # not a URL: what precedes an "@" may still be a password
         scheme, rest = "", bare.rpartition("@")[2]
     location, slash, path = rest.partition("/")
     location = location.rpartition("@")[2]
@@ -231,14 +232,17 @@ def shown(url: str) -> str:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
+    """Return the scheme, host and port of a URL."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
 
 
 def lasting_identity_of(server: HttpServer) -> str:
-    """Origin, path, query and the headers named by ``identity``; all but the origin as a digest,
-    because any of them may contain a key."""
+    """Return origin, path, query and the headers named by ``identity``, as one text.
+
+    All but the origin is a digest, because any part may contain a key.
+    """
     scheme, host, port = origin_of(server.url)
     parts = urlsplit(server.url)
     text = parts.path or "/"
@@ -252,8 +256,11 @@ def lasting_identity_of(server: HttpServer) -> str:
 
 
 def name_of_url(url: str) -> str:
-    """The URL's host, with its port if it is another than usual, and the words of its path; instead
-    of what may be secret, four digits of a hash, so that two URLs of one host are told apart."""
+    """Return a name for a URL: its host, an unusual port, and the words of its path.
+
+    Parts that may be secret are replaced by four digits of a hash, so that two URLs of one host
+    have different names.
+    """
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").lower(), parts.port

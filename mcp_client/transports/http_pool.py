@@ -2,11 +2,11 @@
 
 Stock httpx spends several times what the exchange itself costs, and its pool is walked for each
 request, so with many requests in flight the cost of one doubles. Here a request takes the
-connection that was used last, or opens another, and h11 says what the bytes mean.
+connection that was used last, or opens another, and h11 parses the bytes.
 
 *A connection serves one exchange at a time.* It goes back to the pool only when both sides have
 finished the message, neither asked to close it, and nothing came after the response: bytes that
-were not asked for could be taken for the answer to the next request. In every other case,
+were not asked for could be taken for the response to the next request. In every other case,
 cancellation included, it is closed.
 
 *An idle connection is checked before it is used again.* Servers close theirs after some seconds. If
@@ -62,8 +62,8 @@ _LAST_REQUEST = h11.Request(
     target="/",
     headers=[("host", "."), ("transfer-encoding", "chunked"), ("connection", "close")],
 )
-"""What h11 is told of a request, because it needs its kind to read the response. It is not what
-is sent: writing a request is simple, and h11 takes as long for it as for all of the response."""
+"""The request that h11 is given, because it needs its kind to parse the response. It is not what is
+sent: writing a request is simple, and h11 takes as long for it as for all of the response."""
 _HOP_BY_HOP = {
     b"connection": "connection",
     b"content-length": "framing",
@@ -103,14 +103,14 @@ def request_head(request: httpx.Request, length: int) -> tuple[bytes, bool]:
 
 @lru_cache(256)
 def _kind_of(name: bytes) -> str | None:
-    """What a field is to the connection, or None. Raises ``ValueError``."""
+    """Return the meaning of a field for the connection, or None. Raises ``ValueError``."""
     if not _TOKEN.fullmatch(name):
         raise ValueError("a header has a name that HTTP cannot carry")
     return _HOP_BY_HOP.get(name.lower())
 
 
 class HttpPool(httpx.AsyncBaseTransport):
-    """Connections to ``host``, kept alive between requests.
+    """A pool of connections to ``host``, which stay open between requests.
 
     It is driven with httpx's own requests and responses, and without ``httpx.AsyncClient``, which
     costs as much as all of this: row "echo after echo, HTTP JSON".
@@ -119,8 +119,11 @@ class HttpPool(httpx.AsyncBaseTransport):
     def __init__(
         self, host: str, port: int, tls: SSLContext | None, *, connect: float, keep: float
     ) -> None:
-        """``connect``: seconds that connecting may take, with the TLS handshake; ``keep``: seconds
-        that an idle connection is kept."""
+        """Create an empty pool.
+
+        ``connect``: seconds that connecting may take, with the TLS handshake; ``keep``: seconds
+        that an idle connection stays open.
+        """
         self.backend: Backend = current()
         self._host = host
         self._port = port
@@ -137,8 +140,8 @@ class HttpPool(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send ``request`` and return once the headers of its response are there.
 
-        Raises ``OSError``, ``TimeoutError`` or ``ssl.SSLError`` where no connection can be made,
-        and what h11 and anyio raise; ``RequestBody.begun`` tells whether anything has been sent.
+        Raises ``OSError``, ``TimeoutError`` or ``ssl.SSLError`` if no connection can be made, and
+        what h11 and anyio raise; ``RequestBody.begun`` is true if anything has been sent.
         """
         body = request.stream
         if not isinstance(body, RequestBody):
@@ -205,7 +208,7 @@ class HttpPool(httpx.AsyncBaseTransport):
                 raise
 
     def keep(self, connection: _Connection) -> bool:
-        """Take a connection back. False where the pool is full."""
+        """Take a connection back. Returns False if the pool is full."""
         self._busy.discard(connection)
         if self._closed or len(self._idle) >= _MAX_IDLE:
             return False
@@ -231,6 +234,7 @@ class HttpPool(httpx.AsyncBaseTransport):
             self._set_timer()
 
     def forget(self, connection: _Connection) -> None:
+        """Remove a connection that has ended."""
         self._busy.discard(connection)
 
     async def aclose(self) -> None:
@@ -273,7 +277,7 @@ class _Connection:
     # --------------------------------------------------------------- one exchange
 
     async def send(self, head: bytes, body: RequestBody, *, close: bool) -> bool:
-        """Send a request. False where the connection has ended and no byte of it has left."""
+        """Send a request. Returns False if the connection has ended and no byte of it has left."""
         body.check()
         http, data = self._http, body.data
         http.send(_LAST_REQUEST if close else _KEPT_REQUEST)
@@ -292,13 +296,15 @@ class _Connection:
             try:
                 await self._stream.send(head[sent:])
             except (OSError, anyio.BrokenResourceError):
-                pass  # there may be a response all the same; if not, reading says what is wrong
+                pass  # there may be a response; if not, receiving reports what is wrong
         return True
 
     def _send_now(self, data: bytes) -> int:
-        """How many bytes the socket takes without waiting. Raises ``OSError`` if it has ended.
+        """Return how many bytes the socket takes without waiting.
 
-        This tells whether anything has left, and saves a turn of the event loop: the stream has
+        Raises ``OSError`` if it has ended.
+
+        This shows whether anything has left, and saves a turn of the event loop: the stream has
         nothing of its own to send, since each of its ``send`` waits until all has gone.
         """
         if isinstance(self._stream, TLSStream):
@@ -326,7 +332,7 @@ class _Connection:
             raise InvalidHttp(str(error)) from None
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        """Status and fields of the response."""
+        """Return the status and the fields of the response."""
         http = self._http
         for _ in range(_MAX_INFORMATIONAL):
             while (event := self._next_event()) is h11.NEED_DATA:
@@ -349,8 +355,11 @@ class _Connection:
             raise ConnectionError(str(error.__cause__ or "the connection broke")) from None
 
     async def read(self) -> tuple[bytes, bool]:
-        """Some more of the body, and whether that is its end, where the connection goes back to
-        the pool: it does as soon as the end has come, so that it need not be read again."""
+        """Return some more of the body, and whether that is its end.
+
+        The connection goes back to the pool as soon as the end has come, so that it need not be
+        read again.
+        """
         event, self._next = self._next, None
         while True:
             event = event or self._next_event()
@@ -411,7 +420,7 @@ class _Connection:
 
 
 class PooledStream(httpx.AsyncByteStream):
-    """The body of a response, and what its connection tells."""
+    """The body of a response, with the facts of its connection."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection: _Connection | None = connection
@@ -440,7 +449,7 @@ class PooledStream(httpx.AsyncByteStream):
         return self._connection is None
 
     def get_extra_info(self, name: str) -> Any:
-        """As the ``network_stream`` of httpx has it, for ``server_addr``."""
+        """Return the extra information that httpx has in ``network_stream``."""
         return None if self._connection is None else self._connection.server_address()
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""What comes back from one HTTP request, read within bounds.
+"""Parse the response to one HTTP request, within bounds.
 
 Bytes are counted after decompression, which is done here in steps so that a small body which
 unpacks to a huge one stops at the cap and not in memory. A response is one JSON text or a stream
@@ -7,11 +7,11 @@ of events; either way ``frame`` returns one JSON text after the other.
 Events are those of the HTML standard, "Server-sent events", read by httpx-sse within bounds. It
 splits and interprets the lines; what it is fed, and what of its events counts, is decided here:
 
-- The stream is UTF-8 whatever its content type says, and a byte order mark at its beginning is
+- The stream is UTF-8 whatever its content type is, and a byte order mark at its beginning is
   dropped. Bytes that are not UTF-8 come out as they went in: the parser refuses them.
 - It is fed whole lines, so it holds no more than one event. No event, and no line, may be longer
   than the cap, which is checked while they come.
-- A ``retry`` that is not made of ASCII digits is left out, as the standard says.
+- A ``retry`` that is not made of ASCII digits is left out, as the standard requires.
 - An event without data is not a message (httpx-sse has one for each comment after an ``id``), but
   its ``id`` and ``retry`` count.
 """
@@ -49,7 +49,7 @@ _TITLE = re.compile(rb"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 
 
 class InvalidHttp(Exception):
-    """What came is not HTTP/1.1, or ended in the middle."""
+    """An error: the response is not HTTP/1.1, or ended in the middle."""
 
 
 class HttpResponse:
@@ -62,8 +62,11 @@ class HttpResponse:
         lost: Callable[[str], ConnectionLost],
         secrets: Callable[[Any], Iterable[str]] = lambda response: (),
     ) -> None:
-        """``lost`` makes the error for a connection that ended; ``secrets`` tells what must not be
-        shown, should the server repeat it."""
+        """Wrap a response.
+
+        ``lost`` makes the error for a connection that ended; ``secrets`` returns the texts that
+        must be hidden if the server repeats them.
+        """
         self.headers: Any = response.headers
         self._response = response
         self._lost = lost
@@ -87,11 +90,12 @@ class HttpResponse:
 
     @property
     def ok(self) -> bool:
+        """Whether the status is a success."""
         return 200 <= self.status < 300
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again."""
+        """The seconds after which the server asks for another request."""
         return retry_after_seconds(self.headers.get("retry-after"))
 
     async def frame(self) -> bytes | None:
@@ -116,7 +120,7 @@ class HttpResponse:
             raise self._too_long() from None
 
     async def body(self, most: int) -> bytes:
-        """The rest, up to ``most`` bytes and one piece; ``ended`` tells whether that is all."""
+        """Return the rest, up to ``most`` bytes and one piece; ``ended`` is whether that is all."""
         pieces: list[bytes] = []
         size = 0
         while size <= most and (piece := await self._read()):
@@ -156,8 +160,10 @@ class HttpResponse:
         return b""
 
     async def finish(self) -> bool:
-        """Read to the end of a stream that has served its purpose, so that its connection can be
-        used again. False where the server holds it open."""
+        """Read to the end of a stream that has served its purpose: its connection is reused.
+
+        Returns False if the server holds it open.
+        """
         self.ended = self.ended or getattr(self._response.stream, "ended", False)
         if not self.ended:
             with anyio.move_on_after(_FINISH_SECONDS):
@@ -187,11 +193,13 @@ class HttpResponse:
         self.ended = True
 
     def is_html(self, body: bytes) -> bool:
+        """Whether the body is an HTML page."""
         return self.kind in ("text/html", "application/xhtml+xml") or body[:256].lstrip()[
             :14
         ].lower().startswith((b"<!doctype html", b"<html"))
 
     def html_page(self, body: bytes) -> str:
+        """Return the description of an HTML page for an error."""
         found = _TITLE.search(body)
         title = f" titled {found.group(1).decode(errors='replace').strip()!r}" if found else ""
         return f"an HTML page{title}"
@@ -208,7 +216,7 @@ class HttpResponse:
         )
 
     def unlike(self, body: bytes) -> str:
-        """What a successful response is, if it is not what MCP answers with."""
+        """Return the description of a successful response that is not of MCP."""
         if self.is_html(body):
             page = self.mask(self.html_page(body))
             return f"{page} and not MCP: perhaps a login page, or not the URL of the MCP endpoint"
@@ -274,6 +282,8 @@ def _inflater(coding: str) -> _Inflater | _Unknown | None:
 
 
 class Event(NamedTuple):
+    """An event of a stream."""
+
     kind: str
     data: bytes
 
@@ -289,9 +299,9 @@ class EventStream:
         self.last_id: str | None = None
         """The id to resume after, once an event had one."""
         self.retry: float | None = None
-        """Seconds the server wants us to wait before we resume."""
+        """The seconds that the server asks the client to wait before it resumes."""
         self.count: int = 0
-        """How many events there were."""
+        """The number of events so far."""
         self._lines = _Lines(read, cap)
         self._events: AsyncGenerator[ServerSentEvent, None] | None = None
 
@@ -299,7 +309,7 @@ class EventStream:
         """Return the next event; None at the end. Raises ``TooLong``, and what ``read`` raises."""
         events = self._events
         if events is None:
-            from httpx_sse import EventSource  # only where there is a stream
+            from httpx_sse import EventSource  # only if there is a stream
 
             source: Any = self._lines  # it has all of a response that is asked for
             events = self._events = EventSource(source).aiter_sse()
@@ -328,8 +338,10 @@ def _readable(text: str) -> str:
 
 
 def _names_retry(lines: bytes) -> bool:
-    """Whether one of the lines begins so: a search for it takes longer than all else, if they are
-    long."""
+    """Whether one of the lines begins with ``retry``.
+
+    If lines are long, a search for it takes longer than all else.
+    """
     at = 0
     while at < len(lines):
         if lines.startswith(b"retry", at):
@@ -349,7 +361,7 @@ class _Lines:
         self._read = read
         self._cap = cap
         self._pieces: list[bytes] = []
-        """Of a line that has not ended."""
+        """The pieces of a line that has not ended."""
         self._held = 0
         """Bytes of these pieces."""
         self._event = 0
@@ -371,7 +383,7 @@ class _Lines:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Nothing is to be ended."""
+        """Do nothing: there is nothing to end."""
 
     def _whole_lines(self, data: bytes) -> bytes:
         if self._after_return and data[:1] == b"\n":
@@ -412,4 +424,6 @@ class _Lines:
         elif lines[:1] == b"\n":
             self._event = len(lines) - 1
         elif lines[:1] != b":" or lines.find(b"\n") != len(lines) - 1:
-            self._event += len(lines)  # and not a comment alone, such as those that keep alive
+            self._event += len(
+                lines
+            )  # and not a comment alone, such as those that prevent a timeout

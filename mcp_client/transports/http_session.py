@@ -1,23 +1,23 @@
 """Streamable HTTP in the handshake era: a session made of many streams.
 
-2025-11-25, 2025-06-18 and 2025-03-26 ``basic/transports``. Every request is a POST with a stream
-of its own, and beside them stands a GET for what the server says unasked. But servers do not keep
-to that: progress comes on the GET, an answer on the stream that resumes a lost one. So all streams
-feed one ``Multiplexer``, which sorts what comes by owner, and each POST is read by a task.
+2025-11-25, 2025-06-18 and 2025-03-26 ``basic/transports``. Every request is a POST with a stream of
+its own, and a GET is for messages that the server sends by itself. But servers deviate: progress
+comes on the GET, a response on the stream that resumes a lost one. So all streams feed one
+``Multiplexer``, which sorts the messages by owner, and each POST is read by a task.
 
-*Resumption.* A stream that ends before its answer is asked for again with the id of its last
-event, after the time the server named (``retry``), however long that is: the request is told of
-it, so that its idle timeout does not run meanwhile, and one whose total timeout is shorter fails
-at once. Without an event id there is nothing to resume, and the answer is lost; so it is where the
+*Resumption.* A stream that ends before its response is requested again with the id of its last
+event, after the time the server named (``retry``), however long that is. The request is notified of
+it, so that its idle timeout does not run, and one whose total timeout is shorter fails at once.
+Without an event id there is nothing to resume, and the response is lost. It is also lost if the
 server cannot be reached for a few seconds. Resuming repeats nothing: the request itself is sent
 once.
 
-*Sessions end.* A 404 to a request that names our session means that the server does not know it
-any more, and so did not run the request. ``lost_session`` has the other spellings of that. Three
-unreadable answers in a row end the session too, although their requests may have run. ``gone``
-tells the host to open a new one.
+*Sessions end.* A 404 to a request that names our session means that the server does not know it any
+more, and so did not run the request. ``lost_session`` has the other forms of that. Three unreadable
+responses in a row end the session too, although their requests may have run. ``gone`` tells the
+host to open a new one.
 
-``http_listener`` reads what the server says by itself.
+``http_listener`` reads the messages that the server sends by itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["HttpSession"]
 
 _log = logging.getLogger("mcp_client")
 _UNREACHABLE_SECONDS = 3.0
-"""Seconds in which a server has to come back for a stream of its to be resumed."""
+"""The seconds in which a server has to be reachable again for its stream to be resumed."""
 _MAX_EMPTY_STREAMS = 5
 """Streams in a row that resume a request and bring nothing at all."""
 _MAX_UNREADABLE = 3
@@ -57,7 +57,7 @@ _MAX_SESSION_ID_CHARS = 4096
 
 
 class PostedExchange:
-    """One request under way: what comes for it, and the task that reads its stream."""
+    """A request under way: its messages, and the task that reads its stream."""
 
     __slots__ = ("_body", "_inner", "_session", "_task")
 
@@ -74,6 +74,7 @@ class PostedExchange:
         self._task = task
 
     async def receive(self, until: float) -> Received:
+        """Return the next message for this request."""
         client = self._session.client
         try:
             return await receive_by(client.clock, self._inner, until)
@@ -88,6 +89,7 @@ class PostedExchange:
             raise
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         await self._inner.aclose()
         if not self._inner.settled:
             self._task.cancel()
@@ -95,6 +97,8 @@ class PostedExchange:
 
 
 class HttpSession:
+    """A session of the handshake era over HTTP."""
+
     def __init__(
         self,
         client: HttpClient,
@@ -106,12 +110,15 @@ class HttpSession:
         refused: RefusedAlike,
         opening: tuple[bytes, Headers],
     ) -> None:
-        """``headers`` go with every request of the session; ``opening`` is the body and headers of
-        the request that opened it."""
+        """Create a session.
+
+        ``headers`` go with every request of the session; ``opening`` is the body and headers of the
+        request that opened it.
+        """
         self._refused = refused
         self._opening = opening
         self._unreadable = 0
-        """Answers in a row that could not be used."""
+        """The number of responses in a row that could not be used."""
         self.client = client
         self.gone: bool = False
         """Whether the server has ended the session."""
@@ -160,6 +167,7 @@ class HttpSession:
 
     @property
     def under_way(self) -> int:
+        """The number of requests under way."""
         return len(self._multiplexer.exchanges)
 
     def call_when_idle(self, callback: Callable[[], Awaitable[None]]) -> None:
@@ -167,7 +175,7 @@ class HttpSession:
         self._when_idle = callback
 
     async def closed_one(self) -> None:
-        """One request is not under way any more."""
+        """Count a request as ended."""
         if self._when_idle is not None and not self.under_way:
             await self._when_idle()
 
@@ -227,8 +235,10 @@ class HttpSession:
             inner.fail(outcome)
 
     async def _opens_another(self, given: Headers) -> bool:
-        """Whether the server opens another session for the credentials that it refuses for this
-        one, so that no person needs to log in."""
+        """Whether the server opens another session for the credentials that this one refuses.
+
+        Then no person needs to log in.
+        """
         data, headers = self._opening
         body = RequestBody(data, spares_login=lambda: True)
         response = await self.client.open("POST", headers, body, given=given)
@@ -243,7 +253,7 @@ class HttpSession:
         return response.ok
 
     def _end(self) -> None:
-        """The server has said that it does not know the session."""
+        """End the session: the server has reported that it does not know it."""
         self.gone = True
         self._context.doubted()
 
@@ -307,20 +317,20 @@ class HttpSession:
                 break
         else:
             why = "the id of its last event cannot be sent back"
-        raise self.client.endpoint.lost(f"its stream ended without the answer, and {why}")
+        raise self.client.endpoint.lost(f"its stream ended without the response, and {why}")
 
     def _unanswered(self, response: HttpResponse) -> Exception:
         if response.streaming:
-            return self.client.endpoint.lost("the stream of events ended without the answer")
-        return InvalidFrame("it has no answer to the request in it")
+            return self.client.endpoint.lost("the stream of events ended without the response")
+        return InvalidFrame("it has no response to the request in it")
 
-    # ----------------------------------------------------------------- reading
+    # ----------------------------------------------------------------- streams
 
     async def _read_unasked(self, response: HttpResponse) -> None:
         await self._read(response, None)
 
     async def _read(self, response: HttpResponse, inner: LineExchange | None) -> None:
-        """Sort what comes, until the end of the stream or the answer to ``inner``."""
+        """Sort the messages, until the end of the stream or the response to ``inner``."""
         while (frame := await response.frame()) is not None:
             frame = frame.strip()
             try:
@@ -364,20 +374,23 @@ class HttpSession:
     # --------------------------------------------------------------- listening
 
     async def listen(self) -> None:
-        """Open the stream for what the server says unasked, if it has one."""
+        """Open the stream for messages of the server itself, if it has one."""
         await self._listener.start(self._tasks)
 
     @property
     def notification_epoch(self) -> int | None:
-        # A server without sessions cannot tell whose stream a GET is, and so mostly sends nothing
-        # on it: what does come is heard all the same.
+        """A number that changes whenever a notification may have been missed."""
+        # A server without sessions cannot know whose stream a GET is, and so mostly sends nothing
+        # on it: what does come is received.
         return None if self.id is None else self._listener.epoch
 
     # ----------------------------------------------------------------- closing
 
     async def aclose(self, within: float, why: str, *, end: bool) -> None:
-        """End the session, with ``end`` on the server too: it may refuse that (405), or not
-        answer."""
+        """End the session, with ``end`` on the server too.
+
+        A server may refuse that (405), or not respond.
+        """
         self._multiplexer.end(lambda: self.client.endpoint.lost(why))
         await self._tasks.aclose(within)
         if self.id is None or self.gone or not end:

@@ -1,11 +1,12 @@
-"""HTTP+SSE, the transport of 2024-11-05: one stream for all answers, a POST for every message.
+"""HTTP+SSE, the transport of 2024-11-05: one stream for all responses, a POST for every message.
 
-2024-11-05 ``basic/transports``. The server's first event, ``endpoint``, says where to POST to. We
-go there only if it is of the same origin, as the messages and what goes with them are meant for
+2024-11-05 ``basic/transports``. The server's first event, ``endpoint``, names the URL for POSTs. It
+is used only if it is of the same origin, because the messages and their credentials are meant for
 no other. When the stream ends the connection is over: this revision has no resumption.
 
-Some servers of that time stop serving a connection when a request is cancelled, and keep its stream
-open. So once a request was given up the connection is ``suspect``, until a later one is answered.
+Some servers of that time stop serving a connection when a request is cancelled, and leave its
+stream open. So once a request was given up the connection is ``suspect``, until a later one has a
+response.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _ENDPOINT_SECONDS = 10.0
 
 
 class SseTransport(HttpBasedTransport):
+    """A transport over HTTP+SSE."""
+
     multiplexed = True
     always_responds = False
 
@@ -45,18 +48,21 @@ class SseTransport(HttpBasedTransport):
         self._agreed = False
         self._reason = "the stream of events ended"
         self._abandoned = 0
-        """How many requests were given up, and none that came later was answered."""
+        """The number of requests that were given up since the last response."""
         self._error: McpError | None = None
 
     @property
     def alive(self) -> bool:
+        """Whether a request can be sent now."""
         return self._endpoint is not None and not self._ended
 
     def agree(self, era: Era) -> None:
+        """Accept the era that applies from now on."""
         super().agree(era)
         self._agreed = True
 
     async def open(self, context: TransportContext) -> None:
+        """Make the connection, for one session. Raises ``ConnectError``."""
         await super().open(context)
         client = self._open_client()
         self.clock: PausableClock = client.clock
@@ -106,15 +112,15 @@ class SseTransport(HttpBasedTransport):
             raise error
         if not response.streaming:
             body = await response.excerpt()
-            raise ConnectError(f"what {shown} answers to GET is {response.unlike(body)}")
+            raise ConnectError(f"the response of {shown} to GET is {response.unlike(body)}")
         while (event := await response.event()) is not None:
             if event.kind == "endpoint" and self._endpoint is None:
                 location = event.data.decode("utf-8", "replace").strip()
                 self._endpoint = client.same_origin(location)
                 if self._endpoint is None:
                     raise ConnectError(
-                        f"{shown} wants messages sent to {safe_text(location, 100)!r}, "
-                        "which is of another origin"
+                        f"{shown} announced the endpoint {safe_text(location, 100)!r}, "
+                        "which is on another origin"
                     )
                 settled.set()
             elif self._endpoint is None:
@@ -145,6 +151,7 @@ class SseTransport(HttpBasedTransport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> SseExchange:
+        """Send a request, or make it ready to leave. Raises ``NotSent``."""
         client = self._open_client()
         inner = self._multiplexer.exchange(id)
         stale = client.asked_from_now() if id == self._held else None
@@ -171,12 +178,13 @@ class SseTransport(HttpBasedTransport):
         return SseExchange(self, inner, self._abandoned)
 
     def given_up(self, inner: LineExchange) -> None:
+        """Count a request that was given up."""
         self._multiplexer.forget(inner)
         if not inner.settled:
             self._note_abandoned(self._abandoned + 1)
 
     def answered(self, abandoned_before: int) -> None:
-        """A request was answered; so many had been given up when it was sent."""
+        """Note a response to a request; so many had been given up when it was sent."""
         if abandoned_before == self._abandoned:
             self._note_abandoned(0)
 
@@ -216,7 +224,7 @@ class SseTransport(HttpBasedTransport):
             await response.aclose()
 
     def _end(self) -> None:
-        """The server has said that it does not know the session."""
+        """End the session: the server has reported that it does not know it."""
         self._ended, self._reason = True, "the server no longer knows our session"
         self._multiplexer.end(lambda: self._open_client().endpoint.lost(self._reason))
         self.context.doubted()
@@ -228,7 +236,7 @@ class SseTransport(HttpBasedTransport):
 
 
 class SseExchange:
-    """One request under way, which tells its transport how it ended."""
+    """A request under way, which reports its end to its transport."""
 
     __slots__ = ("_abandoned_before", "_inner", "_transport")
 
@@ -238,10 +246,12 @@ class SseExchange:
         self._abandoned_before = abandoned_before
 
     async def receive(self, until: float) -> Received:
+        """Return the next message for this request."""
         message = await receive_by(self._transport.clock, self._inner, until)
         if self._inner.settled:
             self._transport.answered(self._abandoned_before)
         return message
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         self._transport.given_up(self._inner)

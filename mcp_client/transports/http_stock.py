@@ -1,7 +1,7 @@
 """Stock httpx under the HTTP transports: what our own pool (``http_pool``) does not do.
 
-That is proxies and a client of the host's own; and everything, where h11 is missing or the host
-wants it so.
+That is proxies and a client of the host's own; and everything, if h11 is missing or the host
+requires it.
 
 The TLS context, whose certificates take 17 ms to load, is made once for the whole process.
 """
@@ -72,7 +72,7 @@ for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
 
 @contextmanager
 def logged_safely() -> Iterator[None]:
-    """Leave out of httpx's log lines meanwhile what may be secret in this task's requests."""
+    """Leave out of httpx's log lines what may be secret, within the block."""
     token = _sending.set(True)
     try:
         yield
@@ -99,8 +99,8 @@ SIGNS_OF_LIFE: list[tuple[int, int, int]] = [
         if hasattr(socket, name)
     ),
 ]
-"""Options of a socket: a silent stream ends within two minutes where the machine at its other end,
-or the way to it, is gone. Nothing else would tell."""
+"""The options of a socket: a silent stream ends within two minutes if the machine at its other end,
+or the way to it, is gone. Nothing else would show it."""
 _contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
 
 
@@ -157,13 +157,19 @@ def _unusable(variable: str, path: str, why: str) -> ConfigError:
 
 
 def tls_context_for(url: str) -> ssl.SSLContext:
-    """The certificates are loaded only where TLS may be spoken: not for ``http://localhost``."""
+    """Return the TLS context for ``url``.
+
+    The certificates are loaded only if TLS may be spoken: not for ``http://localhost``.
+    """
     scheme, host, _ = origin_of(url)
     return tls_context(certificates=not (scheme == "http" and is_loopback(host)))
 
 
 def proxy_named(url: str) -> str | None:
-    """What errors call the proxy for ``url``, without its password; None without a proxy."""
+    """Return the proxy for ``url`` as errors name it, without its password.
+
+    None without a proxy.
+    """
     proxy = proxy_for(url)
     if proxy is None:
         return None
@@ -211,9 +217,9 @@ def _is_in_one_of(networks: list[str], host: str) -> bool:
 
 
 def new_client(url: str, keep: float) -> httpx.AsyncClient:
-    """Return a client for the origin of ``url``, which goes through the proxy of the environment.
+    """Return a client for the origin of ``url``, which uses the proxy of the environment.
 
-    ``keep``: seconds that an idle connection is kept.
+    ``keep``: seconds that an idle connection stays open.
     """
     proxy = proxy_for(url)
     try:
@@ -251,7 +257,8 @@ class RequestBody(httpx.AsyncByteStream):
     is_stale: Callable[[], bool] | None = field(default=None, repr=False)
     """Whether it must not be sent now, or again: see ``Transport.hold``."""
     spares_login: Callable[[], bool] | None = field(default=None, repr=False)
-    """Whether a 401 to it is no reason to ask a person to log in, since it may have another one."""
+    """Whether a person is not asked to log in after a 401 to it, since it may have another
+    cause."""
     begun: bool = field(default=False, init=False)
     """Whether the connection was given it to send, which comes after the headers: until then no
     server can have taken the request up."""
@@ -260,18 +267,20 @@ class RequestBody(httpx.AsyncByteStream):
     since that task may have been woken already, and sends before it waits again."""
 
     def withdraw(self) -> bool:
-        """Send nothing of it from here on. False where it has begun."""
+        """Send nothing of it from here on. Returns False if it has begun."""
         self.withdrawn = not self.begun
         return self.withdrawn
 
     def check(self) -> None:
-        """Raises ``PersonAsked`` or ``anyio.ClosedResourceError`` where it must not be sent any
-        more."""
+        """Raise an error if it must not be sent any more.
+
+        It is ``PersonAsked`` or ``anyio.ClosedResourceError``.
+        """
         if self.withdrawn:
             raise anyio.ClosedResourceError
         if self.is_stale is not None and self.is_stale():
             raise PersonAsked(
-                "somebody logged in before the request could be sent; nothing was sent",
+                "a person logged in before the request could be sent; nothing was sent",
                 retryable=True,
             )
 
@@ -281,7 +290,7 @@ class RequestBody(httpx.AsyncByteStream):
         return _Chunk(self.data)
 
     def rewind(self) -> None:
-        """It is to be sent again, for the server that got it did not take it up."""
+        """Prepare to send it again, because the server that got it did not accept it."""
         self.begun = False
 
 

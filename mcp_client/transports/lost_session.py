@@ -1,13 +1,13 @@
-"""Recognize that a server has forgotten the session, whatever it says instead of 404.
+"""Recognize that a server has forgotten the session, whatever it sends instead of 404.
 
-The specification has 404 for it (2025-11-25 ``basic/transports``, session management). In the
-field it is also 400, 401, 403, 410, 500 or 503 with words about the session, and a JSON-RPC error
-in HTTP 200. Such a refusal comes before the request runs, so the request may be sent again on a new
+The specification has 404 for it (2025-11-25 ``basic/transports``, session management). In the field
+it is also 400, 401, 403, 410, 500 or 503 with words about the session, and a JSON-RPC error in HTTP
+200. Such a refusal comes before the request runs, so the request may be sent again on a new
 session.
 
 A 401 or 403 without such words may be the same: the credentials were good when the session was
 opened. ``RefusedAlike`` allows one new session for it. If the same request is refused again there,
-the refusal is what it says.
+it is a refusal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def names_lost_session(text: str) -> bool:
-    """Whether ``text`` says that a session is unknown, missing, expired or inactive."""
+    """Whether ``text`` states that a session is unknown, missing, expired or inactive."""
     return bool(_LOST.search(_words(text)))
 
 
@@ -104,7 +104,7 @@ class RefusedAlike:
 
 
 def _kind(body: bytes) -> str:
-    """What a request asks for: its method, and the name of what it is about."""
+    """Return the kind of a request: its method, and the name of its subject."""
     message = json.loads(body)
     params = message.get("params") or {}
     return f"{message.get('method')} {params.get('name') or params.get('uri') or ''}"

@@ -1,6 +1,6 @@
 """A server in the same process, for users' own tests: no process, no network.
 
-``mcp_client.testing.FakeServer`` makes one of functions. Here a function answers the messages:
+``mcp_client.testing.FakeServer`` makes one of functions. Here a function handles the messages:
 
 ```python
 def server(message):
@@ -38,7 +38,13 @@ Handler: TypeAlias = Callable[..., Any]
 
 
 class JsonRpcError(Exception):
-    """Raise it in a handler to answer with a JSON-RPC error of ``code``, ``message``, ``data``."""
+    """An exception for a handler: the response is a JSON-RPC error.
+
+    Args:
+        code: The code of the error, such as -32602.
+        message: The message of the error.
+        data: The ``data`` of the error; none by default.
+    """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -48,7 +54,7 @@ class JsonRpcError(Exception):
 
 
 class ServerInProcess:
-    """What ``MemoryServer`` and ``ReplayServer`` are to ``connect``."""
+    """A server in this process, for ``connect``: ``MemoryServer`` or ``ReplayServer``."""
 
     def __init__(self, identity: str | None = None) -> None:
         self._open: set[MemoryTransport] = set()
@@ -68,19 +74,19 @@ class MemoryServer(ServerInProcess):
     """A server that is a function of this process: ``connect(MemoryServer(handler))``.
 
     ``handler`` is called with each message the client sends, as the parsed JSON object, and may be
-    async. For a request it returns the ``result`` object, or raises ``JsonRpcError``. Returning
-    ``NotImplemented`` leaves it to this class: ``initialize`` is accepted as asked, all else is
-    answered with "method not found". Returning None leaves a request unanswered. With a
-    second parameter it is also given ``send``, which sends any object (a notification, a question,
-    an answer of its own making) or raw bytes. Everything passes through JSON text both ways, as on
-    a real wire. Several sessions may use one ``MemoryServer``: they share the handler.
+    async. For a request it returns the ``result`` object, or raises ``JsonRpcError``. If it returns
+    ``NotImplemented``, this class responds: ``initialize`` is accepted as requested, all else gets
+    the error "method not found". Returning None leaves a request without a response. A handler with
+    a second parameter also receives ``send``, which sends any object (a notification, a question, a
+    response of its own making) or raw bytes. Everything passes through JSON text both ways, as on a
+    real wire. Several sessions may use one ``MemoryServer``: they share the handler.
 
     A call that is cancelled, or given up after a timeout, does not cancel the handler: it runs on,
-    as a server may, and what it returns is dropped. It is told as any server is, by
+    as a server may, and its result is dropped. It is notified as any server is, by
     ``notifications/cancelled``. Closing the session cancels every handler that still runs.
 
-    ``identity`` is a name by which this server can be told from others, as the command tells
-    programs apart. Without one, what is approved "always" is stored until the session ends.
+    ``identity`` is a name that distinguishes this server from others, as the command does for
+    programs. Without one, an approval for "always" is stored until the session ends.
     """
 
     @with_option_names()
@@ -120,23 +126,29 @@ class MemoryTransport(Transport):
         self._sent: deque[str] = deque()
 
     def clone(self) -> MemoryTransport:
+        """Return a new, unopened transport to the same server."""
         return MemoryTransport(self._handler, self._all_open, self._identity)
 
     @property
     def lasting_identity(self) -> str | None:
+        """A text that identifies the program or address, equal in every process."""
         return None if self._identity is None else f"memory:{self._identity}"
 
     @property
     def alive(self) -> bool:
+        """Whether a request can be sent now."""
         return self._open
 
     def unread(self) -> int:
+        """Return the number of sent bytes that the server has not read yet."""
         return 0
 
     def unmatched_output(self) -> UnmatchedOutput | None:
+        """Return the server's output that is not a response to a request."""
         return self._multiplexer.unmatched_output()
 
     async def open(self, context: TransportContext) -> None:
+        """Make the connection, for one session. Raises ``ConnectError``."""
         if self._open:
             raise ConfigError("this transport already has a session: give each its own")
         self._context = context
@@ -148,6 +160,7 @@ class MemoryTransport(Transport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> LineExchange:
+        """Send a request, or make it ready to leave. Raises ``NotSent``."""
         if not self._open:
             raise self._gone()
         exchange = self._multiplexer.exchange(id)
@@ -155,11 +168,13 @@ class MemoryTransport(Transport):
         return exchange
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         if not self._open:
             raise self._gone()
         self.send_soon(text, headers)
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message some time soon; if the connection is gone, do not."""
         if self._open:
             self._sent.append(text)
             self._backend.spawn(self._handle)
@@ -190,7 +205,7 @@ class MemoryTransport(Transport):
         except JsonRpcError as error:
             body = {"code": error.code, "message": error.message, "data": error.data}
             self._send({"jsonrpc": "2.0", "id": id, "error": body})
-        except Exception as error:  # noqa: BLE001 - the handler is the server: its bug, its answer
+        except Exception as error:  # noqa: BLE001 - the handler is the server: its bug, its response
             body = {"code": -32603, "message": f"{type(error).__name__}: {error}"}
             self._send({"jsonrpc": "2.0", "id": id, "error": body})
 
@@ -204,6 +219,7 @@ class MemoryTransport(Transport):
             self._multiplexer.feed(line)
 
     def end(self) -> None:
+        """End the line."""
         if not self._open:
             return
         self._open = False
@@ -224,11 +240,12 @@ class MemoryTransport(Transport):
         )
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         self.end()
 
 
 def _minimal(message: dict[str, Any]) -> dict[str, Any] | None:
-    """What a server says that offers tools and nothing else."""
+    """Return the response of a server that offers tools and nothing else."""
     if "id" not in message or "method" not in message:
         return None
     if message["method"] != "initialize":

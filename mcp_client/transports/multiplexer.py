@@ -1,20 +1,18 @@
 """A shared line: one stream of messages, sorted by owner.
 
-On stdio every message shares one channel, so answers come in any order between notifications and
-the server's own questions. ``Multiplexer`` is fed bytes and sorts: an answer goes to the exchange
+On stdio every message shares one channel, so responses come in any order between notifications and
+the server's own questions. ``Multiplexer`` is fed bytes and sorts: a response goes to the exchange
 with its id, a notification to the exchange its owner function names, and the rest to the session.
 All of it happens in the call that feeds, without a task or a queue between reader and waiter.
 
-Three things to know:
-
 *Lines.* A line may come in thousands of pieces. They are gathered in one buffer, which becomes the
 line without a copy: a second one would cost a fifth of a long line's time (the bench's row "8 MiB
-text"). A line beyond the cap is dropped as it comes, keeping its head and its tail, which is where
-its id is looked for.
+text"). A line beyond the cap is dropped as it comes. Its beginning and end are stored, because its
+id is looked for there.
 
-*Invalid frames.* A frame that is not a message is counted and skipped. If it can be told whose
-answer it was, that request fails with ``InvalidFrame`` at once. If a frame was too long to keep and
-it cannot be told whose it was, every waiting request fails: one of them would wait without end.
+*Invalid frames.* A frame that is not a message is counted and skipped. If its request is known,
+that request fails with ``InvalidFrame`` at once. If a frame was too long to store and its request
+is not known, every waiting request fails: one of them would wait without end.
 
 *Clocks.* One timer (``runtime.deadline_timer``) serves all waits. It rings at the earliest deadline
 that was known when it was set; a later one costs nothing. With the usual equal clocks, new
@@ -54,9 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["JUNK_CHARS", "TEXT_ID", "LineExchange", "Multiplexer"]
 
 _log = logging.getLogger("mcp_client")
-TEXT_ID = "a response has its id as text, where the request had a number"
+TEXT_ID = "a response has its id as text, although the request had a number"
 JUNK_CHARS = 60
-"""Of an invalid message, in the log."""
+"""The characters of an invalid message in the log."""
 _TIMER_SECONDS = 0.01
 _KEPT_EDGE_BYTES = 1024
 _NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions need it
@@ -65,7 +63,7 @@ _NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions ne
 
 
 class LineExchange:
-    """One request under way on a shared line."""
+    """A request under way on a shared line."""
 
     __slots__ = (
         *("_failure", "_inbox", "_multiplexer", "_until", "_waiter"),
@@ -76,7 +74,7 @@ class LineExchange:
         self.id: Id = id
         self.settled: bool = False
         self.pending: Pending | None = None
-        """Its line, where that could not leave at once."""
+        """The line of the request, if it could not leave at once."""
         self._multiplexer = multiplexer
         self._inbox: list[Received] = []  # mostly one message: a deque costs more
         self._failure: Exception | None = None
@@ -84,6 +82,7 @@ class LineExchange:
         self._until = math.inf
 
     async def receive(self, until: float) -> Received:
+        """Return the next message for this request."""
         inbox = self._inbox
         if not inbox and self._failure is None:
             multiplexer = self._multiplexer
@@ -102,12 +101,14 @@ class LineExchange:
         raise TimeoutError
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         self._multiplexer.exchanges.pop(self.id, None)
 
     def deliver(self, message: Response | ErrorResponse | Notification) -> None:
+        """Add a message for this request."""
         inbox = self._inbox
-        # What comes after the answer changes nothing. Nor does what comes after a failure: a
-        # server whose input we closed may still answer before the waiting task runs.
+        # What comes after the response changes nothing. Nor does what comes after a failure: a
+        # server whose input we closed may still respond before the waiting task runs.
         over = self._failure is not None or (inbox and type(inbox[-1]) in (Response, ErrorResponse))
         if over:
             self._multiplexer.stats.late_answers += 1
@@ -123,11 +124,12 @@ class LineExchange:
             waiter.set_result(None)
 
     def announce(self, silence: AnnouncedSilence) -> None:
-        """Tell the waiter that nothing will come for a while."""
+        """Announce to the waiter that nothing will come for a while."""
         self._inbox.append(silence)
         self._wake()
 
     def fail(self, error: Exception) -> None:
+        """Settle the request with ``error``."""
         self.settled = True
         self._failure = error
         self._wake()
@@ -148,6 +150,8 @@ class LineExchange:
 
 
 class Multiplexer:
+    """A shared line, which sorts its messages by owner."""
+
     def __init__(
         self, backend: Backend, context: TransportContext, owner: Callable[[], Owner]
     ) -> None:
@@ -176,6 +180,7 @@ class Multiplexer:
     # ---------------------------------------------------------------- requests
 
     def exchange(self, id: Id) -> LineExchange:
+        """Register an exchange for the request ``id``."""
         exchange = LineExchange(self, id)
         self.exchanges[id] = exchange
         if type(id) is int:
@@ -183,10 +188,11 @@ class Multiplexer:
         return exchange
 
     def forget(self, exchange: LineExchange) -> None:
+        """Remove an exchange."""
         self.exchanges.pop(exchange.id, None)
 
     def end(self, error: Callable[[], McpError]) -> None:
-        """The line is over: every request that waits settles, each with an error of its own."""
+        """End the line: every request that waits settles, each with an error of its own."""
         self.timer.stop()
         for exchange in list(self.exchanges.values()):
             if not exchange.settled:
@@ -246,7 +252,7 @@ class Multiplexer:
             return
         self.junk(start, InvalidFrame(reason))
         for exchange in list(self.exchanges.values()):
-            exchange.fail(InvalidFrame(f"{reason}, and it cannot be told whose answer it was"))
+            exchange.fail(InvalidFrame(f"{reason}, and its request is not known"))
 
     def take(self, line: bytes) -> None:
         """Take a whole line, or message."""
@@ -267,6 +273,7 @@ class Multiplexer:
     # ----------------------------------------------------------------- sorting
 
     def sort(self, line: bytes, message: Any) -> None:
+        """Sort one message."""
         kind = type(message)
         if kind is Response or kind is ErrorResponse:
             exchange = self.exchanges.get(message.id)
@@ -303,9 +310,12 @@ class Multiplexer:
             self.stats.stray_answers += 1
             self._strays += 1
             self._note_unmatched(line)
-            _log.debug("%s: an answer that belongs to no request was dropped", self._context.server)
+            _log.debug(
+                "%s: a response that belongs to no request was dropped", self._context.server
+            )
 
     def junk(self, line: bytes, error: InvalidFrame) -> None:
+        """Count a frame that is not a message, and settle its request if that is known."""
         self.stats.junk_lines += 1
         error.reason = self._secrets.text(error.reason)
         self.stats.last_junk = self._shown(_beginning(line))

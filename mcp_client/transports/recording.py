@@ -1,22 +1,23 @@
-"""A transport that writes down what passes through another: ``Recording(server, path)``.
+"""A transport that records the messages of another: ``Recording(server, path)``.
 
-A record is a file of JSON lines. The first says which format it is; each other one is a message, in
-the order it passed, with ``[redacted]`` for each secret (what counts as one is stated in
-``mcp_client.audit.recording_redaction``):
+A record is a file of JSON lines. The first names the format; each other one is a message, in the
+order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.recording_redaction``
+defines them):
 
-- ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: what we asked.
-  ``[redacted]`` stands for any value, or for any text within a string. ``secrets`` says which of
+
+- ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: a request of the client.
+  ``[redacted]`` replaces any value, or any text within a string. ``secrets`` shows which of
   the values left out of the requests were equal: each new one has the next number. Nothing in the
   file is made of such a value: a digest, keyed or not, would let a reader of the file try every PIN
-  there is. What that costs is said in ``mcp_client.transports.replay``.
-- ``{"answer": 3, "result": ...}`` or ``{"answer": 3, "error": ...}``, ``{"failed": 3, ...}`` where
-  the request ended without an answer.
-- ``{"notice": 3, ...}`` and ``{"question": 3, ...}``: what the server said and asked meanwhile;
-  null where it belonged to no request. ``{"reply": ...}``: what we answered to a question.
+  there is. ``mcp_client.transports.replay`` states the cost of that.
+- ``{"answer": 3, "result": ...}`` or ``{"answer": 3, "error": ...}``, ``{"failed": 3, ...}`` if
+  the request ended without a response.
+- ``{"notice": 3, ...}`` and ``{"question": 3, ...}``: notifications and questions of the server;
+  null if they belonged to no request. ``{"reply": ...}``: the client's response to a question.
 
 The file is replaced when the session opens, before the server is started. Each line is written at
 once, so that the record of a process that was killed is usable. A record that cannot be written is
-said in the log, and ends no call.
+logged, and ends no call.
 """
 
 from __future__ import annotations
@@ -57,42 +58,44 @@ _log = logging.getLogger("mcp_client")
 
 
 class Redact(Protocol):
-    """What a record leaves out."""
+    """A filter that leaves secrets out of a record."""
 
     def follow(self, secrets: KnownSecrets) -> None:
-        """What the server is given to keep secret is to be left out, too."""
+        """Leave out the secrets that the server is given, too."""
 
     def stand_ins(self, value: Any) -> Any:
-        """``value`` with what stands in the record for names that the server has given and that
-        are secrets: what is sent in a replay, too."""
+        """Return ``value`` with placeholders for names from the server that are secrets.
+
+        A replay sends the placeholders, too.
+        """
 
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the parameters of a request of ours, without ``_meta`` and secrets."""
+        """Return the parameters of a request, without ``_meta`` and secrets."""
 
     def result(self, method: str, result: Any) -> Any:
         """Return the result of such a request."""
 
     def value(self, value: Any) -> Any:
-        """Anything else."""
+        """Return any other value without secrets."""
 
 
 class Recorder:
-    """One record, for all the connections of a session."""
+    """A record, for all the connections of a session."""
 
     def __init__(self, path: str | os.PathLike[str], redact: Redact) -> None:
         self._path = os.fspath(path)
         self._redact = redact
         self._file: int | None = None
         self._users: int | None = None
-        """How many connections write; None before the first."""
+        """The number of connections that write; None before the first."""
         self._numbers = SecretNumbers()
         self._requests = 0
         self._under_way: list[int] = []
 
     def open(self, server: str, secrets: KnownSecrets | None = None) -> None:
-        """One more connection writes, to a server that is given ``secrets``.
+        """Count one more connection that writes, to a server that is given ``secrets``.
 
-        The first replaces the file; raises ``ConfigError`` where that cannot be done.
+        The first replaces the file; raises ``ConfigError`` if that cannot be done.
         """
         if secrets is not None:
             self._redact.follow(secrets)
@@ -116,7 +119,7 @@ class Recorder:
             raise ConfigError(f"Recording({self._path!r}) cannot be written: {reason}") from None
 
     def close(self) -> None:
-        """One connection less writes."""
+        """Count one connection less."""
         if self._users:
             self._users -= 1
         if not self._users:
@@ -130,7 +133,7 @@ class Recorder:
     # ------------------------------------------------------------------ messages
 
     def request(self, text: str) -> int:
-        """Keep a request of ours; the number under which what belongs to it is kept."""
+        """Record a request, and return the number under which its messages are recorded."""
         message = json.loads(text)
         method, params = message["method"], self._redact.stand_ins(message.get("params") or {})
         self._requests += 1
@@ -151,6 +154,7 @@ class Recorder:
         return number
 
     def received(self, number: int, method: str, message: Received) -> None:
+        """Record a message that was received for a request."""
         match message:
             case Response(result=result):
                 self._over(number)
@@ -169,6 +173,7 @@ class Recorder:
                 pass
 
     def failed(self, number: int, error: McpError) -> None:
+        """Record that a request failed."""
         self._over(number)
         self._write(
             {
@@ -179,6 +184,7 @@ class Recorder:
         )
 
     def unasked(self, message: Request | Notification) -> None:
+        """Record a message that belongs to no request."""
         params = self._redact.value(message.params)
         if isinstance(message, Notification):
             self._write({"notice": None, "method": message.method, "params": params})
@@ -189,7 +195,7 @@ class Recorder:
         )
 
     def sent(self, text: str) -> None:
-        """A one-way message of ours: an answer to a question is kept."""
+        """Record a one-way message, if it is a response to a question."""
         message = json.loads(text)
         if "method" not in message and "id" in message:
             kept = {
@@ -228,18 +234,22 @@ class RecordingTransport(Transport):
 
     @property
     def alive(self) -> bool:
+        """Whether a request can be sent now."""
         return self._inner.alive
 
     def fallback(self) -> Transport | None:
+        """Return another transport to the same server, if this one was refused; else None."""
         other = self._inner.fallback()
         return None if other is None else RecordingTransport(other, self._recorder)
 
     def clone(self) -> Transport:
+        """Return a new, unopened transport to the same server."""
         return RecordingTransport(self._inner.clone(), self._recorder)
 
     # ---------------------------------------------------------------- messages
 
     async def open(self, context: TransportContext) -> None:
+        """Make the connection, for one session. Raises ``ConnectError``."""
         self._recorder.open(context.server, context.secrets)
         self._writing = True
         unasked = context.unasked
@@ -251,15 +261,18 @@ class RecordingTransport(Transport):
         await self._inner.open(context._replace(unasked=hear))
 
     def agree(self, era: Era) -> None:
+        """Accept the era that applies from now on."""
         super().agree(era)
         self._inner.agree(era)
 
     async def ready(self) -> None:
+        """Prepare the session, which is open, before anything else is sent. Never raises."""
         await self._inner.ready()
 
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> Exchange:
+        """Send a request, or make it ready to leave. Raises ``NotSent``."""
         number = self._recorder.request(text)
         try:
             exchange = await self._inner.exchange(id, text, headers, until)
@@ -270,26 +283,31 @@ class RecordingTransport(Transport):
         return _RecordedExchange(exchange, self._recorder, number, method)
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         self._recorder.sent(text)
         await self._inner.send(text, headers)
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message some time soon; if the connection is gone, do not."""
         self._recorder.sent(text)
         self._inner.send_soon(text, headers)
 
     async def retire(self) -> None:
+        """Close, once the exchanges under way have ended."""
         try:
             await self._inner.retire()
         finally:
             await self.aclose()
 
     async def abandon(self, *, wait: bool = False) -> None:
+        """End a connection from which nothing more is expected, as fast as possible."""
         try:
             await self._inner.abandon(wait=wait)
         finally:
             self._end()
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         try:
             await self._inner.aclose()
         finally:
@@ -316,7 +334,7 @@ for _name in (
     *("lasting_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
     *("permit", "withdraw", "sends_credentials", "unmatched_output"),
 ):
-    setattr(RecordingTransport, _name, _inner(_name))  # a transport says of itself what it wraps
+    setattr(RecordingTransport, _name, _inner(_name))  # a transport names itself what it wraps
 
 
 class _RecordedExchange:
@@ -327,6 +345,7 @@ class _RecordedExchange:
         self._method = method
 
     async def receive(self, until: float) -> Received:
+        """Return the next message for this request."""
         try:
             message = await self._inner.receive(until)
         except McpError as error:
@@ -336,6 +355,7 @@ class _RecordedExchange:
         return message
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         await self._inner.aclose()
 
 
@@ -343,8 +363,10 @@ class _RecordedExchange:
 
 
 def matchable(shown: Any, value: Any) -> Any:
-    """``shown``, which is ``value`` without secrets, so that ``captured`` matches it with
-    ``value``: where their shapes differ, all is left out."""
+    """Return ``shown``, which is ``value`` without secrets, so that ``captured`` can match both.
+
+    If their shapes differ, all is left out.
+    """
     if isinstance(shown, dict) and isinstance(value, dict) and shown.keys() == value.keys():
         return {key: matchable(item, value[key]) for key, item in shown.items()}
     if isinstance(shown, list) and isinstance(value, list) and len(shown) == len(value):
@@ -353,8 +375,7 @@ def matchable(shown: Any, value: Any) -> Any:
 
 
 def captured(shown: Any, value: Any) -> list[str] | None:
-    """What stands in ``value`` where ``shown`` leaves something out, each as a text; None where
-    the two differ elsewhere."""
+    """Return the texts in ``value`` that ``shown`` leaves out; None if the rest differs."""
     if shown == LEFT_OUT:
         return [text_of(value)]
     if type(shown) is not type(value):
@@ -403,7 +424,7 @@ def _captured_in_text(shown: str, text: str) -> list[str] | None:
 
 
 class SecretNumbers:
-    """Which value each number of a record stands for: in the record, or in a replay of it."""
+    """The values of the numbers of a record: in the record, or in a replay of it."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -414,13 +435,13 @@ class SecretNumbers:
         return [self._numbers.setdefault(value, len(self._numbers) + 1) for value in values]
 
     def fits(self, numbers: list[int], values: list[str]) -> bool:
-        """Whether ``values`` may be those that ``numbers`` stand for."""
+        """Whether ``values`` may be those of ``numbers``."""
         if len(numbers) != len(values):
             return False
         pairs = dict[int, str](self._values)
         known = dict(self._numbers)
         for number, value in zip(numbers, values, strict=True):
-            if value in (LEFT_OUT, f'"{LEFT_OUT}"'):  # as a replayed result said it
+            if value in (LEFT_OUT, f'"{LEFT_OUT}"'):  # as a replayed result had it
                 continue
             if pairs.setdefault(number, value) != value:
                 return False
@@ -429,7 +450,7 @@ class SecretNumbers:
         return True
 
     def bind(self, numbers: list[int], values: list[str]) -> None:
-        """``numbers`` stand for ``values`` from now on."""
+        """Assign ``values`` to ``numbers`` from now on."""
         for number, value in zip(numbers, values, strict=True):
             if value not in (LEFT_OUT, f'"{LEFT_OUT}"'):
                 self._values[number] = value

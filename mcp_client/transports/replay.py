@@ -1,22 +1,22 @@
 """A server made of a record: ``connect(ReplayServer("session.jsonl"))``.
 
-It gives the same answers to the same requests, in any order, without the server that was
+It sends the same responses to the same requests, in any order, without the server that was
 recorded: for bug reports, and for tests of an agent. Requests are the same if method and parameters
-are, ``_meta`` aside; ``initialize`` and ``server/discover`` go by their method alone, and ``ping``
-is always answered.
+are, ``_meta`` aside; ``initialize`` and ``server/discover`` are matched by their method alone, and
+``ping`` always gets a response.
 
-The record does not have what was left out of a request, nor anything made of it. So the first
-value that comes in such a place is taken to be the one that was recorded, and from then on another
-value differs, and one that was recorded as another is that one. Two requests that differ only in
-what is left out are told apart where they come in the order in which they were recorded; in another
-order each has the answer of the other. Give values of your own, or those that a replayed answer
-has: ``[redacted]`` is the same as what it stands for.
+The record does not have what was left out of a request, nor anything made of it. So the first value
+in such a place is assumed to be the recorded one. From then on another value differs, and a value
+that was recorded as another one is that one. Two requests that differ only in what is left out are
+distinguished if they come in the order in which they were recorded; in another order each has the
+response of the other. Give values of your own, or those that a replayed response has:
+``[redacted]`` is equal to the value that it replaces.
 
-A request that was made several times is answered in turn as it was, and then
-as it was last. What the server said and asked during a request comes again before its answer.
-Notifications that belonged to no request do not.
+A request that was made several times gets its responses in the recorded order, and then the last
+one. Notifications and questions during a request come again before its response. Notifications that
+belonged to no request do not.
 
-A request that is not in the record is answered with an error that says what differs.
+The response to a request that is not in the record is an error that states what differs.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _OWN_IDS = ("progressToken", "io.modelcontextprotocol/subscriptionId")
 
 @dataclass(slots=True)
 class _Recorded:
-    """One request of the record, and what came of it."""
+    """A request of the record, and its outcome."""
 
     line: int
     id: Any
     method: str
     params: dict[str, Any] | str
     secrets: list[int]
-    """Which of the values left out were equal; see ``recording``."""
+    """The numbers of the values left out, which show those that were equal; see ``recording``."""
     before: list[dict[str, Any]] = field(default_factory=list)
-    """Notifications and questions that came before its answer."""
+    """The notifications and questions that came before its response."""
     result: Any = _MISSING
     error: dict[str, Any] | None = None
     failed: str | None = None
@@ -65,9 +65,11 @@ class _Recorded:
 
 @with_option_names()
 class ReplayServer(ServerInProcess):
-    """The server of a record: ``connect(ReplayServer("session.jsonl"))``. ``path`` is what was
-    given to ``Recording``. Raises ``ConfigError`` where it cannot be read. Each session
-    has the record from its beginning."""
+    """The server of a record: ``connect(ReplayServer("session.jsonl"))``.
+
+    ``path`` is the file that ``Recording`` wrote. Raises ``ConfigError`` if it cannot be read. Each
+    session has the record from its beginning.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
@@ -164,7 +166,7 @@ def _refused(name: str) -> Any:
 
 
 class _NotOfARecord(Exception):
-    """Why a line cannot be of a record."""
+    """An error: the line cannot be part of a record."""
 
 
 def _take(requests: dict[int, _Recorded], entry: dict[str, Any], line: int) -> None:
@@ -237,15 +239,15 @@ class _Same:
 
 
 class _Player:
-    """Answers requests from a record."""
+    """A player, which responds to requests from a record."""
 
     def __init__(self, requests: list[_Recorded]) -> None:
         self._all = requests
         self._numbers = SecretNumbers()
         self._shown: dict[str, _Same] = {}
-        """By method and parameters, the requests that the record has all of."""
+        """The requests that the record has all of, by method and parameters."""
         self._left_out: dict[str, dict[str, _Same]] = {}
-        """By method, and by parameters and numbers, the others."""
+        """The other requests, by method, and by parameters and numbers."""
         for one in requests:
             place = _place(one.method, one.params)
             same = self._shown
@@ -284,11 +286,12 @@ class _Player:
         if recorded.result is not _MISSING:
             return recorded.result
         if method.startswith("subscriptions/"):
-            return None  # it stood until the session was closed
+            return None  # it was open until the session was closed
         reason = recorded.failed or "the record ends before it"
         raise JsonRpcError(
             _NO_ANSWER,
-            f"replay: {method} had no answer when it was recorded (line {recorded.line}): {reason}",
+            f"replay: {method} had no response when it was recorded (line {recorded.line}): "
+            f"{reason}",
         )
 
     def _recorded(self, method: str, params: dict[str, Any]) -> _Recorded | None:
@@ -305,7 +308,7 @@ class _Player:
         return None
 
     def _difference(self, method: str, params: dict[str, Any]) -> str:
-        """In which way a request differs from those of the record."""
+        """Return how a request differs from those of the record."""
         name = _name(params)
         what = method if name is None else f"{method} of {name!r}"
         same = [one for one in self._all if one.method == method]
@@ -334,7 +337,7 @@ def _name(params: dict[str, Any] | str) -> Any:
 
 
 def _renumbered(params: Mapping[str, Any], id: Any) -> dict[str, Any]:
-    """What belongs to a request names it by the id it has now."""
+    """Return parameters that name a request by the id it has now."""
     new = dict(params)
     if "progressToken" in new:
         new["progressToken"] = id

@@ -22,9 +22,9 @@ __all__ = ["Recording", "confined", "is_started", "recorded_by"]
 class Recording:
     """A server whose session is written to a file: ``connect(Recording(server, "session.jsonl"))``.
 
-    The file has everything that is said on the session, without secrets, so that
-    ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
-    file is replaced when the session opens. Raises ``ConfigError`` for what is not a path.
+    The file has all messages of the session, without secrets, so that ``ReplayServer(path)`` can
+    play the server: see ``mcp_client.transports.recording``. An existing file is replaced when the
+    session opens. Raises ``ConfigError`` if ``path`` is not a path.
     """
 
     server: Any = field(repr=False)
@@ -33,7 +33,7 @@ class Recording:
     """The file. Give each server of a host its own."""
     _: KW_ONLY
     redaction: Callable[[Any], Any] | Any = None
-    """What the file leaves out, as ``Audit(redaction=...)`` takes it."""
+    """The secrets that the file leaves out, as ``Audit(redaction=...)`` takes them."""
 
     def __post_init__(self) -> None:
         from ..runtime.folder import given_path  # which loads pathlib
@@ -55,7 +55,7 @@ def is_started(server: object) -> bool:
 
 
 def confined(server: Any, sandbox: Sandbox | bool | None) -> Any:
-    """Return the server in ``sandbox``, if it is started and says nothing of one itself."""
+    """Return the server in ``sandbox``, if it is started and does not choose one itself."""
     if sandbox is None or not is_started(server):
         return server
     if isinstance(server, Recording):

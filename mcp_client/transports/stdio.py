@@ -46,10 +46,10 @@ _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
 _SETTLE_SECONDS = 0.5
 _ABANDON_SECONDS = 0.25
-"""For each step of ending a process that is given up."""
+"""The seconds for each step of ending a process that is given up."""
 _MAX_TAIL_CHARS, _HEAD_CHARS = 4_000, 1_000
 _MAX_BACKLOG_BYTES = 1024 * 1024
-"""Bytes a server may leave unread before it is told nothing more that need not be said."""
+"""The bytes a server may leave unread; beyond that, optional messages are not sent."""
 
 
 @with_option_names()
@@ -57,25 +57,22 @@ _MAX_BACKLOG_BYTES = 1024 * 1024
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 
-    The ``command`` is looked up on ``PATH`` and run with ``args``, without a shell. ``env`` is
-    added to the few variables every server gets (HOME, PATH, LANG, ...). Should the server repeat
-    a value that may be secret (``runtime.masking.secrets_given`` has the rule: "production" and
-    "8080" are not), it is shown as ``***`` in errors, results that are errors, log lines, records
-    and the audit, in base64 and other usual forms as well; a result that is not an error is the
-    caller's as it came. ``cwd`` is where it runs;
-    ``stderr`` is called with each line the server writes to its standard error (its end is kept for
-    error messages in any case).
+    The ``command`` is looked up on ``PATH`` and run with ``args``, without a shell, in the
+    directory ``cwd``. ``env`` is added to the few variables every server gets (HOME, PATH, LANG,
+    ...). ``stderr`` is called with each line of its standard error; errors have the last ones.
 
-    Remembered answers are for the server with this command, these arguments and this ``env``, but
-    for the values of variables that are secrets by the last words of their names, as
-    ``runtime.secret_names`` knows them, which may be renewed, unless the value is a path: a yes for
-    ``DATABASE=staging`` is none for ``DATABASE=production``.
-    ``identity`` names the variables that count instead (``["PROJECT"]``, of any name; ``[]`` for no
-    value at all), and then pins are for one of these servers, too. Files keep only keyed digests.
+    A value that may be secret (``runtime.masking.secrets_given``) is replaced by ``***`` if the
+    server repeats it in errors, log lines, records and the audit. Results stay unchanged.
 
-    ``sandbox`` is a ``Sandbox``, or ``True`` for one that grants nothing: the server and all it
-    starts reach no more than it says, or nothing is started. None (as ``Host(sandbox=...)`` says)
-    and ``False`` start it with all the rights of this program.
+    Remembered decisions are for the server with this command, these arguments and this ``env``.
+    Variables that are secrets by their names (``runtime.secret_names``) do not count, because they
+    may be renewed, unless the value is a path: an approval for ``DATABASE=staging`` is not one for
+    ``DATABASE=production``. ``identity`` names the variables that count instead (``["PROJECT"]``;
+    ``[]`` for none), and then pins are for one of these servers, too. Files store keyed digests.
+
+    ``sandbox`` is a ``Sandbox``, or ``True`` for one that grants nothing. It confines the server
+    and its child processes; if that is not possible, nothing is started. None (use
+    ``Host(sandbox=...)``) and ``False`` start the server with all the rights of this program.
     """
 
     command: str
@@ -92,8 +89,7 @@ class StdioServer:
 
     @property
     def shown_command(self) -> str:
-        """``command``; of a whole command line, which it should not be, nothing that may be
-        secret."""
+        """The command, without what may be secret if it is, wrongly, a whole command line."""
         words = self.command.split()
         shown = shown_words(words)
         return self.command if len(words) < 2 or shown == words else " ".join(shown)
@@ -120,11 +116,11 @@ class StdioServer:
             raise ConfigError("StdioServer(env=...): names and values are text")
         object.__setattr__(self, "env", dict(pairs))
         if self.cwd is not None and not isinstance(self.cwd, str | os.PathLike):
-            raise ConfigError(f"StdioServer(cwd={self.cwd!r}): give the path of a folder")
+            raise ConfigError(f"StdioServer(cwd={self.cwd!r}): give the path of a directory")
         if self.stderr is not None and not callable(self.stderr):
             raise ConfigError("StdioServer(stderr=...): give a function that takes a line")
         if self.sandbox is not None and self.sandbox is not False:
-            from ..sandbox.sandbox import sandbox_of  # only where there is one
+            from ..sandbox.sandbox import sandbox_of  # only if there is one
 
             object.__setattr__(self, "sandbox", sandbox_of(self.sandbox))
         if self.identity is None:
@@ -148,7 +144,7 @@ class StdioTransport(Transport):
         self._process: Process | None = None
         self._granted = None if isinstance(server.sandbox, bool) else server.sandbox
         self._grants: Grants | None = None
-        """What the sandbox granted when the server was started, which it has to grant again."""
+        """The grants of the sandbox at the start of the server, which it has to grant again."""
         self._sandbox: Confinement | None = None
         self._closed = False
         self.name: str = name_of_command(server.shown_command, server.args, server.cwd)
@@ -195,7 +191,7 @@ class StdioTransport(Transport):
         return f"env sha256:{sha256(json.dumps(named))}" if named else None
 
     def _telling(self) -> list[list[str]]:
-        """Return the variables that tell this server from others, with their values."""
+        """Return the variables that distinguish this server from others, with their values."""
         env, names = self._server.env or {}, self._server.identity
         if names is None and env:
             from ..runtime.secret_names import KEYS, SecretNames, SecretText  # only where given
@@ -225,7 +221,7 @@ class StdioTransport(Transport):
         )
 
     async def open(self, context: TransportContext) -> None:
-        from ..processes.process import StderrTail  # only where a process is started
+        from ..processes.process import StderrTail  # only if a process is started
 
         self.permit(context.policy)
         self._context = context
@@ -240,7 +236,7 @@ class StdioTransport(Transport):
         argv, cwd = self._argv(env), self._cwd()
         tree: ProcessTree | None = None
         if self._granted is not None:
-            from ..sandbox.confined_group import confined  # only where there is one
+            from ..sandbox.confined_group import confined  # only if there is one
 
             before = self._grants or self._granted.approved
             seconds = context.timeouts.connect
@@ -270,8 +266,11 @@ class StdioTransport(Transport):
 
     @staticmethod
     def _to_look_up(env: Mapping[str, str], policy: StartPolicy | None) -> Mapping[str, str]:
-        """The environment whose PATH finds the command: the host's own, if a policy lists what may
-        be started, for it allows names."""
+        """Return the environment whose PATH finds the command.
+
+        If a policy lists what may be started, it is the host's own, because the policy allows
+        names.
+        """
         if policy is None or policy.allow is None:
             return env
         return {**env, "PATH": os.environ.get("PATH", os.defpath)}
@@ -417,8 +416,10 @@ class StdioTransport(Transport):
         )
 
     def exit_advice(self) -> Advice | None:
-        """Names variables that the server's standard error speaks of and that it was not given,
-        although they are set here: by hand the same command would work."""
+        """Return advice about variables that the server's standard error names.
+
+        It was not given them, although they are set here: by hand the same command would work.
+        """
         given = {*inherited(), *(self._server.env or {})}
         tail = self._stderr_tail.tail()
         names = [

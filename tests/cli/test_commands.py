@@ -196,16 +196,16 @@ def test_stubs_are_a_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--record .", "--record .: it is a folder"),
-        ("--record no/x", "--record no/x: there is no folder no"),
+        ("--record .", "--record .: it is a directory"),
+        ("--record no/x", "--record no/x: directory not found: no"),
         ("--record /dev/null", "--record /dev/null: it is not a regular file"),
         ("--record=", "--record : give the path of a file"),
-        ("--audit no/x", "--audit no/x: there is no folder no"),
+        ("--audit no/x", "--audit no/x: directory not found: no"),
         ("--sandbox --read no", "--read: '"),
         ("--sandbox --write no", "--write: '"),
         ("--sandbox --read /", "--read: '/' cannot be granted"),
         ("--sandbox --read=", "--read: give the path of a file"),
-        ("--state file", "--state file: it is a file; give a folder"),
+        ("--state file", "--state file: it is a file; give a directory"),
         ("--header a=env:HOME", "--header goes with a URL"),
         ("--env A-B=env:HOME", "--env is NAME=env:VARIABLE"),
         ("--approve=web", "--approve web needs the package starlette"),
@@ -306,7 +306,7 @@ def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path
     )
     done = run(*words)
     assert (done.code, done.out) == (0, "two pictures\n")
-    assert "--save DIR keeps it" in done.err
+    assert "--save DIR saves it" in done.err
     folder = tmp_path / "pictures"
     for count in (2, 4):  # nothing that is there is replaced
         assert run(*words, "--save", str(folder)).code == 0

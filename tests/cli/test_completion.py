@@ -95,7 +95,7 @@ def test_fish_is_told_what_commands_and_options_are_for(home: Path) -> None:
         return run("_complete", "described", *words, home=home).out.splitlines()
 
     assert described("pro") == ["prompts\tList the prompts of a server.", "prompt\tGet a prompt."]
-    assert described("call", "--tr") == ["--trust\tbelieve what the server says of its tools"]
+    assert described("call", "--tr") == ["--trust\ttrust the server's annotations of its tools"]
     assert described("call", "sk") == ["sky", "skew"]
 
 

@@ -56,7 +56,7 @@ def test_of_two_desks_the_first_is_found(home: Path, capsys: pytest.CaptureFixtu
     with _known_to_commands(home / "one"), _known_to_commands(home / "two"):
         found: Any = session._state_of_running_desk()
         assert found.path == home / "one"
-    said = "another desk runs: calls of --approve web go there; here with --state FOLDER\n"
+    said = "another desk runs: calls of --approve web go there; use --state DIR\n"
     assert capsys.readouterr().err == said
     file = home / "mcp-client" / "desk.json"
     assert json.loads(file.read_text()) == {"state": str(home / "one")}

@@ -269,8 +269,8 @@ def stats_of(**counts: Any) -> Any:
     [
         ({}, []),
         ({"junk_lines": 2}, ["it sent 2 lines that are not messages, such as 'x'"]),
-        ({"stray_answers": 1}, ["1 answers to requests that were never made"]),
-        ({"late_answers": 1}, ["1 answers that came after their time"]),
+        ({"stray_answers": 1}, ["1 responses to requests that were never made"]),
+        ({"late_answers": 1}, ["1 responses that came too late"]),
         ({"refused_questions": 1}, ["1 questions that its revision does not allow"]),
         ({"restarts": 1}, ["1 restarts, because it ended by itself"]),
     ],
@@ -320,7 +320,7 @@ def test_each_thing_that_was_asked_is_a_step_with_its_answer() -> None:
         ("a", False, "error -32601: no\\u{1b}"),
         ("b", False, "answered"),
         ("c", False, "failed: late; give it longer with --timeout S"),
-        ("d", True, "no answer"),
+        ("d", True, "no response"),
         ("ping (asked by the server)", False, ""),
         ("close", True, "closed"),
     ]
@@ -440,7 +440,7 @@ async def test_a_dozen_that_cannot_be_used_are_listed_and_the_others_counted(
         ({}, SimpleNamespace(is_error=False), "kept", "healthy"),
         ({}, SimpleNamespace(is_error=True), "the tool reports an error", "healthy"),
         ({}, InvalidResult("x"), "broken", "breaks promises"),
-        ({}, CallTimeout("x"), "no answer", "slow"),
+        ({}, CallTimeout("x"), "no response", "slow"),
         ({}, ServerError("x", code=1), "failed: x", "healthy"),
     ],
 )
@@ -480,7 +480,7 @@ def test_the_report_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None
     whole = (
         "s: slow, speaks r (i)\n\n[slow] what\n    advice\n\n[old] else\n"
         "\nWhat it can do here:\n    nothing\n\nWhat it declares:\n    tools: kept\n"
-        "\nWhat happened (seconds since the beginning):\n      0.50  start: no answer\n"
+        "\nWhat happened (seconds since the beginning):\n      0.50  start: no response\n"
         f"      1.00  tools/call: answered after 0.25 s\n\nLook at these:\n{listed}"
     )
     assert capsys.readouterr().out == whole

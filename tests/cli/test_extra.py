@@ -166,7 +166,7 @@ def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
     assert re.search(mark, kitty)
     sixel = drawn_in("\x1bP0;0;0q", words, {**plain, ATTRIBUTES: "\x1b[?62;4c"})
     assert "\x1bP0;0;0q" in sixel
-    assert "bytes; --save DIR keeps it)" in sixel
+    assert "bytes; --save DIR saves it)" in sixel
     assert "Traceback" not in sixel
 
 
@@ -183,7 +183,7 @@ def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
 )
 def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
     text = shown(*sending(image(data)))
-    assert "--save DIR keeps it" in text
+    assert "--save DIR saves it" in text
     assert "\x1b[c" not in text
     assert "Traceback" not in text
 
@@ -193,7 +193,7 @@ def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
 def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]) -> None:
     text = shown(*sending(picture()), **more)
     assert "\x1b" not in text
-    assert "--save DIR keeps it" in text
+    assert "--save DIR saves it" in text
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_lines_that_are_no_records_are_told_ten_times_and_counted(
         lines = said.splitlines()
         assert (code, len(out.splitlines())) == (1, 1)
         assert lines[0] == f"{log}, line 2: no record of an audit"
-        assert lines[-1] == f"{count} lines are not records: 'audit verify' says more"
+        assert lines[-1] == f"{count} lines are not records: see 'audit verify'"
         assert len(lines) == min(count, 10) + 1
     log.write_text("{\n")
     with pytest.raises(UsageError, match="is not an audit log"):
@@ -193,7 +193,7 @@ async def test_an_audit_is_a_file_or_a_state_and_an_export_needs_both(
     action: str, file: str | None, state: str | None
 ) -> None:
     options = Namespace(action=action, file=file, state=state)
-    with pytest.raises(UsageError, match=f"audit {action}: give F"):
+    with pytest.raises(UsageError, match=f"audit {action}: give (FILE|DIR)"):
         await file_commands.audit(options)
 
 

@@ -44,7 +44,7 @@ def test_a_picture_at_a_terminal_is_drawn_and_noted(
     part = SimpleNamespace(text=None, bytes=b"pixels", mime_type=kind)
     output.print_contents([part], options)
     block = ImageContent("cGl4ZWxz", kind or "", {})
-    said = f"({kind or 'application/octet-stream'}, 6 bytes; --save DIR keeps it)\n".encode()
+    said = f"({kind or 'application/octet-stream'}, 6 bytes; --save DIR saves it)\n".encode()
     assert capsysbinary.readouterr() == (b"", said)
     assert drawn == ([b"pixels"] if kind == "image/png" else [])
     if kind is not None:
@@ -63,7 +63,7 @@ def test_the_bytes_of_one_content_alone_reach_a_pipe(
     output.print_contents([part], bare)
     assert capsysbinary.readouterr() == (b"\0\xff", b"")
     output.print_contents([words, part], bare)
-    said = b"(application/octet-stream, 2 bytes; --save DIR keeps it)\n"
+    said = b"(application/octet-stream, 2 bytes; --save DIR saves it)\n"
     assert capsysbinary.readouterr() == (b"words\n", said)
     for _ in range(2):
         output.print_contents([part], kept)
@@ -142,7 +142,7 @@ def test_rows_are_printed_as_columns_where_there_is_no_screen(
     assert lines == ["a   b", "cc"] * 2
 
 
-@pytest.mark.parametrize(("save", "said"), [(True, "saved as "), (False, "--save DIR keeps it")])
+@pytest.mark.parametrize(("save", "said"), [(True, "saved as "), (False, "--save DIR saves it")])
 def test_every_kind_of_content_is_printed_noted_or_kept(
     save: bool, said: str, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

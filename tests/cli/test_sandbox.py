@@ -30,9 +30,9 @@ def told(done: Done) -> str:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--read", "."], "--read says what a sandbox grants: add --sandbox"),
-        (["--write", "."], "--write says what a sandbox grants: add --sandbox"),
-        (["--network", "none"], "--network says what a sandbox grants: add --sandbox"),
+        (["--read", "."], "--read is a grant of a sandbox: add --sandbox"),
+        (["--write", "."], "--write is a grant of a sandbox: add --sandbox"),
+        (["--network", "none"], "--network is a grant of a sandbox: add --sandbox"),
         (["--sandbox", "--network", "some"], "invalid choice: 'some'"),
         (["--sandbox", "--read", "missing"], "does not exist"),
         (["--sandbox", "--write", "/"], "cannot be granted"),
@@ -51,7 +51,7 @@ def test_it_goes_with_a_command_whose_file_says_nothing_of_it(tmp_path: Path) ->
     for target, why in (
         (["http://127.0.0.1:9/mcp"], "--sandbox goes with a command"),
         (["docs", "--config", config_of(tmp_path)], "--sandbox goes with a command"),
-        (["weather", "--config", config_of(tmp_path, sandbox=True)], "says how it is confined"),
+        (["weather", "--config", config_of(tmp_path, sandbox=True)], "defines how it is confined"),
     ):
         done = run("tools", *target, "--sandbox", "--no-input")
         assert (done.code, why in told(done)) == (2, True), told(done)

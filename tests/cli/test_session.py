@@ -66,7 +66,7 @@ def test_a_server_has_some_seconds_to_start_whatever_the_timeout(
 def test_what_a_sandbox_grants_needs_one(home: Path) -> None:
     assert sandbox_of(options()) is None
     for name, value in (("read", ["/"]), ("write", ["/"]), ("network", "all")):
-        with pytest.raises(UsageError, match=f"--{name} says what a sandbox grants"):
+        with pytest.raises(UsageError, match=f"--{name} is a grant of a sandbox"):
             sandbox_of(options(**{name: value}))
     (home / "a").mkdir()
     (home / "b").mkdir()
@@ -102,9 +102,9 @@ def test_an_audit_file_that_cannot_be_is_told_before_anything_is_done(
     assert audit(path) == path
     monkeypatch.chdir(home)
     assert audit("audit.jsonl") == "audit.jsonl"
-    with pytest.raises(UsageError, match="it is a folder"):
+    with pytest.raises(UsageError, match="it is a directory"):
         audit(str(home))
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="directory not found"):
         audit(str(home / "no" / "audit.jsonl"))
     seen: list[str] = []
 
@@ -228,7 +228,7 @@ def test_the_advice_names_the_findings_that_the_rule_did_not_put_up_with() -> No
     found = [Finding("odd_name", "odd"), Finding("long_text", "long"), Finding("gone", "gone")]
     request = replace(call_of(), findings=(*found, found[1]))
     assert session_module._advice(rules, request) == (
-        "long; gone; allow it all the same with --allow-finding long_text --allow-finding gone"
+        "long; gone; allow it anyway with --allow-finding long_text --allow-finding gone"
     )
 
 
@@ -278,7 +278,7 @@ def test_decisions_last_as_long_as_the_command_where_no_folder_can_be(
 
 
 def test_a_state_is_not_made_to_be_looked_at(home: Path) -> None:
-    with pytest.raises(UsageError, match="folder not found"):
+    with pytest.raises(UsageError, match="directory not found"):
         existing_state_of(options(state=str(home / "no")))
     assert not (home / "no").exists()
     (home / "yes").mkdir()

@@ -140,7 +140,7 @@ def test_twenty_missing_names_are_shown() -> None:
 
 async def test_a_search_wants_words(capsys: pytest.CaptureFixture[str]) -> None:
     given = options({"query": [], "limit": 1}, list_tools=Listed(), search_tools=[tool("t")])
-    with pytest.raises(UsageError, match="say in a few words"):
+    with pytest.raises(UsageError, match="describe in a few words"):
         await session_commands.search(given)
     given.query = ["a"]
     assert await session_commands.search(given) == 0

@@ -130,7 +130,7 @@ def test_a_page_does_not_offer_the_session_of_one_call_either(tmp_path: Path) ->
 
 def test_a_word_that_is_not_a_boolean_is_told_what_is() -> None:
     done = run("call", example("weather"), "set_alarm", "location=Oslo", "loud=yes")
-    assert (done.code, "the tool wants true or false here" in done.err) == (2, True)
+    assert (done.code, "the tool requires true or false here" in done.err) == (2, True)
 
 
 def test_a_disabled_server_is_listed_as_disabled(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_the_subset_is_read_as_yaml_1_2_says(yaml: str, value: Any) -> None:
         ("a: b\tc", "not YAML"),
         ("a: b: c", "not YAML"),
         ("a: |2\n   b", "an indentation indicator"),
-        ("a:\n  |\n  b", "does not begin beside its name"),
+        ("a:\n  |\n  b", "does not begin on the line of its name"),
         ("a: [b,\n  c]", "not closed on its line"),
         ("a: 'b", "not YAML"),
         ("a: 'b' c", "not YAML"),

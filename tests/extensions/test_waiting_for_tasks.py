@@ -173,7 +173,7 @@ async def test_a_task_that_the_server_cancels_has_an_unknown_outcome() -> None:
 @pytest.mark.one_backend
 async def test_a_task_that_has_expired_has_an_unknown_outcome() -> None:
     server = Tasking(working(), JsonRpcError(-32602, f"unknown task {ID}"))
-    with pytest.raises(OutcomeUnknown, match=r"no longer knows the task \(it keeps tasks for 60 s"):
+    with pytest.raises(OutcomeUnknown, match=r"task \(it stores tasks for 60 s"):
         await call(server)
     assert "tasks/cancel" not in server.methods
 
@@ -577,7 +577,7 @@ async def test_polls_that_are_always_refused_leave_the_outcome_unknown(
 ) -> None:
     server = Tasking(JsonRpcError(code, f"no {ID}"))
     async with quickly(clock):
-        with pytest.raises(OutcomeUnknown, match="does not say what became") as caught:
+        with pytest.raises(OutcomeUnknown, match="does not report the outcome") as caught:
             await call(server)
     assert len(server.all("tasks/get")) == polls
     assert ID not in str(caught.value)

@@ -143,7 +143,7 @@ async def test_what_is_too_long_and_no_answer_fails_no_call(key: str) -> None:
 async def test_an_oversized_response_without_a_readable_id_fails_every_pending_call() -> None:
     line = '{"result":"' + "x" * 200_000 + '","id":ID,"more":"' + "x" * 2000 + '"}'
     async with _session(limits=Limits(message_bytes=100_000)) as session:
-        with pytest.raises(ProtocolViolation, match="cannot be told whose"):
+        with pytest.raises(ProtocolViolation, match="its request is not known"):
             await session.call_tool("raw", {"lines": [line]}, timeout=60)
         await _goes_on(session)
 

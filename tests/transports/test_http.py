@@ -405,7 +405,7 @@ async def test_a_stream_that_ends_without_the_answer_leaves_the_outcome_unknown(
         await reply.end()
 
     async with serving(Stateless(odd=odd)) as server, _connect(server.url) as session:
-        with pytest.raises(ConnectionLost, match="without the answer"):
+        with pytest.raises(ConnectionLost, match="without the response"):
             await session.call_tool("odd")
         assert session.stats.stray_answers == 1
     assert len(server.saying("tools/call")) == 1

@@ -438,7 +438,7 @@ async def test_a_stream_without_event_ids_cannot_be_resumed() -> None:
 
     app.tools["work"] = work
     async with serving(app) as server, _connect(server.url) as session:
-        with pytest.raises(ConnectionLost, match="without the answer"):
+        with pytest.raises(ConnectionLost, match="without the response"):
             await session.call_tool("work")
     assert len(app.calls) == 1
 

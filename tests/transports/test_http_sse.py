@@ -66,7 +66,7 @@ async def test_a_page_is_not_taken_for_the_stream_of_the_first_revision() -> Non
             await reply.send(405)
 
     async with serving(handler) as server:
-        with pytest.raises(ConnectError, match="answers to GET is an HTML page"):
+        with pytest.raises(ConnectError, match="to GET is an HTML page"):
             await _connect(server.url)
 
 

@@ -144,7 +144,7 @@ def test_what_is_not_a_url_says_what_it_may_be(url: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(500, "its own log may say why"), (404, "may not be the URL of the MCP endpoint")],
+    [(500, "Its own log may have the reason"), (404, "may not be the URL of the MCP endpoint")],
 )
 async def test_a_page_for_people_is_read_by_its_status(status: int, said: str) -> None:
     async def handler(request: Request, reply: Reply) -> None:
@@ -167,7 +167,7 @@ async def test_a_server_error_in_mid_session_does_not_speak_of_logging_in() -> N
     ):
         with pytest.raises(ServerError) as caught:
             await session.call_tool("fail")
-    assert "login" not in caught.value.message and "log may say why" in caught.value.message
+    assert "login" not in caught.value.message and "log may have the reason" in caught.value.message
 
 
 @pytest.mark.parametrize("given", [False, True])

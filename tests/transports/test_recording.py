@@ -354,7 +354,7 @@ class TestAReplay:
         path.write_bytes(data[: data.rindex(b'{"answer"') + 20])
         async with connect(ReplayServer(path), approval=allow_all) as session:
             assert (await session.call_tool("open", {})).text.startswith("call 1")
-            with pytest.raises(ServerError, match="had no answer when it was recorded"):
+            with pytest.raises(ServerError, match="had no response when it was recorded"):
                 await session.call_tool("open", {"place": "Rome"})
 
     def test_of_what_is_no_record_is_a_config_error(
