@@ -75,7 +75,7 @@ async def test_doctor_lists_what_a_token_endpoint_does_otherwise(
         assert (await shell("login", world.url)).code == 0
         world.revoke()  # so that doctor refreshes the token
         report = (await shell("doctor", world.url)).out
-        assert "accepted: its token endpoint answers success with another status" in report
+        assert "accepted: its token endpoint reports success with another status" in report
         assert "accepted: its token_type is not Bearer" in report
         for secret in (*world.tokens, *world.refresh_tokens):
             assert secret not in report
