@@ -22,14 +22,14 @@ CODE_LINES = {
     "audit": 2982,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4395,  # options as in approval; the meta of lists
-    "cli": 3985,
+    "cli": 3999,
     "code": 910,  # the record of a run has the tag
     "config": 2863,  # config files came out of "host"
     "connection": 1538,  # the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1763,
     "errors": 200,
-    "extensions": 2004,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 2009,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1328,  # a handler for any notification
     "host": 1936,  # ttl
     "protocol": 2852,  # the newest revision of one era
@@ -40,7 +40,7 @@ CODE_LINES = {
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4758,  # options as in approval; session_id, end_session
+    "transports": 4763,  # options as in approval; session_id, end_session
     "validation": 2635,
     "processes": 1130,  # they came out of "runtime"
 }

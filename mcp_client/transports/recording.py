@@ -4,7 +4,6 @@ A record is a file of JSON lines. The first names the format; each other one is 
 order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.recording_redaction``
 defines them):
 
-
 - ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: a request of the client.
   ``[redacted]`` replaces any value, or any text within a string. ``secrets`` shows which of
   the values left out of the requests were equal: each new one has the next number. Nothing in the
