@@ -187,5 +187,5 @@ def test_a_session_that_is_not_open_has_nothing_of_a_session(connects: Any) -> N
     for name in ("call_tool", "server_info", "list_tools", "nothing_like_it"):
         assert not hasattr(connecting, name)
         assert getattr(connecting, name, None) is None
-    with pytest.raises(ConfigError, match="not open yet, so it has no call_tool"):
+    with pytest.raises(ConfigError, match="not open yet, so call_tool"):
         connecting.call_tool("x")

@@ -1,23 +1,23 @@
-"""Sessions: connecting, what a host calls, and the life of one tool call.
+"""Sessions: connecting, the methods that a host calls, and the life of one tool call.
 
 ::
 
     connect.py          ``connect`` and its options
-    session_options.py  how the options are checked
+    session_options.py  checks of the options
     names.py            refuses two servers under one name in one store
     session.py          ``Session``: one server, and how to call it
     call.py             the life of one call, top to bottom
-    call_state.py       what is known of a call while it is made
-    observers.py        what goes along with a call: audit, pins, bound arguments, traces
+    call_state.py       the state of a call while it is made
+    observers.py        observers of a call: audit, pins, bound arguments, traces
     tool_validation.py  arguments and results against the tool's schemas
     binding.py          ``bind=``: arguments that the host sets
     journal.py          calls with an ``idempotency_key``
     started_call.py     the last steps of a call that became a task
     facts.py            what a session says of itself and of its server
     task_handles.py     ``start_tool`` and ``resume_task``
-    saved_task.py       what ``task.to_json()`` contains
+    saved_task.py       the contents of ``task.to_json()``
     library.py          resources, prompts, completion and skills
-    server_messages.py  what a server sends by itself
+    server_messages.py  messages that a server sends on its own
 """
 
 from ..runtime.lazy import lazy as _lazy

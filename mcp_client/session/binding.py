@@ -4,22 +4,23 @@
 connect(server, bind={"create_*": {"tenant": "acme", "user": lambda context: context.user}})
 ```
 
-The keys are globs over the server's own names of its tools; where several match a tool, all of them
-hold, and the last one for an argument that two of them set. The values are by names of arguments: a
-JSON value, or a function of the ``context=`` of the call (None without one), sync or async, which
-gives one. A function is called once a call, before anybody is asked, and has ``Timeouts.approval``.
-A call that is made again because it waited for approval (``CallPending``) calls it again: what was
-approved is its value, so give the same for the same context.
+The keys are globs over the server's own tool names. If several match a tool, all of them apply; if
+two set one argument, the last one wins. The values are dicts from argument names to a JSON value or
+to a function, sync or async, that returns one. The function takes the ``context=`` of the call, or
+None. It is called once for each call, before approval is requested, within ``Timeouts.approval``
+seconds. A call that is repeated because it waited for approval (``CallPending``) calls the function
+again. The approval covers the value, so return the same value for the same context.
 
-What is set is out of ``Tool.input_schema`` (``Tool.bound`` names it) and put into the call before
-it is frozen: rules, approver and audit see the call as it is sent. Only the host sets it:
+Bound arguments are removed from ``Tool.input_schema`` (``Tool.bound`` lists them) and added to the
+call before it is frozen: rules, approver and audit see the call as it is sent. Only the host sets
+them:
 
-- A call that gives one of these arguments raises ``InvalidArguments``, and nothing is sent, even
-  where the tool does not declare it.
-- An approver's edit that leaves one out gets it back, and the approver is asked about that; one
-  that changes it is refused.
-- An argument that the tool's schema does not declare is not put in. That, and a glob that matches
-  no tool, are findings of the list, of the kind ``bind``.
+- A call that contains a bound argument raises ``InvalidArguments``, and nothing is sent, even if
+  the tool does not declare it.
+- If an approver's edit leaves one out, it is added again, and the approver is asked about that. An
+  edit that changes one is refused.
+- An argument that the tool's schema does not declare is not added. That, and a glob that matches no
+  tool, are findings of the list, of the kind ``bind``.
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Bind", "Binding"]
 
 Bind: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""By globs over names of tools, the arguments that the host sets: JSON values, or functions of a
-call's context."""
+"""The arguments that the host sets, by globs over tool names: JSON values, or functions."""
 
 _log = logging.getLogger("mcp_client")
 _SLICE_TOOLS = 25
@@ -60,14 +60,14 @@ _EXAMPLE = 'bind={"create_*": {"tenant": "acme"}}'
 
 
 class BoundCall(Protocol):
-    """A call, as far as it matters here: a ``CallState``."""
+    """The part of a ``CallState`` that this module uses."""
 
     given: Given
     bound: dict[str, Any] | None
 
 
 class Binding:
-    """What one session was given as ``bind``."""
+    """The bound arguments of one session."""
 
     def __init__(self, bind: Any) -> None:
         """Raises ``ConfigError``, which has no value of an argument."""
@@ -78,7 +78,7 @@ class Binding:
         ]
 
     def _of(self, tool: str) -> dict[str, Any]:
-        """What it sets of the arguments of ``tool``, declared or not."""
+        """Return the bound arguments of ``tool``, declared or not."""
         found: dict[str, Any] = {}
         for _, matches, values in self._globs:
             if matches(tool):
@@ -88,7 +88,7 @@ class Binding:
     # -------------------------------------------------------------------- a list
 
     async def on(self, tools: list[Tool]) -> tuple[list[Tool], list[Finding]]:
-        """``tools`` as they are listed, and what matches none of them."""
+        """Return ``tools`` as they are listed, and the findings about globs and arguments."""
         listed: list[Tool] = []
         for number, tool in enumerate(tools):
             if number % _SLICE_TOOLS == _SLICE_TOOLS - 1:
@@ -113,7 +113,7 @@ class Binding:
                 lacking = [safe_text(tool.name, 64) for tool in tools if name not in tool.bound]
                 if lacking:
                     text = (
-                        f"bind: {shown!r} sets {safe_text(name, 80)!r}, which is no argument of "
+                        f"bind: {shown!r} sets {safe_text(name, 80)!r}, not an argument of "
                         f"{_some(lacking)}: it is not set there"
                     )
                     yield Finding("bind", text, f"{shown} {safe_text(name, 80)}")
@@ -121,19 +121,23 @@ class Binding:
     # -------------------------------------------------------------------- a call
 
     async def complete(self, call: BoundCall, tool: Tool, given: dict[str, Any], gate: Gate) -> str:
-        """Return the canonical text of the arguments of ``call`` with what the host sets.
+        """Return the canonical text of the arguments of ``call``, with the bound ones added.
 
-        ``gate`` ends what waits for a function.
+        Args:
+            call: The call.
+            tool: The definition in force.
+            given: The caller's arguments.
+            gate: The gate, which ends waits for a function when it closes.
 
-        Raises ``InvalidArguments`` where the caller has ``given`` some of that, and where a
-        function has no value.
+        Raises:
+            InvalidArguments: The caller set a bound argument, or a function has no value.
         """
         its = self._of(tool.name)
         for name in given:
             if name in its:
                 raise InvalidArguments(
-                    f"the argument {safe_text(name, 80)!r} is set by the host: make the call "
-                    "without it",
+                    f"the argument {safe_text(name, 80)!r} is set by the host: omit it "
+                    "from the call",
                     path=pointer([name]),
                 )
         bound = call.bound = {} if call.bound is None else call.bound
@@ -145,8 +149,7 @@ class Binding:
         return canonical_of(given | {name: bound[name] for name in tool.bound})
 
     def kept(self, call: BoundCall, edited: ToolCall) -> ToolCall:
-        """An approver's call, with what the edit has left out of what the host sets, and a finding
-        of that. Raises ``InvalidArguments`` where it changes some of that."""
+        """Return an approver's call with the bound arguments added, and a finding of that."""
         tool, bound = edited.tool, call.bound or {}
         arguments = json.loads(edited.arguments_json)
         for name in self._of(tool.name):
@@ -163,14 +166,14 @@ class Binding:
         findings = edited.findings
         if lost:
             shown = _some([safe_text(name, 80) for name in lost])
-            text = f"the edit left out what the host sets, and it was put back: {shown}"
+            text = f"the edit left out arguments that the host sets; they were added again: {shown}"
             findings = (*findings, Finding("bind", text, shown))
         arguments |= {name: bound[name] for name in tool.bound}
         return replace(edited, arguments_json=canonical_of(arguments), findings=findings)
 
 
 class _Function:
-    """Tells a function from a JSON value."""
+    """A marker that distinguishes a function from a JSON value."""
 
     __slots__ = ("call",)
 
@@ -198,7 +201,7 @@ async def _value_of(name: str, function: _Function, call: BoundCall, gate: Gate)
 
 
 def _no_value(name: str, what: str) -> InvalidArguments:
-    text = f"the host sets the argument {safe_text(name, 80)!r}, and its function gave {what}"
+    text = f"the host sets the argument {safe_text(name, 80)!r}, and its function returned {what}"
     return InvalidArguments(text, path=pointer([name]))
 
 
@@ -210,13 +213,13 @@ def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
 
 def _name(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value:
-        kind = "an empty text" if value == "" else f"a {_type_of(value)}"
-        raise ConfigError(f"bind has {kind} as {what}: give a text, {_EXAMPLE}")
+        kind = "an empty str" if value == "" else f"a {_type_of(value)}"
+        raise ConfigError(f"bind has {kind} as {what}: give a non-empty str, {_EXAMPLE}")
     return str(value)
 
 
 def _values(pattern: str, given: Any) -> dict[str, Any]:
-    """What one glob sets: JSON values, copied, and functions."""
+    """Return the arguments that one glob sets: JSON values, copied, and functions."""
     found: dict[str, Any] = {}
     for name, value in _mapping(given, f"bind[{safe_text(pattern, 80)!r}]").items():
         name = _name(name, "the name of an argument")

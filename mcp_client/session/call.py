@@ -1,17 +1,16 @@
 """The life of one call, top to bottom: see ``Caller._attempt``.
 
     resolve the definition in force and the connection -> freeze the call and check its arguments ->
-    ask approval -> send, wait, answer what the server asks -> check the result -> hand it over
+    ask approval -> send, wait, respond to the server's requests -> check the result -> return it
 
-This is the only module that sends ``tools/call``, in ``_send``, which takes nothing but a call that
-the gate has approved.
+This is the only module that sends ``tools/call``, in ``_send``, which accepts only a call that the
+gate has approved.
 
-What was approved must still be in force when it is sent. While somebody thinks about a call, the
-server may announce another definition, the list may expire or be fetched again, or the connection
-may be replaced. Then the definition is resolved again: if it is the same the call goes on, if it
-is another approval is asked again, once, with the differences among the findings. A new connection
-counts as a difference, unless the approver said yes to this call for as long as it stays the same
-(``Allow(remember="call")``).
+The approved definition must still be in force when the call is sent. During a decision, the server
+may announce another definition, the list may expire or be fetched again, or the connection may be
+replaced. Then the definition is resolved again. If it is the same, the call continues. Otherwise
+approval is requested again, once, with the differences among the findings. A new connection counts,
+too, unless the call was approved with ``Allow(remember="call")``.
 """
 
 from __future__ import annotations
@@ -76,13 +75,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
-_MAX_LOGINS = 3  # times that somebody may be asked to log in for one call
+_MAX_LOGINS = 3  # requests for a login during one call
 Approved = NewType("Approved", ToolCall)
-"""A call that the gate said yes to, not yet used."""
+"""A call that the gate approved, not yet used."""
 
 
 class Caller:
-    """Makes the calls of one session."""
+    """The maker of one session's calls."""
 
     def __init__(
         self,
@@ -95,8 +94,7 @@ class Caller:
         origin: str,
         tasks: Callable[[], TaskCalls],
     ) -> None:
-        """``origin`` is a prefix that makes the ids of this session's calls unique; ``tasks`` gives
-        the tasks of its server."""
+        """Set ``origin``, the prefix of call ids, and ``tasks``, the tasks of the server."""
         self._server = setup.name
         self._connection = connection
         self._tools = tools
@@ -150,10 +148,7 @@ class Caller:
     ) -> Coroutine[Any, Any, Outcome]: ...
 
     def run(self, call: CallState, *, hands_over: bool = False) -> Coroutine[Any, Any, Outcome]:
-        """Make a call: one attempt, or more if ``Retry`` permits them.
-
-        ``hands_over``: return a task that the server makes of the call, and do not wait for it.
-        """
+        """Make a call: one or more attempts. ``hands_over`` returns its task instead of waiting."""
         call.hands_over = hands_over
         token = call.given.cancel
         return self._run(call) if token is None else self._run_until_cancelled(call, token)
@@ -224,9 +219,11 @@ class Caller:
                 tool = (None if current else tools.usable(name)) or await find(name)
             except OutcomeUnknown as error:
                 raise not_fetched(error) from error
-            if tools.outdated and next(looks, None):  # told of another change meanwhile
+            if tools.outdated and next(looks, None):  # another change was announced meanwhile
                 continue
-            if tools.version == version or connection.is_current(rpc):  # else lost while it waited
+            if tools.version == version or connection.is_current(
+                rpc
+            ):  # else the connection was lost while the call waited
                 return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
 
     def _may_have_changed(self, then: InForce) -> bool:
@@ -334,7 +331,7 @@ class Caller:
                 call.logins += 1
                 if call.logins > _MAX_LOGINS:
                     raise PersonAsked(
-                        "the server asked for one login after another; the call was not sent"
+                        "the server requested a login repeatedly; the call was not sent"
                     ) from None
             self._tools.mark_outdated()
             now, approved = await self._approve_changed(call, now, approved)
@@ -363,9 +360,9 @@ class Caller:
     async def _send(
         self, call: CallState, approved: Approved, now: InForce
     ) -> dict[str, Any] | TaskRun:
-        """Send the call and wait: its result, or the task that is handed over.
+        """Send the call and wait; return its result or its task.
 
-        Raises ``PersonAsked`` if somebody had to log in first: then the call was not sent.
+        Raises ``PersonAsked`` if a person had to log in first: then the call was not sent.
         """
         given, attempt, rpc, token = call.given, call.attempt, now.rpc, call.given.cancel
         before = call.cancel_requests
@@ -428,7 +425,8 @@ class Caller:
         return await self.validation.checked(plan, result, given.validation, seconds)
 
     def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
-        if raw.get("isError"):  # what a server was given to keep secret is often in these
+        """Return the parsed result of a tool."""
+        if raw.get("isError"):  # these texts often contain the server's secrets
             raw = self._secrets.json(raw)
         try:
             return ToolResult.from_wire(raw, self._server, tool, self._origin)

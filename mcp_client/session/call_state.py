@@ -1,5 +1,7 @@
-"""One call while it is made: what ``call_tool`` was given, what is known of it by now, and the
-definition and the connection in force."""
+"""The state of one call while it is made.
+
+The options of ``call_tool``, the facts found so far, and the definition and connection in force.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +49,17 @@ _UNAVAILABLE = 503
 
 
 Outcome: TypeAlias = "ToolResult | StartedCall"
-"""The result of a call, or the task that ``start_tool`` hands over."""
+"""The result of a call, or the task that ``start_tool`` returns."""
 Attempts: TypeAlias = "Callable[[CallState], Coroutine[Any, Any, Outcome]]"
 
 
 class Given(NamedTuple):
-    """The options of one call: what ``call_tool`` was given, or else the session's own."""
+    """The options of one call: those of ``call_tool``, or else the session's own."""
 
     name: str
     arguments: Mapping[str, Any] | None
     origin: CallOrigin
-    """Who makes the call; this and ``script`` alone are not given to ``call_tool``."""
+    """The kind of caller. This and ``script`` are set internally, never by ``call_tool``."""
     script: Script | None
     timeouts: Timeouts
     validation: Strictness
@@ -72,17 +74,17 @@ class Given(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
-    """One attempt at a call: what is known of it by now."""
+    """One attempt at a call, with the facts found so far."""
 
     id: str
     findings: tuple[Finding, ...] = ()
-    """How the definition changed while approval was asked for."""
+    """The changes of the definition while approval was requested."""
     plan: ToolPlan = field(init=False)
-    """What is known of the definition in force."""
+    """The validation plan for the definition in force."""
     now: InForce | None = None
     """The definition in force; None until it is resolved."""
     as_task: bool = False
-    """Whether the server is asked to make the call a task."""
+    """Whether the server is asked to run the call as a task."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -93,35 +95,34 @@ class CallState:
     attempt: Attempt
     observers: tuple[Observer, ...] = ()
     hands_over: bool = False
-    """Whether a task is handed over, instead of waited for."""
+    """Whether a task is returned instead of awaited."""
     ttl: float | None = None
     """Seconds for which the server is to keep the task; None for as long as the call may take."""
     keyed: KeyedCall | None = None
-    """Its row in the journal, if it has a key."""
+    """The call's row in the journal, if it has a key."""
     entry: AuditEntry | None = None
     """The audit entry of this attempt, if there is an audit."""
     traffic: Traffic | None = None
-    """The bytes of this attempt, if an audit or a token has to know whether any left."""
+    """The bytes of this attempt, if an audit or a token needs to know whether any were sent."""
     once: OneCallApproval = field(default_factory=OneCallApproval)
     arguments: tuple[dict[str, Any], str] | None = None
-    """The arguments and their canonical text, taken once from what the caller gave."""
+    """The arguments and their canonical text, copied once from the caller's."""
     bound: dict[str, Any] | None = None
-    """The arguments that the host sets, each found once for all attempts."""
+    """The arguments that the host sets, each computed once for all attempts."""
     cancel_requests: int = 0
     """Requests to cancel the caller's task that were open before any callback could run."""
     logins: int = 0
-    """Times that somebody was asked to log in before the call could be sent."""
+    """The number of logins requested before the call could be sent."""
     attempts: int = 1
-    """How many ``retry`` counts, this one included."""
+    """The number of attempts that ``retry`` counts, including this one."""
     seconds: float = 0.0
-    """Seconds of the total timeout that earlier attempts have used, pauses included."""
+    """Seconds of the total timeout that earlier attempts used, pauses included."""
     is_repetition: bool = False
-    """Whether this attempt repeats one that the server refused to run, because what we knew of the
-    server was out of date."""
+    """Whether this attempt repeats one that the server refused because of outdated facts."""
     may_have_run: bool = False
     """Whether an earlier attempt may have run."""
     run: TaskRun | None = None
-    """The task that the server made of the call."""
+    """The task that the server created for the call."""
 
     @property
     def id(self) -> str:
@@ -146,10 +147,10 @@ class CallState:
         return self.arguments
 
     def complete(self, error: McpError) -> None:
-        """Name the tool in ``error``, and say whether to repeat the call does no harm.
+        """Name the tool in ``error``, and set whether a repetition is harmless.
 
-        A trusted server says so by the hints of its tool. They count if the call may have run, or
-        if the server was busy.
+        A trusted server states this by the hints of its tool. They count if the call may have run,
+        or if the server was busy.
         """
         if self.attempt.now is None:
             return
@@ -164,8 +165,8 @@ class CallState:
     def next_attempt(self, error: McpError, outdated: bool) -> float | None:
         """Return the seconds until the next attempt, or None if this was the last.
 
-        If the client's knowledge of the server was ``outdated``, all steps are made again at once.
-        The approval was for that connection and definition, unless the approver gave it to this
+        If the client's knowledge of the server was ``outdated``, all steps are repeated at once.
+        The approval was for that connection and definition, unless the approver granted it to this
         call for as long as it stays the same (``Allow(remember="call")``).
         """
         retry = self.given.retry
@@ -188,10 +189,12 @@ class CallState:
 
 
 def not_for(tool: Tool) -> NotSent:
-    """What a call raises of a tool that is not for who calls it (2026-01-26 ``apps``, visibility):
-    models and the host itself, or views."""
+    """Return the error for a tool that its caller may not use (2026-01-26 ``apps``, visibility).
+
+    The callers are models and the host itself, or views.
+    """
     if tool.is_for_apps:
-        why = "the server offers the tool to its views only (_meta.ui.visibility), not to models"
+        why = "the server offers the tool only to its views (_meta.ui.visibility), not to models"
     elif tool.is_for_models:
         why = "the server does not offer the tool to its views (_meta.ui.visibility)"
     else:
@@ -200,17 +203,25 @@ def not_for(tool: Tool) -> NotSent:
 
 
 def is_task(plan: ToolPlan, era: Era, on_request: bool) -> bool:
-    """Whether to ask that a call is made a task (2025-11-25 ``basic/utilities/tasks``, tool-level
-    negotiation): where the tool requires it, or allows it and the caller wants a task.
+    """Return whether to ask the server to run a call as a task.
 
-    Raises ``NotSent`` where the tool requires it and the server does not declare tasks.
+    That is so if the tool requires it, or allows it and the caller wants a task (2025-11-25
+    ``basic/utilities/tasks``, tool-level negotiation).
+
+    Args:
+        plan: The plan for the tool.
+        era: The era of the connection.
+        on_request: Whether the caller wants a task.
+
+    Raises:
+        NotSent: The tool requires a task, and the server does not declare tasks.
     """
     support, tool = plan.task_support, plan.tool
     if era.takes_tasks:
         return support == "required" or (on_request and support == "optional")
     if support == "required":
         raise NotSent(
-            "the tool has to be called as a task (execution.taskSupport), and the server does not "
+            "the tool requires a task (execution.taskSupport), and the server does not "
             "declare tasks.requests.tools.call; the call was not sent",
             server=tool.server,
             tool=tool.name,
@@ -219,11 +230,16 @@ def is_task(plan: ToolPlan, era: Era, on_request: bool) -> bool:
 
 
 def was_out_of_date(error: McpError, connection: Connection, tools: Catalog) -> bool:
-    """Whether the server refused a call because what we knew of it was out of date.
+    """Return whether the server refused a call because the client's facts were outdated.
 
-    It had ended our session, so that a new one will be opened (2025-11-25 ``basic/transports``,
-    session management); or it missed headers that a newer definition of the tool asks for,
-    which will be fetched (2026-07-28 ``basic/transports/streamable-http``).
+    Either the server had ended the session, so a new one is opened (2025-11-25
+    ``basic/transports``, session management). Or it missed headers that a newer definition of the
+    tool requires, so the list is fetched (2026-07-28 ``basic/transports/streamable-http``).
+
+    Args:
+        error: The error of the call.
+        connection: The session's connection.
+        tools: The session's tools.
     """
     if isinstance(error, ServerError):
         if error.code != HEADER_MISMATCH or not connection.rpc.mirrors:
@@ -234,9 +250,9 @@ def was_out_of_date(error: McpError, connection: Connection, tools: Catalog) -> 
 
 
 def not_fetched(error: OutcomeUnknown) -> ConnectError:
-    """What a call raises where the list of tools that it needs did not come: it was not sent."""
+    """Return the error for a call whose list of tools was not received: the call was not sent."""
     if isinstance(error, CallTimeout):
-        why = f"tools/list was not answered in time ({error.clock} clock)"
+        why = f"the server did not respond to tools/list in time ({error.clock} timeout)"
     else:
         why = "the connection was lost while tools/list was under way"
     return ConnectError(
@@ -250,18 +266,18 @@ def not_fetched(error: OutcomeUnknown) -> ConnectError:
 
 @dataclass(slots=True, eq=False, repr=False)
 class InForce:
-    """A definition, the connection on which it is in force, and how to see that it is no longer."""
+    """A definition, the connection on which it is in force, and a check that it still is."""
 
     tool: Tool
     rpc: RpcConnection
     version: int
-    """Which list the definition is from: each that is fetched has another."""
+    """The version of the list that contains the definition: each fetched list has another."""
     fresh: bool
     """Whether that list was known to be current. A call may use one that is not."""
 
 
 def changes(then: InForce, now: InForce) -> tuple[Finding, ...]:
-    """What is not the same any more; nothing where the approval still holds."""
+    """Return the differences since the approval; empty if the approval still applies."""
     found: list[Finding] = []
     if now.tool != then.tool:
         from ..catalog.drift import differences  # only now: few calls need it
@@ -278,9 +294,9 @@ def changes(then: InForce, now: InForce) -> tuple[Finding, ...]:
             if getattr(old, hint) is not getattr(new, hint)
         ]
     if found or now.tool.trusted is not then.tool.trusted:
-        text = "the definition of the tool changed while approval was asked for"
+        text = "the definition of the tool changed while approval was requested"
         return (Finding("definition_changed", text, now.tool.fingerprint), *found)
     if now.rpc is not then.rpc:
-        text = "the connection was lost and made again while approval was asked for"
+        text = "the session reconnected while approval was requested"
         return (Finding("reconnected", text),)
     return ()

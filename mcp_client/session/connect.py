@@ -1,4 +1,4 @@
-"""From what a host gives to a session: ``connect``, its options, and what is wrong with them."""
+"""Connect to a server: ``connect``, its options, and errors for what is not a server."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def connect(
     revision: str = "auto",
     client_info: ClientInfo | None = None,
 ) -> Connecting:
-    """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
+    """Open a session with one server. Enter the result with ``async with``, or await it.
 
     Args:
         server: A ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
@@ -93,50 +93,55 @@ def connect(
         name: What the server is called in approvals, errors, logs and stores. Without one, the name
             is made of the command or the URL. Nothing that the server says of itself is used.
         trusted: True if the server's annotations may be believed, or a function that decides it for
-            each ``Tool`` as it is listed; only True is a yes.
-        approval: Who decides each call: a hook, async or not, that takes an ``ApprovalRequest`` and
-            returns ``Allow(...)`` or ``Deny(...)``; ``Rules(...)``; or an ``ApprovalQueue``.
-            Anything but ``Allow`` is a denial. None asks the user at the terminal; without a
-            terminal every call is refused.
-        handlers: What answers the server's own requests, and takes its log lines:
-            ``Handlers(elicitation=..., sampling=..., roots=..., log=...)``. Only what is given is
-            declared to the server.
-        state: Where decisions, pins, the audit, the tokens of ``OAuth()`` and the key of saved
-            tasks are stored if they have no place of their own: the path of a directory, or any
-            ``State``. ``Decisions(path)`` stores decisions alone. Servers are stored by ``name``,
-            so give one: see ``mcp_client.session.names``.
-        pins: A lock file of the server's tools: a path, or ``Pins(path, policy=...)``. See
-            ``mcp_client.catalog.pins``, and give a ``name``.
-        audit: Where each call is recorded, before it is decided and when it is over: the path of a
-            file, ``AuditLog(path, ...)``, a callable that takes each record, a list of those, or
-            ``Audit(to, failure=..., redaction=..., trace_content=...)``. See ``mcp_client.audit``.
-        timeouts: The clocks, in seconds: ``Timeouts(connect=30, idle=60, total=600)``.
-        limits: Bounds on what the server may send: ``Limits(tools=100, ...)``.
-        validation: What happens to a result that breaks the tool's output schema: "strict" raises
-            ``InvalidResult``, "warn" returns it with a finding, "off" does not check.
-            ``Validation(results=..., arguments=...)`` says it of arguments, too.
-        retry: When a failed call is attempted again, where that can do no harm: ``Retry(...)``.
+            each ``Tool`` as it is listed. Only the value True grants trust.
+        approval: The decision for each call: a hook, async or not, that takes an
+            ``ApprovalRequest`` and returns ``Allow(...)`` or ``Deny(...)``; ``Rules(...)``; or an
+            ``ApprovalQueue``. Any other value is a denial. None asks the user at the terminal;
+            without a terminal every call is refused.
+        handlers: The handlers for the server's own requests and log lines:
+            ``Handlers(elicitation=..., sampling=..., roots=..., log=...)``. Only the handlers that
+            are set are declared to the server.
+        state: The path of a directory, or any ``State``. It stores the decisions, pins, audit,
+            tokens of ``OAuth()`` and the key of saved tasks that have no place of their own.
+            ``Decisions(path)`` stores decisions alone. Entries are stored by ``name``, so set it:
+            see ``mcp_client.session.names``.
+        pins: A lock file of the server's tools: a path, or ``Pins(path, policy=...)``. Set ``name``
+            as well; see ``mcp_client.catalog.pins``.
+        audit: The record of each call, opened before the decision and closed at the end: the path
+            of a file, ``AuditLog(path, ...)``, a callable that takes each record, a list of those,
+            or ``Audit(to, failure=..., redaction=..., trace_content=...)``. See
+            ``mcp_client.audit``.
+        timeouts: The timeouts, in seconds: ``Timeouts(connect=30, idle=60, total=600)``.
+        limits: Limits on what the server may send: ``Limits(tools=100, ...)``.
+        validation: The treatment of a result that is not valid for the tool's output schema:
+            "strict" raises ``InvalidResult``, "warn" returns it with a finding, "off" does not
+            check. ``Validation(results=..., arguments=...)`` sets it for arguments, too.
+        retry: When to repeat a failed call that cannot have had an effect: ``Retry(...)``.
         bind: Arguments that neither a model nor another caller may see or choose, by globs over
-            names of tools: ``{"create_*": {"tenant": "acme", "user": lambda user: user.id}}``. A
-            value is JSON, or a function of the call's ``context=``: see
-            ``mcp_client.session.binding``.
-        policy: What an organisation allows, whatever the other options say:
-            ``ManagedPolicy.system()`` is that of this machine.
-        revision: The one protocol revision to speak, such as "2025-06-18"; "handshake" or
-            "stateless" agrees on the newest in common of that era, without a request of the other;
-            "auto" agrees on the newest in common of all.
-        client_info: What the server is told of this program, with the extensions that are declared:
+            tool names: ``{"create_*": {"tenant": "acme", "user": lambda user: user.id}}``. A value
+            is JSON, or a function of the call's ``context=``: see ``mcp_client.session.binding``.
+        policy: An organisation's policy, which the other options cannot override:
+            ``ManagedPolicy.system()`` loads the policy of this machine.
+        revision: The only protocol revision to accept, such as "2025-06-18"; "handshake" or
+            "stateless" for the newest common revision of that era, without a request of the other;
+            "auto" for the newest common revision of all.
+        client_info: The name, version and extensions that are declared to the server:
             ``ClientInfo("my-app", "1.0", extensions=[...])``.
 
     Returns:
         A session that is not open yet. Enter it or await it, once.
 
     Raises:
-        ConfigError: An option is wrong. When opening: a store cannot be used, or has another
+        ConfigError: An option is wrong. On opening: a store cannot be used, or contains another
             server under this name.
-        ConnectError: When opening: the server cannot be reached, or no revision is in common
+        ConnectError: On opening: the server cannot be reached, or there is no common revision
             (``NegotiationError``).
-        StartDenied: When opening: ``policy`` refuses the server, and nothing was started.
+        StartDenied: On opening: ``policy`` refuses the server, and nothing was started.
+
+    Example::
+
+        async with connect(["npx", "server"], name="files", approval=hook) as session:
+            result = await session.call_tool("search", {"query": "tea"})
     """
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
@@ -189,7 +194,7 @@ def transport_of(server: Any) -> Transport:
 
 
 def _advice(server: object) -> str:
-    """What to give instead of something that is not a server."""
+    """Return what to pass instead of a value that is not a server."""
     if isinstance(server, os.PathLike):
         path = os.fspath(server)
         if str(path).endswith((".js", ".mjs", ".cjs")):
@@ -200,15 +205,13 @@ def _advice(server: object) -> str:
     if isinstance(server, Mapping):
         if "url" in server:
             return "give HttpServer(url, headers=...)"
-        return "give StdioServer(command, args, env=...), with the members of this dict"
+        return "give StdioServer(command, args, env=...), with this dict's members"
     if isinstance(server, Sequence) and not isinstance(server, bytes):
-        return "the list of words is empty: give the command first"
-    return (
-        "give a StdioServer, the words of a command as a list, an HttpServer, a URL, or a transport"
-    )
+        return "the list is empty: put the command first"
+    return "give a StdioServer, a command as a list, an HttpServer, a URL, or a transport"
 
 
-# What only some sessions have is loaded only for them: it would be half of ``import mcp_client``.
+# Optional parts are loaded on first use: they double the time of ``import mcp_client``.
 
 
 def _under(
@@ -240,7 +243,9 @@ def _handlers(handlers: Any) -> Handlers:
     from ..handlers.handlers import Handlers
 
     if not isinstance(handlers, Handlers):
-        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
+        raise ConfigError(
+            f"handlers={handlers!r} is not valid: give Handlers(elicitation=..., ...)"
+        )
     return handlers
 
 
@@ -284,12 +289,11 @@ def _client(info: ClientInfo | None, handlers: Handlers | None) -> ClientDeclara
 
 
 class NotOpen(ConfigError, AttributeError):
-    """Something was asked of a session that is not open yet, which has it only then: ``hasattr``
-    says so."""
+    """The session is not open yet, so it lacks the attribute; ``hasattr`` returns False."""
 
 
 class Connecting:
-    """A session that is not open yet: enter it with ``async with``, or await it. Either, once."""
+    """A session that is not open yet: enter it with ``async with``, or await it, once."""
 
     def __init__(self, transport: Transport, setup: Setup) -> None:
         self._transport = transport
@@ -303,7 +307,7 @@ class Connecting:
             from .session import Session
 
             if hasattr(Session, name) or name in ("name", "stats"):
-                raise NotOpen(f"the session is not open yet, so it has no {name}: {_USE}")
+                raise NotOpen(f"the session is not open yet, so {name} is not available: {_USE}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
         def __enter__(self) -> Any:
@@ -332,8 +336,7 @@ class Connecting:
         on_lost: Callable[[McpError], None] | None = None,
         why_left_out: Callable[[str], str | None] | None = None,
     ) -> Session:
-        """``restarts``, ``on_lost`` and ``why_left_out`` are of a ``Host``: see ``Connection`` and
-        ``Catalog``."""
+        """Open the session; see ``Connection`` and ``Catalog`` for the arguments of a ``Host``."""
         if self._entered:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
         from .session import Session  # a fifth of what is loaded: the bench's row "import"

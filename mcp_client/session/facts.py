@@ -1,4 +1,4 @@
-"""What a session says of itself and of its server: nothing here waits."""
+"""The facts about a session and its server: nothing here waits."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class FactsOfSession:
 
     @property
     def closed(self) -> bool:
-        """Whether it has been closed."""
+        """Whether the session is closed."""
         return self._connection.closed
 
     @property
     def generation(self) -> int:
-        """How many connections the session has had."""
+        """The number of connections that the session has had."""
         return self._connection.generation
 
     @property
     def server_info(self) -> Implementation | None:
-        """Name and version by the server's own word, or None: for display, never for a decision."""
+        """The server's own name and version, or None: for display, never for a decision."""
         info = self._connection.rpc.era.server.info
         return None if info is None else info.of_origin(self._connection.transport.origin)
 
@@ -47,13 +47,12 @@ class FactsOfSession:
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What the server says it can do, as it came."""
+        """The capabilities that the server declares, unchanged."""
         return self._connection.rpc.era.server.capabilities
 
     @property
     def sandbox(self) -> Confinement | None:
-        """What holds for the server's process, where it was started in a sandbox; None without
-        one. ``.sentences`` is for people."""
+        """The restrictions of the server's process, or None; ``.sentences`` explains them."""
         return self._transport.sandbox
 
     @property
@@ -68,15 +67,17 @@ class FactsOfSession:
 
     @property
     def server_answer(self) -> Mapping[str, Any]:
-        """The result of ``initialize`` or ``server/discover``, whole, as the server sent it:
-        untrusted. The newest one, if the session has had several connections."""
+        """The complete result of ``initialize`` or ``server/discover``: untrusted.
+
+        If the session has had several connections, this is the newest result.
+        """
         return self._connection.rpc.era.server.raw
 
     @property
     def session_id(self) -> str | None:
-        """The id that the server gave the session (``Mcp-Session-Id``); None if there is none.
+        """The id that the server assigned to the session (``Mcp-Session-Id``), or None.
 
         Only Streamable HTTP of the handshake era has one. It changes when the session is opened
-        again. A secret: a server may accept requests of anyone who has the id.
+        again. It is a secret: a server may accept requests from anyone who has it.
         """
         return self._transport.session_id

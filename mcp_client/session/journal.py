@@ -1,22 +1,22 @@
 """A call with an ``idempotency_key``, from its claim in the journal until it is settled.
 
     claim the key -> make the call, as any other: open the audit entry, ask approval, ...
-    -> write down that it is sent -> send it -> write down what became of it -> hand it over
+    -> store that it is sent -> send it -> store its outcome -> return the result
 
-Nothing is repeated that may have run. So what is found under the key decides:
+No call that may have run is repeated. The entry under the key decides:
 
-- nothing: the call is made
-- claimed or sent by another caller that is still at it: that one's end is waited for
-- claimed by one that is gone, which has sent nothing: the call is made
-- sent by one that is gone: ``OutcomeUnknown``, unless the tool only reads or is idempotent by a
-  trusted server's word, or ``Retry(safe=True)`` says that it may be repeated: then it is made
-- settled: what it led to is given back, and checked as any result is
+- none: the call is made
+- claimed or sent by another caller that is still active: wait for its end
+- claimed by a caller that is gone, which has sent nothing: the call is made
+- sent by a caller that is gone: ``OutcomeUnknown``. The call is made if the tool only reads or is
+  idempotent, as a trusted server declares, or if ``Retry(safe=True)`` permits it
+- settled: the outcome is returned, and validated as any result is
 
-What it led to is settled where the server answered: a result, also of a tool that failed; an answer
-that breaks a schema or the specification; a JSON-RPC error, but for those that say that nothing was
-run and that the same may succeed later. Where nothing reached the server, because it was refused,
-cancelled in time or could not be sent, the key is free again. Everything else leaves the call
-unsettled: it may have run.
+A call is settled when the server responded: with a result, including that of a failed tool; with a
+response that breaks a schema or the specification; or with a JSON-RPC error. Errors that state that
+nothing was run and that a retry may succeed do not settle it. If nothing reached the server, the
+key is free again: the call was refused, cancelled in time or could not be sent. Everything else
+leaves the call unsettled, because it may have run.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ __all__ = ["JournalRow", "KeyedCall", "journal", "note_use"]
 
 T = TypeVar("T")
 _FIRST_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.005, 0.5
-"""Between two looks at a call that another caller makes."""
+"""The shortest and longest pause between two checks of another caller's call."""
 _WRITE_SECONDS = 15.0
 journal: ContextVar[Calls | None] = ContextVar("mcp_client.journal", default=None)
-"""The journal for the keys of calls that this package makes, where it is not the state's."""
+"""Return the journal for the keys of this package's own calls, if it is not the state's."""
 _NOT_RUN = UrlElicitationRequired, MissingCapability
-"""Answers that say that nothing was run."""
+"""Error codes which state that nothing was run."""
 _OF_SERVER_ERROR = "code", "data", "server_message", "http_status", "body_excerpt"
 
 
 class Maker(Protocol):
-    """What makes the calls of a session: a ``call.Caller``."""
+    """The maker of a session's calls: a ``call.Caller``."""
 
     validation: ToolValidation
 
@@ -92,11 +92,12 @@ class Maker(Protocol):
     @property
     def _secrets(self) -> KnownSecrets: ...
     async def _resolve(self, name: str) -> InForce: ...
-    def read(self, raw: dict[str, Any], tool: str) -> ToolResult: ...
+    def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
+        """Return the parsed result of a tool."""
 
 
 class JournalRow:
-    """The claim of one caller, under a key of a journal."""
+    """The claim of one caller, under one key of a journal."""
 
     def __init__(self, calls: Calls, key: str) -> None:
         self._calls = calls
@@ -108,8 +109,17 @@ class JournalRow:
     async def take(
         self, about: Object, *, repeats: bool, check: Callable[[str, float], object]
     ) -> tuple[Claim, Object]:
-        """``Calls.take``, once no other caller is at it. ``check`` is called with that one's state,
-        and the seconds that it has been waited for in that state: it may raise."""
+        """Claim the key as ``Calls.take`` does, once no other caller is active.
+
+        Args:
+            about: The description of the call, to compare with an earlier one.
+            repeats: Whether the call may be repeated after another caller has gone.
+            check: A function that may raise. It takes the other caller's state, and the seconds of
+                waiting in that state.
+
+        Returns:
+            The claim, and the stored entry.
+        """
         looks, since, waited = 0, anyio.current_time(), dict[str, float]()
         while True:
             claim, row = await self._try(about, repeats)
@@ -136,17 +146,19 @@ class JournalRow:
         try:
             return await self.within(take)
         except BaseException as error:
-            # Cancelled, and a thread may go on with it; or the state failed, and may have it.
+            # If cancelled, a thread may still store it; if the state failed, it may have stored it.
             if isinstance(error, StateError) or not isinstance(error, Exception):
                 self._abandoned = True
                 self.end_later(may_have_run=repeats)
             raise
 
     async def end(self, outcome: Object | None, *, may_have_run: bool) -> str | None:
-        """Write down what became of the call, also while its caller is being cancelled: what
-        failed, or None. What could not be written is written when the state is back."""
+        """Store the outcome of the call, or None, even while its caller is being cancelled.
+
+        An outcome that cannot be stored now is stored when the state is available again.
+        """
         end = partial(self._calls.end, self._key, self._mark, outcome, may_have_run=may_have_run)
-        why = "writing it takes too long"
+        why = "the write takes too long"
         with anyio.move_on_after(_WRITE_SECONDS, shield=True):
             try:
                 await self.within(end)
@@ -154,19 +166,30 @@ class JournalRow:
             except McpError as error:
                 why = error.message
         self.end_later(outcome, may_have_run=may_have_run)
-        return f"what became of the call is not in the journal yet: {why}"
+        return f"the outcome of the call is not in the journal yet: {why}"
 
     def end_later(self, outcome: Object | None = None, *, may_have_run: bool) -> None:
+        """Store the outcome in the background."""
         self._calls.end_later(self._key, self._mark, outcome, may_have_run=may_have_run)
 
     async def within(self, function: Callable[..., T], *args: Any) -> T:
-        """``function(*args)``, which uses the storage."""
+        """Return ``function(*args)``, which uses the storage, within a limit of time."""
         return await in_thread(function, *args) if self._waits else function(*args)
 
 
 async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashable) -> None:
-    """Write down that ``key`` is for ``text``, the script of a run or the like, whose calls have
-    keys of their own. Raises ``InvalidArguments`` if the key was used for anything else."""
+    """Store that ``key`` is used for ``text``, such as a script whose calls have their own keys.
+
+    Args:
+        storage: The storage of the journal.
+        key: The idempotency key.
+        tool: The name of the tool.
+        text: The text that the key is used for.
+        context: The context of the call.
+
+    Raises:
+        InvalidArguments: The key was used for something else.
+    """
     calls = journal.get() or calls_in(storage)
     row = JournalRow(calls, key)
     about = {
@@ -187,12 +210,22 @@ class KeyedCall(JournalRow, Observer):
 
     @classmethod
     def of(cls, caller: Maker, call: CallState, key: str, state: State | None) -> KeyedCall:
-        """Raises ``ConfigError`` where the journal cannot have the call."""
+        """Return the call under ``key``.
+
+        Args:
+            caller: The maker of the session's calls.
+            call: The call.
+            key: The idempotency key.
+            state: The state of the session.
+
+        Raises:
+            ConfigError: There is no state, or the context cannot be compared.
+        """
         calls = journal.get() or (None if state is None else state.calls)
         if calls is None:
             raise ConfigError(
-                "idempotency_key= needs a place where calls are kept by their keys: give connect "
-                "or Host a state=, such as the path of a folder"
+                "idempotency_key= needs a store for calls and their keys: give state= to connect "
+                "or Host, such as the path of a directory"
             )
         return cls(caller, call, key, calls)
 
@@ -201,7 +234,7 @@ class KeyedCall(JournalRow, Observer):
         self._caller = caller
         self._call = call
         self.follows: bool = True
-        """Whether an earlier call under the key may have run, which the claim tells."""
+        """Whether an earlier call under the key may have run, according to the claim."""
         self._sent = self._ended = False
         context = call.given.context
         if self._waits and not is_storable(context):
@@ -211,7 +244,7 @@ class KeyedCall(JournalRow, Observer):
             )
 
     async def run(self, attempts: Attempts) -> Outcome:
-        """Make the call, or give back what it led to."""
+        """Make the call, or return its stored outcome."""
         call = self._call
         try:
             settled = await self._claim()
@@ -239,14 +272,19 @@ class KeyedCall(JournalRow, Observer):
             raise
 
     async def sending(self, call: CallState) -> None:
-        """Write down that the call is sent: to be awaited when it is approved, before any of it
-        is sent. Where it raises, nothing may be sent."""
+        """Store that the call is sent. Await this after the approval and before anything is sent.
+
+        If this raises, nothing may be sent.
+        """
         await self.within(self._calls.sending, self._key, self._mark)
         self._sent = True
 
     async def done(self, call: CallState, result: ToolResult) -> ToolResult:
-        """Store the result and close the call's audit record, in one transaction if both are in
-        one database. The result is returned even if it cannot be stored."""
+        """Store the result and close the call's audit record.
+
+        Both happen in one transaction if they are in one database. The result is returned even if
+        it cannot be stored.
+        """
         self._ended, outcome = True, _kept({"result": result.raw})
         entry, storage, is_written = call.entry, self._calls.storage, False
 
@@ -262,14 +300,18 @@ class KeyedCall(JournalRow, Observer):
         if entry is not None and not together:
             result = await entry.done(result)
         if "left_out" in outcome:
-            failure = f"the journal does not store the result: it has {outcome['left_out']:,} bytes"
+            failure = (
+                f"the result is not stored in the journal: it has {outcome['left_out']:,} bytes"
+            )
         if failure is None:
             return result
         return replace(result, findings=(*result.findings, Finding("not_recorded", failure)))
 
     async def _show_definition(self, entry: AuditEntry) -> None:
-        """Give the record of a call that is not made the definition, which marks secrets among the
-        arguments. Without one, the record leaves them out."""
+        """Add the definition, which marks secret arguments, to the record of a call not made.
+
+        Without a definition, the record omits the arguments.
+        """
         try:
             now = await self._caller._resolve(self._call.given.name)
         except McpError as error:
@@ -288,15 +330,15 @@ class KeyedCall(JournalRow, Observer):
             claim, row = await self.take(about, repeats=True, check=self._check_patience)
         if claim is Claim.LOST:
             raise OutcomeUnknown(
-                "the call with this idempotency_key was sent, and no end of it is known: it may "
-                "have run; state.calls.settle(key) says what became of it",
+                "the call with this idempotency_key was sent, and its outcome is not known: it "
+                "may have run; record the outcome with state.calls.settle(key)",
                 server=self._caller._server,
             )
         self.follows = row.get("state") == "sent"
         return row if claim is Claim.SETTLED else None
 
     async def _about(self) -> Object:
-        """What the row says of the call."""
+        """Return the description of the call for its row."""
         given, server = self._call.given, self._caller._server
         arguments = self._call.freeze_arguments()[1]
         meta = "" if given.meta is None else object_of("meta", given.meta)[1]
@@ -310,14 +352,16 @@ class KeyedCall(JournalRow, Observer):
         }
 
     def _check_patience(self, state: str, waited: float) -> None:
-        """Raises where another caller's call has been waited for too long. While nothing of it was
-        sent, somebody may be thinking about it."""
+        """Raise if another caller's call was awaited too long.
+
+        Before anything of it is sent, the limit allows for the time of a person's decision.
+        """
         clocks = self._call.given.timeouts
         most = clocks.total if state == "sent" else clocks.approval
         if waited >= most:
             raise CallTimeout(
-                "another caller makes the call with this idempotency_key, and it did not end "
-                f"within {seconds_text(most)}; make it again to get its result",
+                "another caller's call with this idempotency_key did not end within "
+                f"{seconds_text(most)}; repeat the call to get its result",
                 clock="total",
                 server=self._caller._server,
                 retryable=True,  # with this key, nothing is repeated
@@ -351,7 +395,7 @@ class KeyedCall(JournalRow, Observer):
         if self.follows or call.may_have_run:
             return True
         if isinstance(error, NotSent | ServerError):
-            return False  # an answer that settles the call has an outcome
+            return False  # a response that settles the call has an outcome
         if isinstance(error, McpError) or call.traffic is None:
             return self._sent
         return call.traffic.sent > 0
@@ -359,14 +403,13 @@ class KeyedCall(JournalRow, Observer):
     # --------------------------------------------------------------- what it led to
 
     async def _read(self, row: Object) -> ToolResult:
-        """The result in a settled row, checked as one that has just come. Raises the error that is
-        there."""
+        """Return the result in a settled row, validated as a new one is, or raise its error."""
         given, caller = self._call.given, self._caller
         with self._calls.reading():
             outcome = row["outcome"]
             error = None if "result" in outcome else _error_of(outcome, caller._server)
             if error is None and type(outcome["result"]) is not dict:
-                raise ValueError("its result is not an object")
+                raise ValueError("the stored result is not an object")
         if error is not None:
             raise error
         result = caller.read(outcome["result"], given.name)
@@ -385,7 +428,7 @@ class KeyedCall(JournalRow, Observer):
 
 
 def _outcome_of(error: BaseException) -> Object | None:
-    """What is kept of an error that is the server's answer; None of one that is not."""
+    """Return the stored form of an error that the server sent; None for other errors."""
     if isinstance(error, ServerError):
         if error.retryable or isinstance(error, _NOT_RUN):
             return None
@@ -408,7 +451,7 @@ def _kept(outcome: Object) -> Object:
 
 def _error_of(outcome: Object, server: str) -> McpError:
     """Return the error that a settled call without a result leads to."""
-    key = "with this idempotency_key it is never sent again"
+    key = "it is never sent again with this idempotency_key"
     if "error" in outcome:
         found = outcome["error"]
         if found["type"] == "violation":
@@ -423,7 +466,7 @@ def _error_of(outcome: Object, server: str) -> McpError:
             bytes=size,
             server=server,
         )
-    why = "a person has settled the call, without a result"
+    why = "a person settled the call without a result"
     if outcome.get("by_person") is not True:
-        raise ValueError("it has no outcome")
+        raise ValueError("the entry has no outcome")
     return OutcomeUnknown(f"{why}; {key}", server=server)

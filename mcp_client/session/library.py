@@ -1,4 +1,4 @@
-"""What a session offers besides tools: resources, prompts, completion and skills."""
+"""The methods of a session besides tools: resources, prompts, completion and skills."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class LibraryOfSession(ABC):
-    """The part of ``Session`` that reads."""
+    """The part of ``Session`` for resources, prompts and skills."""
 
     @property
     @abstractmethod
@@ -54,19 +54,19 @@ class LibraryOfSession(ABC):
     _secrets: KnownSecrets
 
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
-        """Every resource the server lists, cached and refreshed as in ``list_tools``.
+        """Return all resources that the server lists, cached and refreshed as in ``list_tools``.
 
-        Raises ``NotSent`` where the server does not declare resources; the same holds for
-        templates, prompts and completion (see ``capabilities``).
+        Raises ``NotSent`` if the server does not declare resources. The same applies to templates,
+        prompts and completion (see ``capabilities``).
         """
         return await self._library.all("resources", self._library.resources, refresh)
 
     async def list_resource_templates(self, *, refresh: bool = False) -> Listed[ResourceTemplate]:
-        """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
+        """Return all resource templates; ``read_resource(template.expand(name=...))`` reads one."""
         return await self._library.all("resources", self._library.templates, refresh)
 
     def resource_changes(self) -> Watch[ListChanges[Resource]]:
-        """Which resources are added to the list, removed and changed from now on."""
+        """Watch for resources that are added to the list, removed or changed from now on."""
         return self._library.changes("resources", self._library.resources)
 
     async def read_resource(
@@ -74,11 +74,19 @@ class LibraryOfSession(ABC):
         uri: str,
         **options: Unpack[ReadOptions],
     ) -> ResourceResult:
-        """The current contents of a resource, from the server; never cached, never fetched by us.
+        """Request the current contents of a resource from the server; they are never cached.
 
-        Options as for ``call_tool``: ``context`` says in the audit whose read it is. The server may
-        ask for input (2026-07-28). A ``ServerError`` with code -32002, or -32602 since 2026-07-28,
-        means that the resource was not found.
+        The server may ask for input (2026-07-28 ``server/resources``).
+
+        Args:
+            uri: The URI, passed to the server as it is; this client never fetches it itself.
+            **options: As for ``call_tool``. The audit records ``context`` as the owner of the read.
+
+        Returns:
+            The contents.
+
+        Raises:
+            ServerError: Code -32002, or -32602 since 2026-07-28, if the resource does not exist.
         """
 
         async def read(traffic: Traffic | None) -> ResourceResult:
@@ -91,28 +99,28 @@ class LibraryOfSession(ABC):
         link: ResourceLink,
         **options: Unpack[ReadOptions],
     ) -> ResourceResult:
-        """Read what a link in a result points to, with ``read_resource``, ``https`` links included.
+        """Read the target of a link in a result with ``read_resource``, ``https`` links included.
 
-        Raises ``InvalidArguments`` for a link that is not from a result of this session. The
-        server chose the link: the host decides whether to read it.
+        The server chose the link, so the host decides whether to read it. Raises
+        ``InvalidArguments`` for a link that is not from a result of this session.
         """
         uri = self._library.linked(link)
         return await self.read_resource(uri, **options)
 
     def subscribe_resource(self, uri: str) -> Watch[ResourceUpdate]:
-        """A ``ResourceUpdate`` each time the server says that the resource changed.
+        """Watch a resource: yield a ``ResourceUpdate`` whenever the server reports a change.
 
-        An async iterator and a context manager. In the stateless era each resource has a stream
-        of its own. Raises ``NotSent`` where the server does not declare subscriptions.
+        The watch is an async iterator and a context manager. In the stateless era each resource has
+        a stream of its own. Raises ``NotSent`` if the server does not declare subscriptions.
         """
         return self._library.subscribe_resource(uri)
 
     async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
-        """Every prompt the server lists, cached and refreshed as in ``list_tools``."""
+        """Return all prompts that the server lists, cached and refreshed as in ``list_tools``."""
         return await self._library.all("prompts", self._library.prompts, refresh)
 
     def prompt_changes(self) -> Watch[ListChanges[Prompt]]:
-        """Which prompts are added to the list, removed and changed from now on."""
+        """Watch for prompts that are added to the list, removed or changed from now on."""
         return self._library.changes("prompts", self._library.prompts)
 
     async def get_prompt(
@@ -121,10 +129,17 @@ class LibraryOfSession(ABC):
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[ReadOptions],
     ) -> PromptResult:
-        """The messages of a prompt. The server fills in the arguments, and checks them.
+        """Request the messages of a prompt; the server checks and inserts the arguments.
 
-        Options as for ``call_tool``: ``context`` says in the audit whose read it is. The server may
-        ask for input (2026-07-28).
+        The server may ask for input (2026-07-28 ``server/prompts``).
+
+        Args:
+            name: The name of the prompt.
+            arguments: The arguments, as strings.
+            **options: As for ``call_tool``. The audit records ``context`` as the owner of the read.
+
+        Returns:
+            The messages.
         """
 
         async def read(traffic: Traffic | None) -> PromptResult:
@@ -140,19 +155,26 @@ class LibraryOfSession(ABC):
         *,
         timeout: float | Timeouts | None = None,
     ) -> Completion:
-        """What the server suggests for an argument of a prompt or a template.
+        """Request the server's suggestions for an argument of a prompt or a template.
 
-        ``ref`` is the prompt or template, or the specification's reference; ``argument`` is
-        ``{"name": ..., "value": the text typed so far}``; ``context`` has the arguments already
-        known, by name. Nothing is cached: limit how often you ask.
+        Nothing is cached, so limit how often you call this (``server/utilities/completion``).
+
+        Args:
+            ref: The prompt or template, or the specification's reference.
+            argument: ``{"name": ..., "value": the text typed so far}``.
+            context: The arguments already known, by name.
+            timeout: Seconds, or ``Timeouts``.
+
+        Returns:
+            The suggestions.
         """
         return await self._library.complete(ref, argument, context, timeout)
 
     async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
-        """Every skill the server lists, cached and refreshed as in ``list_tools``. Nothing of a
-        skill is read; a server may have skills that it does not list.
+        """Return all skills that the server lists, cached and refreshed as in ``list_tools``.
 
-        Raises ``NotSent`` where the server does not declare ``io.modelcontextprotocol/skills``.
+        No skill is read, and a server may have skills that it does not list. Raises ``NotSent`` if
+        the server does not declare ``io.modelcontextprotocol/skills``.
         """
         return await self._skills.list_skills(refresh)
 
@@ -163,15 +185,23 @@ class LibraryOfSession(ABC):
         timeout: float | Timeouts | None = None,
         context: Hashable = None,
     ) -> Skill:
-        """Load a skill, by the URI of its SKILL.md or an entry of ``list_skills``, if the approval
-        hook allows it: it is asked with a ``SkillRequest``.
+        """Load a skill, if the approval hook allows it; the hook gets a ``SkillRequest``.
 
-        Its SKILL.md is read and verified; other files are when they are asked for, ``Skill.read``.
-        ``timeout`` bounds each request, ``context`` is as for ``call_tool``.
+        The SKILL.md is read and verified. Other files are read on demand by ``Skill.read``.
 
-        Raises ``CallDenied`` where it was not approved, ``SkillError`` where what the server sends
-        is not what it announced, ``NotSent`` as ``list_skills``, and what ``read_resource``
-        raises; a ``ServerError`` with code -32602 means that the server does not have the skill.
+        Args:
+            skill: The URI of the SKILL.md, or an entry of ``list_skills``.
+            timeout: Seconds for each request, or ``Timeouts``.
+            context: As for ``call_tool``.
+
+        Returns:
+            The skill.
+
+        Raises:
+            CallDenied: The skill was not approved.
+            SkillError: A file differs from what the server announced.
+            NotSent: The server does not declare ``io.modelcontextprotocol/skills``.
+            ServerError: Code -32602 if the server does not have the skill; see ``read_resource``.
         """
         return await self._skills.load_skill(skill, timeout, context)
 

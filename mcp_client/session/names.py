@@ -1,13 +1,12 @@
-"""Names of sessions: two servers under one name in one store are refused.
+"""Refuse two different servers under one name in one store.
 
-Decisions and pins go by the name of a server. A name by default is made of the command or the URL
-alone, so two servers may have the same. While two sessions of one name are open, and both store
-decisions or pins in one place, the second is a ``ConfigError`` that asks for ``name=``:
+Decisions and pins are stored by server name. A default name is made from the command or the URL
+alone, so two servers may have the same name. If two sessions with one name are open, and both store
+decisions or pins in one place, the second raises a ``ConfigError`` that asks for ``name=``, except:
 
-- if their servers are known to be different (``Transport.lasting_identity``); two sessions of one
-  server share its name,
-- unless both names were given: a host may start one program for each of its users under one name.
-  Decisions are then kept apart by what is run or where it is, and pins report drift.
+- if the servers are the same (``Transport.lasting_identity``): their sessions share the name,
+- if both names were set by the host, which may start one program for each of its users under one
+  name. Decisions are then stored apart, by the command or the address, and pins report drift.
 
 No session changes its name because of another one.
 """

@@ -1,8 +1,9 @@
-"""The parts that go along with a call: the audit, the journal, pins, bound arguments, a trace.
+"""Observers of a call: the audit, the journal, pins, bound arguments, a trace.
 
-``Caller._attempt`` makes a call in five steps and knows none of these parts. Each is an
-``Observer``: it is told of the steps in the order below, and overrides those that it takes part in.
-Most calls have no observers. If a step raises, the call ends there, and ``failed`` is the last.
+``Caller._attempt`` makes a call in five steps and does not know these parts. Each is an
+``Observer``: its methods are called for the steps in the order below, and it overrides those it
+needs. Most calls have no observers. If a step raises, the call ends there, and ``failed`` is the
+last method called.
 
 ``began`` -> ``found`` -> ``freezing`` -> ``opening`` -> ``asking`` -> (``edited``) -> ``decided``
 -> ``sending`` -> ``writing`` -> ``done`` or ``handed_over``
@@ -40,7 +41,7 @@ __all__ = ["Observer", "Traced", "observe", "observers_of"]
 
 
 class Observer:
-    """A part that goes along with calls. Every step does nothing unless it is overridden."""
+    """An observer of calls. Every method does nothing unless it is overridden."""
 
     __slots__ = ()
 
@@ -51,30 +52,60 @@ class Observer:
         """Note the definition in force."""
 
     async def freezing(self, call: CallState, frozen: ToolCall) -> ToolCall:
-        """Return the call with what this part adds to it, before anyone decides about it."""
+        """Return the call with this observer's additions, before anyone decides about it."""
         return frozen
 
     def broken(self, call: CallState, finding: Finding, path: str) -> None:
-        """Note that the arguments break the input schema at ``path``."""
+        """Note that the arguments are not valid for the input schema.
+
+        Args:
+            call: The call.
+            finding: The finding about the arguments.
+            path: A JSON pointer to the invalid value.
+        """
 
     async def opening(self, call: CallState, frozen: ToolCall, *, again: bool) -> None:
-        """Note the call that will be decided; ``again`` if its definition changed meanwhile."""
+        """Note the call to decide; ``again`` if its definition changed meanwhile.
+
+        Args:
+            call: The call.
+            frozen: The call as the approver sees it.
+            again: Whether the definition changed meanwhile.
+        """
 
     def asking(
         self, call: CallState, frozen: ToolCall, deciding: Awaitable[Verdict[ToolCall]]
     ) -> Awaitable[Verdict[ToolCall]]:
-        """Return ``deciding``, the wait for the decision, or what to wait for in its place."""
+        """Return ``deciding``, the wait for the decision, or an awaitable in its place.
+
+        Args:
+            call: The call.
+            frozen: The call as the approver sees it.
+            deciding: The wait for the decision.
+        """
         return deciding
 
     def editing(self, call: CallState, edited: ToolCall) -> ToolCall:
-        """Return the approver's call with what this part adds to it."""
+        """Return the approver's call with this observer's additions."""
         return edited
 
     def edited(self, call: CallState, edited: ToolCall, refused: Allow | None) -> None:
-        """Note the approver's edit; ``refused`` is the approval whose edit is not valid."""
+        """Note the approver's edit.
+
+        Args:
+            call: The call.
+            edited: The edited call.
+            refused: The approval whose edit is not valid, or None.
+        """
 
     async def decided(self, call: CallState, frozen: ToolCall, verdict: Verdict[ToolCall]) -> None:
-        """Note the approval."""
+        """Note the approval.
+
+        Args:
+            call: The call.
+            frozen: The call as the approver sees it.
+            verdict: The decision.
+        """
 
     async def sending(self, call: CallState) -> None:
         """Store that the approved call will be sent. Nothing is sent if this raises."""
@@ -87,12 +118,18 @@ class Observer:
         return result
 
     def handed_over(self, call: CallState) -> None:
-        """Leave the end of the call, which became a task, to what sees the end."""
+        """Leave the end of the call, which became a task, to the observer of that task."""
 
     async def failed(
         self, call: CallState, error: BaseException, cancelled: McpError | None
     ) -> None:
-        """Note what was raised; ``cancelled`` is what the caller of a token gets instead."""
+        """Note the exception that ended the call.
+
+        Args:
+            call: The call.
+            error: The exception.
+            cancelled: The error that the caller of a token gets instead, or None.
+        """
 
 
 class Recorded(Observer):
@@ -104,18 +141,22 @@ class Recorded(Observer):
         self.entry: AuditEntry = entry
 
     def began(self, call: CallState) -> None:
+        """Open the record of an attempt."""
         if self.entry.id != call.id:
             self.entry = call.entry = self.entry.again(call.id)
             call.traffic = self.entry.traffic
         self.entry.begin()
 
     def found(self, call: CallState, now: InForce) -> None:
+        """Add the definition in force."""
         self.entry.found(now.tool, now.rpc.era.revision)
 
     def broken(self, call: CallState, finding: Finding, path: str) -> None:
+        """Add the finding about invalid arguments."""
         self.entry.breaks(finding, path)
 
     async def opening(self, call: CallState, frozen: ToolCall, *, again: bool) -> None:
+        """Write the record before the decision."""
         if again:
             self.entry.changed(frozen)
         else:
@@ -124,6 +165,7 @@ class Recorded(Observer):
     def asking(
         self, call: CallState, frozen: ToolCall, deciding: Awaitable[Verdict[ToolCall]]
     ) -> Awaitable[Verdict[ToolCall]]:
+        """Measure the time of the decision."""
         self.entry.asking()
         return deciding
 
@@ -136,19 +178,23 @@ class Recorded(Observer):
         self.entry.decided(verdict)
 
     def writing(self, call: CallState) -> None:
+        """Add that the request is written."""
         self.entry.sending()
 
     async def done(self, call: CallState, result: ToolResult) -> ToolResult:
+        """Close the record with the result."""
         if call.keyed is not None:  # the journal closes the record, in one transaction with the row
             return result
         return await self.entry.done(result)
 
     def handed_over(self, call: CallState) -> None:
+        """Leave the record to the task."""
         self.entry.hand_over()
 
     async def failed(
         self, call: CallState, error: BaseException, cancelled: McpError | None
     ) -> None:
+        """Close the record with the error."""
         if call.attempt.now is None:
             self.entry.not_found(error)
         await self.entry.failed(error, cancelled)
@@ -160,11 +206,12 @@ class Recurring(Observer):
     __slots__ = ()
 
     async def decided(self, call: CallState, frozen: ToolCall, verdict: Verdict[ToolCall]) -> None:
+        """Remember the approval for the next attempt."""
         call.once.keep(frozen, verdict.request, verdict.by)
 
 
 class Stepped(Observer):
-    """An ``on_progress`` of ``Toolset.run``, which is told the steps of its call, too."""
+    """An ``on_progress`` of ``Toolset.run`` that also receives the steps of its call."""
 
     __slots__ = ("_told",)
 
@@ -174,10 +221,12 @@ class Stepped(Observer):
     def asking(
         self, call: CallState, frozen: ToolCall, deciding: Awaitable[Verdict[ToolCall]]
     ) -> Awaitable[Verdict[ToolCall]]:
+        """Report that approval is requested."""
         self._told.step("asked")
         return deciding
 
     def writing(self, call: CallState) -> None:
+        """Report that the call is sent."""
         self._told.step("sent")
 
 
@@ -236,13 +285,16 @@ class Traced(Observer):
     def asking(
         self, call: CallState, frozen: ToolCall, deciding: Awaitable[Verdict[ToolCall]]
     ) -> Awaitable[Verdict[ToolCall]]:
+        """Open a span for the approval."""
         return self._span.approval(frozen, deciding)
 
     async def done(self, call: CallState, result: ToolResult) -> ToolResult:
+        """Close the span with the result."""
         self._span.done(result)
         return result
 
     def handed_over(self, call: CallState) -> None:
+        """Close the span: the call became a task."""
         self._span.done(None)
 
 

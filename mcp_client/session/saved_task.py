@@ -1,12 +1,12 @@
-"""What ``task.to_json()`` says: enough to ask about the task again, and to know for whom; and
-what sessions share about such tasks: a key, and which audit records are closed.
+"""The contents of ``task.to_json()``, and what sessions share about saved tasks.
 
-A saved task belongs to a server and an authorization, as a private list does (2026-07-28
-``server/utilities/caching``). Both are in it as digests under a key of its own. The id of the task
-stands there as it is, for nothing else finds the task again.
+A saved task identifies the task, its server and its authorization, as a private list does
+(2026-07-28 ``server/utilities/caching``). Server and authorization are digests under a key of their
+own. The id of the task is stored in clear, because nothing else identifies the task.
 
-Approval is not asked again for a task, so nothing in it may be changed on its way: all of it is
-under a MAC. The key is that of ``TaskLedger``. The result of a call is never in it.
+Approval is not requested again for a saved task, so nothing in it may be changed: all of it is
+under a MAC. The key is that of ``TaskLedger``, which also records whose audit records are closed. A
+saved task never contains the result of a call.
 """
 
 from __future__ import annotations
@@ -53,32 +53,40 @@ class SavedTask:
     """A task as it is saved."""
 
     id: str = field(repr=False)
-    """Empty where the tool completed at once."""
+    """The id of the task; empty if the tool completed at once."""
     tool: str
     definition: str
     """The fingerprint of the tool as it was approved."""
     call: str
     """The id of the call in the audit."""
     process: int
-    """The process that wrote it there first."""
+    """The process that first wrote the call to the audit."""
     context: Any
-    """Whose call it was, as JSON; None if other processes cannot compare it."""
+    """The context of the call as JSON; None if other processes cannot compare it."""
     tag: Any
     """The host's tag of the call."""
     name: str
-    """What the host called the server."""
+    """The host's name for the server."""
     revision: str
-    """The revision of the specification under which the task is."""
+    """The revision of the specification for the task."""
     server: str | None
-    """What the server is; None where that cannot be told, and the name has to do."""
+    """The server's identity; None if it is unknown, and the name is compared instead."""
     authorization: str | None
-    """None if there is not one."""
+    """The digest of the authorization; None without one."""
     salt: str = field(repr=False)
 
     @classmethod
     def of(
         cls, transport: Transport, authorization: str | None, salt: bytes, **facts: Any
     ) -> SavedTask:
+        """Return the saved form of a task.
+
+        Args:
+            transport: The transport of the session.
+            authorization: The authorization of the session's requests.
+            salt: Random bytes for the digests.
+            **facts: The other fields.
+        """
         return cls(
             server=_shown(transport, salt),
             authorization=authorization,
@@ -88,14 +96,17 @@ class SavedTask:
         )
 
     def to_json(self, key: bytes) -> dict[str, Any]:
+        """Return the saved task as a dict, authenticated with ``key``."""
         authorization = self.authorization and _stretched(self.authorization, self.salt)
         made = {_FORMAT: _VERSION, **asdict(self), "authorization": authorization}
         return {**made, _MAC: _mac(made, key)}
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | str, key: bytes) -> SavedTask:
-        """From what ``to_json`` made under the same key, or its JSON text; the ``authorization``
-        is stretched. Raises ``ConfigError`` for anything else."""
+        """Parse the result of ``to_json`` under the same key, or its JSON text.
+
+        The ``authorization`` is stretched. Raises ``ConfigError`` for anything else.
+        """
         try:
             found = dict(json.loads(given) if isinstance(given, str) else given)
             mac = found.pop(_MAC)
@@ -104,20 +115,28 @@ class SavedTask:
                 raise ValueError
             return cls(**found)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            # Without the cause, which would quote what was given.
+            # Without the cause, which would quote the argument.
             raise ConfigError(
-                "this is not a saved task of this process: give what task.to_json() returned, "
-                "unchanged; to resume a task in another process, give both the same state"
+                "this is not a saved task of this process: give the unchanged result of "
+                "task.to_json(); to resume a task in another process, use one state in both"
             ) from None
 
     @property
     def digest(self) -> str:
-        """Tells it from every other task, and tells nothing of its id."""
+        """An identifier of the task that does not reveal its id."""
         return hashlib.sha256(f"{self.call} {self.salt}".encode()).hexdigest()
 
     def check_server(self, name: str, transport: Transport, revision: str) -> None:
-        """Raises ``ConfigError`` where the session called ``name`` is one of another server, or
-        speaks another ``revision``."""
+        """Check that a session belongs to the task's server.
+
+        Args:
+            name: The name of the session.
+            transport: The transport of the session.
+            revision: The revision of the session.
+
+        Raises:
+            ConfigError: The session belongs to another server or speaks another revision.
+        """
         here = _shown(transport, bytes.fromhex(self.salt))
         if here != self.server or (here is None and name != self.name):
             what = repr(self.name) if here is None else f"{self.name!r} ({self.server})"
@@ -134,8 +153,10 @@ class SavedTask:
             )
 
     async def check_authorization(self, name: str, transport: Transport) -> None:
-        """Raises ``ConfigError`` where requests are authorized otherwise than those of the task's
-        session were, or that cannot be told."""
+        """Raise ``ConfigError`` if requests are not authorized as those of the task's session were.
+
+        That includes an authorization that cannot be compared.
+        """
         here = await authorization_of(transport, bytes.fromhex(self.salt))
         if here and self.authorization:
             here = _stretched(here, self.salt)
@@ -148,7 +169,7 @@ class SavedTask:
 
 
 async def authorization_of(transport: Transport, salt: bytes) -> str | None:
-    """What requests are authorized by; None without any authorization."""
+    """Return the authorization of requests; None without one."""
     digest = await transport.lasting_authorization(salt)
     return None if digest is None else digest.hex()
 
@@ -180,29 +201,33 @@ class TaskLedger(ABC):
     """Shared by the sessions that may resume each other's tasks."""
 
     async def prepare(self) -> None:  # noqa: B027 - most have nothing to do
-        """Called before a task is started: from then on ``key`` takes no wait."""
+        """Create the key before a task is started, so that ``key`` does not wait afterwards."""
 
     @abstractmethod
     def key(self) -> bytes:
-        """Under which saved tasks are authenticated: a secret."""
+        """Return the secret that authenticates saved tasks."""
 
     @abstractmethod
     async def close(self, task: str) -> bool:
-        """Whether the audit record of ``task`` (``SavedTask.digest``) is the caller's to close:
-        True once."""
+        """Return True for the first caller that closes the audit record of ``task``.
+
+        ``task`` is ``SavedTask.digest``.
+        """
 
 
 class ProcessLedger(TaskLedger):
-    """For the sessions of one process."""
+    """The ledger for the sessions of one process."""
 
     def __init__(self) -> None:
         self._key = os.urandom(32)
         self._closed: dict[str, None] = {}
 
     def key(self) -> bytes:
+        """Return the secret of this process."""
         return self._key
 
     async def close(self, task: str) -> bool:
+        """Return True for the first caller in this process."""
         if task in self._closed:
             return False
         self._closed[task] = None
@@ -212,30 +237,33 @@ class ProcessLedger(TaskLedger):
 
 
 class StateLedger(TaskLedger):
-    """For the sessions of every process that shares a state."""
+    """The ledger for the sessions of all processes that share a state."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._key: bytes | None = None
 
     async def prepare(self) -> None:
+        """Load or create the secret in the state."""
         if self._key is None:
             from ..runtime.callbacks import in_thread
 
             await in_thread(self.key)
 
     def key(self) -> bytes:
+        """Return the secret of the state."""
         if self._key is None:
             self._key = self._state.secret(_KIND)
         return self._key
 
     async def close(self, task: str) -> bool:
+        """Return True for the first caller of all processes."""
         from ..runtime.callbacks import in_thread
 
         try:
             return await in_thread(self._close, task)
         except McpError as error:  # a record that is closed twice is better than one left open
-            _log.warning("whether a task has been recorded already cannot be told: %s", error)
+            _log.warning("cannot check whether the task has been recorded: %s", error)
             return True
 
     def _close(self, task: str) -> bool:

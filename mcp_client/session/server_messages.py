@@ -1,4 +1,4 @@
-"""What a server says by itself, on any connection of a session, and who is told."""
+"""Messages that a server sends on its own, and their receivers, on any connection of a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("mcp_client")
 
 
 class ServerMessages:
-    """Hands requests of the server to the dispatcher, and notifications to those they concern."""
+    """Routes a server's requests to the dispatcher, and notifications to their receivers."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ServerMessages:
         self._subscriptions: Subscriptions | None = None
 
     def start(self, subscriptions: Subscriptions) -> None:
-        """Before the first connection."""
+        """Prepare for the first connection."""
         self._subscriptions = subscriptions
         if self._handler is not None:
             self._queue = CallbackQueue(
@@ -63,7 +63,7 @@ class ServerMessages:
             await self._queue.aclose(within)
 
     def connected(self, rpc: RpcConnection) -> None:
-        """There is a new connection."""
+        """Note a new connection."""
         assert self._subscriptions is not None
         self._rpc = rpc
         if self._queue is not None:
@@ -76,18 +76,18 @@ class ServerMessages:
         self._subscriptions.connected(rpc)
 
     def lost(self) -> None:
-        """The connection has ended, or may have."""
+        """Note that the connection has ended, or may have."""
         if self._subscriptions is not None:
             self._subscriptions.lost()
 
     def missed(self, transport: Transport) -> None:
-        """Notifications may have been lost on the connection of ``transport``."""
+        """Note that notifications may have been lost on the connection of ``transport``."""
         current = None if self._rpc is None else self._rpc.transport
         if self._subscriptions is not None and transport is current:
             self._subscriptions.missed()
 
     def receive(self, transport: Transport, message: Request | Notification) -> None:
-        """A message that belongs to no request of ours."""
+        """Route a message that belongs to no request of the client."""
         if isinstance(message, Notification):
             self._receive_notification(transport, message)
             return
@@ -95,7 +95,7 @@ class ServerMessages:
         if era is not None and not era.server_may_ask:
             self._context.stats.refused_questions += 1
             _log.warning(
-                "%s: a question from the server was dropped: its revision has none",
+                "%s: a request from the server was dropped: its revision does not permit any",
                 self._context.server,
             )
         elif message.method == "ping":
@@ -136,9 +136,11 @@ class ServerMessages:
     # ------------------------------------------------------------- which log notices
 
     async def set_log_level(self, live: Callable[[], Awaitable[RpcConnection]], level: str) -> None:
-        """``Session.set_log_level``, on the connection that ``live`` gives."""
+        """Do ``Session.set_log_level`` on the connection that ``live`` returns."""
         if level not in LOG_LEVELS:
-            raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
+            raise ConfigError(
+                f"log level {level!r} is not valid: give one of {', '.join(LOG_LEVELS)}"
+            )
         rpc = await live()
         if _sets_log_level(rpc):
             await rpc.request("logging/setLevel", {"level": level}, self._context.timeouts)
@@ -146,7 +148,7 @@ class ServerMessages:
         rpc.ask_for_logs(level)
 
     async def ask_for_logs(self, rpc: RpcConnection) -> None:
-        """Tell a server of the handshake era which log notices are wanted, if the host said so."""
+        """Request log notices from a server of the handshake era, if the host set a level."""
         level = self._logs.min_level
         if level is None or not _sets_log_level(rpc):
             return

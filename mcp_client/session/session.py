@@ -1,4 +1,4 @@
-"""One server, agreed on a revision: what it is, what it offers, and how to call it."""
+"""The session with one server: its description, its tools, and calls."""
 
 from __future__ import annotations
 
@@ -52,12 +52,11 @@ __all__ = ["Session"]
 
 
 class Session(FactsOfSession, LibraryOfSession):
-    """A connection to one server. Made by ``connect``.
+    """A connection to one server, returned by ``connect``.
 
-    Its methods may be called from any number of tasks at once, and any task may close it. If the
-    server's process dies, the calls under way raise ``ConnectionLost``, and the next use starts
-    the server again (2026-07-28 ``basic/transports/stdio``), at most ``Limits.restarts`` times a
-    minute.
+    Its methods may be called from several tasks at once, and any task may close it. If the server's
+    process dies, the calls under way raise ``ConnectionLost``. The next use starts the server again
+    (2026-07-28 ``basic/transports/stdio``), at most ``Limits.restarts`` times a minute.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Session(FactsOfSession, LibraryOfSession):
     ) -> None:
         self._secrets = setup.secrets
         self.name: str = setup.name
-        """What the host calls the server."""
+        """The host's name for the server."""
         self._context = SessionContext(
             setup.name, setup.timeouts, setup.limits, secrets=setup.secrets, policy=setup.policy
         )
@@ -122,35 +121,36 @@ class Session(FactsOfSession, LibraryOfSession):
 
     @property
     def decisions(self) -> Decisions:
-        """What is remembered until the session ends, to be listed and revoked.
+        """The decisions remembered until the session ends, to list and revoke.
 
-        What is remembered always is in the store that ``connect(state=...)`` was given.
+        Permanent decisions are in the store of ``connect(state=...)``.
         """
         return self._setup.memory.session
 
     # ------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
-        """Every tool the server offers, all pages, from the cache while it is fresh.
+        """Return all tools that the server offers, from the cache while it is fresh.
 
-        It is fresh within the server's ``ttlMs``, or while the server has declared ``listChanged``
-        and a way to be told stands; otherwise, and with ``refresh=True``, the server is asked.
-        What was left out, and why, is in ``.rejected``; what a person should look at in
-        ``.findings``. Raises ``ProtocolViolation`` rather than return a part of the list. A list
-        that cannot be fetched again is returned as it was last, and its first finding says so;
-        with ``refresh=True``, that raises.
+        The cache is fresh within the server's ``ttlMs``, or while a declared ``listChanged`` can be
+        received. Otherwise, and with ``refresh=True``, all pages are requested. ``.rejected`` lists
+        the omitted tools and the reasons; ``.findings`` lists what a person should check. If the
+        list cannot be fetched again, the old list is returned with a finding; ``refresh=True``
+        raises instead. Raises ``ProtocolViolation`` rather than return a part of the list.
         """
         await self._connection.ensure_connected()
         return await self._catalog.tools(refresh=refresh)
 
     async def get_tool(self, name: str) -> Tool:
-        """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
+        """Return the tool ``name``. Raises ``UnknownTool``, which lists the existing names."""
         await self._connection.ensure_connected()
         return await self._catalog.find(name)
 
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
-        """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
-        descriptions and names of parameters. For a model that should not be given thousands."""
+        """Return the tools that match a query in plain words best, the best match first.
+
+        The ranking is BM25 over names, titles, descriptions and parameter names.
+        """
         return await self._search.search(query, limit)
 
     @cached_property
@@ -160,14 +160,14 @@ class Session(FactsOfSession, LibraryOfSession):
         return ToolSearch(self.list_tools)
 
     def tool_changes(self) -> Watch[ToolChanges]:
-        """What is added, removed and changed from now on, compared with the list fetched last, or
-        with one that is fetched now where there is none.
+        """Watch for tools that are added, removed or changed from now on.
 
-        An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
+        The watch compares with the list fetched last, or fetches one. It is an async iterator of
+        ``ToolChanges`` and a context manager.
         """
         from ..catalog.watch import ListWatch, tools_compared
 
-        _ = self._connection.rpc  # raises where the session is not open
+        _ = self._connection.rpc  # raises if the session is not open
         return ListWatch(self._catalog, self._connection.ensure_connected, tools_compared)
 
     async def call_tool(
@@ -178,31 +178,33 @@ class Session(FactsOfSession, LibraryOfSession):
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 
-        ``timeout`` in seconds bounds the call from when it is sent, and lifts no clock that was set
-        for the session; a ``Timeouts`` sets the clocks one by one, ``approval`` if it is shorter.
-        ``on_progress(progress, total, message)`` may be async; a plain function is called in the
-        event loop and must not block. ``meta`` goes into the request's ``_meta`` beside the
-        protocol's own members. ``validation`` says for this call what ``connect(validation=...)``
-        says for all. ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task
-        or thread. ``context`` is the host's own word on whose call it is, a hashable value, and
-        ``tag`` on which call it is, JSON. The approval hook finds both in the call, and neither is
-        sent. ``retry`` says for this call what ``connect(retry=...)`` says for all.
+        If the server creates a task for the call (2026-07-28 extension tasks), this waits for its
+        end.
 
-        ``idempotency_key`` is the caller's own name for this one call, which needs a ``state``: the
-        same call with the same key, also in another process and after a crash, gives its result
-        and is not made twice. Where it is not known whether it ran, that raises ``OutcomeUnknown``:
-        see ``mcp_client.session.journal``.
+        Args:
+            name: The name of the tool.
+            arguments: The arguments: a JSON object.
+            **options: The fields of ``CallOptions``: ``timeout`` (seconds, or ``Timeouts``, which
+                cannot exceed the session's), ``on_progress(progress, total, message)``, ``meta``,
+                ``validation``, ``cancel`` (a ``CancelToken``), ``context`` (hashable, identifies
+                the caller), ``tag`` (JSON, identifies the call), ``retry``, and
+                ``idempotency_key``. Hooks see ``context`` and ``tag``; the server does not. With
+                ``idempotency_key`` and a ``state``, a repeated call returns the stored result, also
+                after a crash: see ``mcp_client.session.journal``.
 
-        Where the server makes a task of the call, that is waited for; ``start_tool`` does not.
+        Returns:
+            The result. ``is_error`` is true for a failure that the tool reports.
 
-        A failure the tool reports is a result with ``is_error``. All errors are ``McpError``, and
-        ``mcp_client.errors`` says what each asks for. Where nothing was sent, a ``NotSent``:
-        ``UnknownTool``, ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallPending``
-        (it waits for approval), ``CallWithdrawn``, ``StateError`` or ``ConnectError``
-        (``AuthError`` where a login is needed). Where it may have run, an ``OutcomeUnknown``:
-        ``CallTimeout``, ``CallCancelled``, ``ConnectionLost``, or ``Unanswered`` where it asked
-        back and our handler had no answer. Where the server answered: ``ServerError``,
-        ``ProtocolViolation`` or ``InvalidResult``. ``ConfigError`` for a wrong option.
+        Raises:
+            NotSent: Nothing was sent: ``UnknownTool``, ``InvalidArguments``, ``InvalidSchema``,
+                ``CallDenied``, ``CallPending``, ``CallWithdrawn``, ``StateError``, ``ConnectError``
+                or ``AuthError``.
+            OutcomeUnknown: The call may have run: ``CallTimeout``, ``CallCancelled``,
+                ``ConnectionLost``, or ``Unanswered`` if a handler did not supply the input that the
+                server requested.
+            ServerError: The server responded with an error.
+            BrokenPromise: The response is unusable: ``ProtocolViolation`` or ``InvalidResult``.
+            ConfigError: An option is wrong.
         """
         return await self._caller.run(self._caller.begin(name, arguments, options))
 
@@ -213,22 +215,21 @@ class Session(FactsOfSession, LibraryOfSession):
         return self._connection.transport.is_local
 
     async def read_ui(self, tool: Tool, *, timeout: float | Timeouts | None = None) -> UiResource:
-        """The view of a tool (MCP Apps): its document, and the rights to show it with.
+        """Read the view of a tool (MCP Apps): its document, and the rights to show it with.
 
-        Reads ``tool.ui.uri``. Raises ``InvalidArguments`` for a tool without a view or of another
-        server, and ``ProtocolViolation`` where what the server sends is not a view: see
-        ``mcp_client.extensions.apps``.
+        Raises ``InvalidArguments`` for a tool of another server or without a view, and
+        ``ProtocolViolation`` for an invalid view: see ``mcp_client.extensions.apps``.
         """
         from ..extensions.apps import read_ui
 
         return await read_ui(tool, self, timeout)
 
     def app(self, tool: Tool, *, context: Hashable = None) -> App:
-        """What the view of a tool may do with this server: call tools through the approval hook,
-        and read resources. ``context`` is whose view it is, as in ``call_tool``.
+        """Return the interface for a tool's view: it calls tools and reads resources.
 
-        Raises ``ConfigError`` for a tool without a view, and ``InvalidArguments`` for one of
-        another server.
+        Each call passes the hook. ``context`` is the view's user, as in ``call_tool``. Raises
+        ``ConfigError`` for a tool without a view, and ``InvalidArguments`` for one of another
+        server.
         """
         from ..extensions.apps import App
 
@@ -237,21 +238,21 @@ class Session(FactsOfSession, LibraryOfSession):
     def _call_as_app(
         self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions
     ) -> Coroutine[Any, Any, ToolResult]:
-        """A call that a view makes."""
+        """Make a call for a view."""
         return self._caller.run(self._caller.begin(name, arguments, options, "app"))
 
     def _call_as_code(
         self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script
     ) -> Coroutine[Any, Any, ToolResult]:
-        """A call that a script of a model makes."""
+        """Make a call for a model's script."""
         return self._caller.run(self._caller.begin(name, arguments, options, "code", script))
 
     def _end_run(self, script: str) -> None:
-        """A run of a script is over."""
+        """Note that the run of a script is over."""
         self._setup.memory.end_run(script)
 
     def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> AuditEntry | None:
-        """The record of a script's run, where there is an audit."""
+        """Return the record of a script's run, if there is an audit."""
         audit = self._setup.audit
         return None if audit is None else audit.run(script, context, tag)
 
@@ -265,24 +266,28 @@ class Session(FactsOfSession, LibraryOfSession):
         ttl: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Task:
-        """Call a tool as ``call_tool`` does, but return as soon as the server has made a task of
-        the call (2026-07-28, extension tasks); a tool that completes at once is a finished task.
+        """Call a tool as ``call_tool`` does, but return as soon as the server has created a task.
 
-        The server decides whether it does; in 2025-11-25 it is asked to where the tool's
-        ``task_support`` allows that, and ``ttl`` is for how many seconds after its creation the
-        server is asked to keep the task, by default as long as the call may take; servers of other
-        revisions decide that themselves. ``cancel`` and ``retry`` are about the start. Closing
-        the session does not cancel the task: ``task.cancel()`` does.
+        The server decides whether it creates one (2026-07-28 extension tasks). In 2025-11-25, the
+        client requests one if the tool's ``task_support`` allows it. A call that completes at once
+        is a finished task. Closing the session does not cancel the task: ``task.cancel()`` does.
+
+        Args:
+            name: The name of the tool.
+            arguments: The arguments: a JSON object.
+            ttl: Seconds after its creation for which the server should store the task (2025-11-25);
+                by default as long as the call may take. Servers of other revisions choose the time
+                themselves.
+            **options: As for ``call_tool``; ``cancel`` and ``retry`` apply to the start.
         """
         return await self._handover.start(name, arguments, ttl, options)
 
     def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
-        """The task that ``task.to_json()`` was called of, or the JSON text of that.
+        """Return the task that was saved with ``task.to_json()``, as a dict or JSON text.
 
-        Approval is not asked again, and the audit record of the call is closed once, where its end
-        is seen first. Raises ``ConfigError`` for what was changed, or saved by a process that does
-        not share this one's state, and for a task of another server; waiting for one of another
-        authorization raises it, too.
+        Approval is not requested again. The session that first observes the end closes the audit
+        record. Raises ``ConfigError`` for a changed task, one of another server or authorization,
+        and one of a process that does not share this state.
         """
         return self._handover.resume(saved)
 
@@ -333,7 +338,7 @@ class Session(FactsOfSession, LibraryOfSession):
     async def _record_not_made(
         self, name: str, arguments: Any, error: McpError, options: CallOptions
     ) -> None:
-        """Record a call that a model asked for and that cannot be made."""
+        """Record a model's call that cannot be made."""
         audit = self._setup.audit
         if audit is not None:
             id, context = self._caller._new_id(), options.get("context")
@@ -357,21 +362,19 @@ class Session(FactsOfSession, LibraryOfSession):
     # ------------------------------------------------------- what the server asks and says
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for the server's log notices from ``level`` on: "debug", "info", "notice",
-        "warning", "error", "critical", "alert" or "emergency". They go to ``Handlers(log=)`` and
-        to the logger ``mcp_client.server.<name>``.
+        """Request the server's log notices of ``level`` and above, and drop those below it.
 
-        Sends ``logging/setLevel`` to a server that declares logging; in the stateless era, the
-        level goes with every request from here on, and nothing is sent now
-        (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
+        The levels are "debug", "info", "notice", "warning", "error", "critical", "alert" and
+        "emergency". Notices go to ``Handlers(log=)`` and to the logger
+        ``mcp_client.server.<name>``. In the stateless era, the level is part of each later request
+        (``server/utilities/logging``).
         """
         await self._messages.set_log_level(self._connection.ensure_connected, level)
 
     async def roots_changed(self) -> None:
-        """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
+        """Notify the server that the response of ``Handlers(roots=)`` has changed.
 
-        Only servers of the handshake era hear of it (2025-11-25 ``client/roots``); in the
-        stateless era a server asks whenever it wants to know, and nothing is sent.
+        Only servers of the handshake era are notified (2025-11-25 ``client/roots``).
         """
         rpc = await self._connection.ensure_connected()
         roots = self._setup.client.capabilities.get("roots")
@@ -379,27 +382,23 @@ class Session(FactsOfSession, LibraryOfSession):
             await rpc.notify("notifications/roots/list_changed")
 
     async def wait_for_elicitation(self, elicitation_id: str) -> None:
-        """Wait until the server says that a visit to a URL is done: those that this session's
-        server asked for by that id, in a question or in ``UrlElicitationRequired``.
+        """Wait until the server reports that a visit to a URL is complete.
 
-        A server need not say so (2025-11-25 ``client/elicitation``): leave the person a way to go
-        on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
-        for an id the server never gave.
+        A server need not report it (2025-11-25 ``client/elicitation``), so let the person continue
+        without it. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
+        for an id that the server did not send in this session.
         """
         await self._dispatcher.wait_for_elicitation(elicitation_id)
 
     # -------------------------------------------------------------- its health
 
     async def ping(self, *, timeout: float | Timeouts | None = None) -> None:
-        """Ask the server for a sign of life.
-
-        The stateless era has no ping; there ``server/discover`` is asked instead.
-        """
+        """Check that the server responds: ``ping``, or ``server/discover`` in the stateless era."""
         rpc = await self._connection.ensure_connected()
         await rpc.request(rpc.sign_of_life, {}, self._timeouts.for_call(timeout), REPEATABLE)
 
     async def aclose(self) -> None:
-        """End the connection and the server's process. From any task, any number of times.
+        """End the connection and the server's process, from any task, any number of times.
 
         The calls under way end, and their audit records are written before this returns.
         """
@@ -426,7 +425,7 @@ class Session(FactsOfSession, LibraryOfSession):
     # ----------------------------------------------------- as one session of a ``Host``
 
     def _fresh_tools(self) -> ToolList | None:
-        """What ``list_tools`` would return without waiting; None where it would have to wait."""
+        """Return the result of ``list_tools`` if it needs no wait, else None."""
         rpc, tools = self._connection.latest, self._catalog.known
         if tools is None or rpc is None or not self._connection.is_current(rpc):
             return None

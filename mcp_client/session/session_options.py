@@ -52,16 +52,16 @@ ELSEWHERE: Mapping[str, str] = {
         name: f"give it to StdioServer(command, args, {name}=...)"
         for name in ("env", "cwd", "sandbox")
     },
-    "args": "give StdioServer(command, args), or the words of the command as a list",
+    "args": "give StdioServer(command, args), or the command as a list",
     "approve": "did you mean approval?",
     "decisions": "give state=Decisions(path), or state=FileState(directory, decisions=path)",
     "argument_validation": "give validation=Validation(arguments=...)",
     "audit_failure": "give audit=Audit(to, failure=...)",
     **dict.fromkeys(("redaction", "trace_content"), "give it to audit=Audit(to, ...)"),
     "extensions": "give client_info=ClientInfo(name, version, extensions=[...])",
-    "record": "give Recording(server, path) in the place of the server",
+    "record": "give Recording(server, path) as the server",
 }
-"""What to write instead of an option that ``connect`` and ``Host`` do not have."""
+"""The replacement for options that ``connect`` and ``Host`` do not have."""
 
 
 @frozen_dataclass
@@ -85,18 +85,18 @@ class Setup:
     retry: Retry | None = None
     state: State | None = None
     paused: Storage | None = None
-    """Where a model's response is kept of which calls wait for approval."""
+    """The store for model responses whose calls wait for approval."""
     policy: ManagedPolicy | None = None
     bind: Binding | None = None
     content: SpanContent | None = None
-    """What spans show of arguments and results."""
+    """The parts of arguments and results that spans show."""
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
-    """What the server is given to keep secret; known where records of the session are made."""
+    """The server's secrets, which records of the session must not contain."""
 
 
 @frozen_dataclass
 class Kept:
-    """Where it is kept: in what was given for it, else in the state."""
+    """The place where data is stored: that of its own option, else the state."""
 
     state: State | None
     decisions: Decisions | None
@@ -105,8 +105,10 @@ class Kept:
 
 
 def kept_in(state: Any, pins: Any, audit: Any, server: object = None) -> Kept:
-    """From the options of ``connect`` and ``Host``; the tokens of an ``OAuth()`` without ``store=``
-    are kept in the state. Raises ``ConfigError``."""
+    """Return the places where the options of ``connect`` and ``Host`` store data.
+
+    The tokens of an ``OAuth()`` without ``store=`` are stored in the state. Raises ``ConfigError``.
+    """
     decisions = state if isinstance(state, Decisions) else None
     state = None if decisions is not None else state_of(state)
     if state is None:
@@ -131,8 +133,11 @@ def _audit(given: Any, state: State | None) -> Audit | None:
 
 
 def paused_in(state: State | None, *approvals: Any) -> Storage | None:
-    """Where a model's response is kept of which calls wait for approval: in the state, else beside
-    the tickets of an ``ApprovalQueue`` among ``approvals``; None for in this process."""
+    """Return the store for model responses whose calls wait for approval.
+
+    That is the state, else the place of an ``ApprovalQueue`` among ``approvals``; None if the
+    responses stay in this process.
+    """
     hooks = (getattr(approval, "ask", approval) for approval in approvals)
     found = (state, *(getattr(hook, "paused", None) for hook in hooks))
     return next((one for one in found if isinstance(one, Storage)), None)
@@ -145,15 +150,22 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     name, info = given["name"], given["client_info"]
     if name is not None and (not isinstance(name, str) or not name):
-        raise ConfigError(f"name={name!r}: give a text that is not empty")
+        raise ConfigError(f"name={name!r} is not valid: give a non-empty str")
     check_instance("client_info", info, ClientInfo, "ClientInfo('my-app', '1.0')")
     return {option: check(option, given[option]) for option, check in OF_SESSION.items()}
 
 
 def check_instance(option: str, value: Any, kind: type, example: str) -> Any:
-    """Return ``value``. Raises ``ConfigError`` unless it is None or an instance of ``kind``."""
+    """Return ``value``, or raise ``ConfigError`` unless it is None or an instance of ``kind``.
+
+    Args:
+        option: The name of the option, for the error.
+        value: The value to check.
+        kind: The expected class.
+        example: A correct value, for the error.
+    """
     if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{option}={value!r}: give {example}")
+        raise ConfigError(f"{option}={value!r} is not valid: give {example}")
     return value
 
 

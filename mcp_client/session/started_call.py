@@ -15,7 +15,7 @@ __all__ = ["StartedCall"]
 
 
 class StartedCall:
-    """After the end of a task of this session."""
+    """The last steps of a call whose task this session started."""
 
     def __init__(
         self,
@@ -29,9 +29,10 @@ class StartedCall:
         self._checked = checked
 
     async def admit(self) -> None:
-        """Nothing has to be compared: this session started the task itself."""
+        """Accept the task: this session started it, so nothing has to be compared."""
 
     async def result(self, raw: dict[str, Any]) -> ToolResult:
+        """Return the validated result of the task."""
         try:
             result = await self._checked(raw)
         except Exception as error:  # not a cancellation: the result may be asked for again

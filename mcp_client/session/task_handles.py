@@ -1,9 +1,10 @@
-"""``start_tool`` and ``resume_task``: tasks that are handed over, instead of waited for.
+"""``start_tool`` and ``resume_task``: tasks that are returned instead of awaited.
 
-The call that became a task was approved once and has one audit entry, which is closed by whatever
-sees the end: the session that made the call (``StartedCall``), or one that resumed the task,
-perhaps in another process (``ResumedCall``). Either judges the result by the definition that was
-approved. Where several sessions see the end, the first of them closes the entry (``TaskLedger``).
+The call that became a task was approved once and has one audit entry. The session that observes the
+end closes the entry: the session that made the call (``StartedCall``), or one that resumed the
+task, perhaps in another process (``ResumedCall``). Both validate the result by the definition that
+was approved. If several sessions observe the end, the first of them closes the entry
+(``TaskLedger``).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = ["Handover", "ResumedCall"]
 
 
 class Handover:
-    """Starts calls whose tasks outlive them, and takes up tasks that were started elsewhere."""
+    """Starts calls whose tasks outlive them, and resumes tasks that were started elsewhere."""
 
     def __init__(
         self,
@@ -69,7 +70,14 @@ class Handover:
         ttl: float | None,
         options: CallOptions,
     ) -> Task:
-        """Make a call, and hand over the task that the server makes of it."""
+        """Make a call, and return the task that the server creates for it.
+
+        Args:
+            name: The name of the tool.
+            arguments: The arguments.
+            ttl: Seconds for which the server should store the task.
+            options: The options of ``call_tool``.
+        """
         if ttl is not None and (isinstance(ttl, bool) or not isinstance(ttl, int | float)):
             raise ConfigError(f"ttl={ttl!r}: give seconds, such as 3600")
         if ttl is not None and not 0 < ttl <= _MAX_TTL_SECONDS:
@@ -78,8 +86,8 @@ class Handover:
         call.ttl = ttl
         if call.keyed is not None:
             raise ConfigError(
-                "start_tool() takes no idempotency_key: a task outlives its call, and "
-                "task.to_json() is what to keep of it; call_tool() takes one"
+                "start_tool() has no option idempotency_key: a task outlives its call. "
+                "Store task.to_json(), or use call_tool()"
             )
         await self._ledger.prepare()
         transport, salt = self._connection.transport, os.urandom(16)
@@ -115,7 +123,7 @@ class Handover:
         return task
 
     def resume(self, given: Mapping[str, Any] | str) -> Task:
-        """The task that another session has saved; one that this session has is the same object."""
+        """Return the task that another session saved; the same object if this session has it."""
         saved = SavedTask.read(given, self._ledger.key())
         revision = self._connection.rpc.era.revision
         saved.check_server(self._server, self._connection.transport, revision)
@@ -125,7 +133,7 @@ class Handover:
         if not saved.id:
             raise ConfigError(
                 f"the tool {saved.tool!r} completed at once: there is no task to resume, and a "
-                "saved task does not have the result; keep that of task.result() instead",
+                "saved task does not have the result; store that of task.result() instead",
                 server=self._server,
                 tool=saved.tool,
             )
@@ -165,7 +173,7 @@ _NOT_LISTED = "the server no longer lists the tool as it was approved"
 
 
 class ResumedCall(StartedCall):
-    """After the end of a task that another session, or process, has started."""
+    """The last steps of a call whose task another session or process started."""
 
     def __init__(
         self,
@@ -189,6 +197,7 @@ class ResumedCall(StartedCall):
         self._admitted = False
 
     async def admit(self) -> None:
+        """Check that this session may have the task."""
         if not self._admitted:
             await self._admit()
             self._admitted = True
@@ -210,7 +219,7 @@ class ResumedCall(StartedCall):
         try:
             plan = tool._plan or self._validation.plan(tool)
             await self._validation.prepare_results(plan, _CHECK_SECONDS)
-        except InvalidSchema:  # which would say that nothing was sent
+        except InvalidSchema:  # that error would state that nothing was sent
             return self._validation.unchecked(result, self._validation.results, _NOT_LISTED)
         return await self._validation.checked(
             plan, result, self._validation.results, _CHECK_SECONDS

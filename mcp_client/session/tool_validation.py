@@ -1,4 +1,4 @@
-"""Arguments and results against the schemas of their tool, as strictly as the host wants."""
+"""Validate arguments and results against the schemas of their tool."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("mcp_client")
-_WHOLE_RESULT = Advice("the whole result is in .result", "result")
+_WHOLE_RESULT = Advice("the complete result is in .result", "result")
 _MAX_ABOUT_CHARS = 200
 _MISSING = Problem("", "structuredContent", "none")
 
@@ -64,7 +64,7 @@ _UNCHECKED, _NOT_READ = _Unchecked(), _NotRead()
 
 
 class ToolPlan:
-    """What each call of one tool needs to know of it, found out once."""
+    """The facts about one tool that each of its calls needs, computed once."""
 
     __slots__ = (
         "callers",
@@ -95,17 +95,17 @@ class ToolPlan:
 
 
 class ToolValidation:
-    """What one session checks. ``seconds`` bound one check that takes a worker process."""
+    """The validation of one session. ``seconds`` limits one check that uses a worker process."""
 
     def __init__(self, validation: Validation, limits: Limits, workers: WorkerPool) -> None:
         self._arguments = validation.arguments
         self.results: Strictness = validation.results
-        """For calls that do not say otherwise."""
+        """The default for calls without their own option."""
         self._limits = limits
         self._workers = workers
 
     def plan(self, tool: Tool) -> ToolPlan:
-        """The plan of ``tool``, which keeps it. Raises ``InvalidSchema`` for one above a limit."""
+        """Return the plan of ``tool``, from its cache. Raises ``InvalidSchema`` above a limit."""
         if self._arguments == "off":
             plan = ToolPlan(tool, _UNCHECKED)
         else:
@@ -123,9 +123,15 @@ class ToolValidation:
             return _Unjudged(str(error))
 
     def refuses(self, given: object, edited: bool, problem: Problem) -> bool:
-        """Whether arguments with ``problem`` are refused: those of the caller, as ``given``, or an
-        approver's edit. What cannot be judged is not refused, except by "strict" what was not
-        judged in time."""
+        """Return whether arguments with ``problem`` are refused.
+
+        A check that could not be finished does not refuse, except in "strict" mode after a timeout.
+
+        Args:
+            given: The caller's arguments.
+            edited: Whether an approver edited the arguments.
+            problem: The problem that was found.
+        """
         if problem.is_of_schema:
             return False
         if self._arguments is None:
@@ -135,6 +141,13 @@ class ToolValidation:
     async def arguments_problem(
         self, plan: ToolPlan, arguments: dict[str, Any], seconds: float
     ) -> Problem | None:
+        """Return the problem of the arguments, or None.
+
+        Args:
+            plan: The plan of the tool.
+            arguments: The arguments to check.
+            seconds: The limit for the check.
+        """
         return await self._problem(plan.input, plan.tool._usable_input.patterns, arguments, seconds)
 
     async def _problem(
@@ -151,8 +164,10 @@ class ToolValidation:
         return _as_written(problem, patterns) if problem and patterns else problem
 
     async def prepare_results(self, plan: ToolPlan, seconds: float) -> None:
-        """Find out whether results can be checked, before the call. Raises ``InvalidSchema`` for a
-        schema above a limit."""
+        """Check before the call whether results can be validated.
+
+        Raises ``InvalidSchema`` for a schema above a limit.
+        """
         if isinstance(plan.output, _NotRead):
             usable = plan.tool._usable_output
             if usable is None:
@@ -170,16 +185,23 @@ class ToolValidation:
     async def checked(
         self, plan: ToolPlan, result: ToolResult, strictness: Strictness, seconds: float
     ) -> ToolResult:
-        """``result``, with a finding if it breaks the output schema or could not be judged.
+        """Return ``result``, with a finding if it is invalid or could not be checked.
 
-        Raises ``InvalidResult`` if it is known to break the schema and ``strictness`` is "strict".
+        Args:
+            plan: The plan of the tool.
+            result: The result to check.
+            strictness: "strict", "warn" or "off".
+            seconds: The limit for the check.
+
+        Raises:
+            InvalidResult: The result is invalid, and ``strictness`` is "strict".
         """
         problem = await self.result_problem(plan, result.raw, seconds)
         usable = plan.tool._usable_output
         if problem is None:
             if usable is None or not usable.skipped:
                 return result
-            text = f"its result could not be checked whole: {'; '.join(usable.skipped)}"
+            text = f"its result could not be checked completely: {'; '.join(usable.skipped)}"
             return replace(result, findings=(Finding("unchecked_result", text),))
         text = problem.of("its result", "its output schema")
         if strictness == "strict" and not problem.undecided:
@@ -194,7 +216,13 @@ class ToolValidation:
         return replace(result, findings=(Finding(kind, text, problem.path),))
 
     def unchecked(self, result: ToolResult, strictness: Strictness, why: str) -> ToolResult:
-        """``result``, of which there is no schema any more to check it, as ``checked`` gives it."""
+        """Return ``result`` as ``checked`` does, for a tool without a schema to check it.
+
+        Args:
+            result: The result.
+            strictness: "strict", "warn" or "off".
+            why: The reason why there is no schema.
+        """
         text = f"its result cannot be checked, because {why}"
         if strictness == "strict":
             raise InvalidResult(f"the tool ran, but {text}", advice=_WHOLE_RESULT, result=result)
@@ -204,7 +232,13 @@ class ToolValidation:
     async def result_problem(
         self, plan: ToolPlan, result: dict[str, Any], seconds: float
     ) -> Problem | None:
-        """What is wrong with the structured content of ``result``, the server's whole answer."""
+        """Return the problem of the structured content of ``result``, or None.
+
+        Args:
+            plan: The plan of the tool.
+            result: The complete result.
+            seconds: The limit for the check.
+        """
         checker, usable = plan.output, plan.tool._usable_output
         if isinstance(checker, Checker) and "structuredContent" not in result:
             return _MISSING
@@ -222,8 +256,13 @@ def _as_written(problem: Problem, patterns: Mapping[str, str]) -> Problem:
 
 
 def told_to_caller(problem: Problem, tool: Tool, text: str) -> str:
-    """``text``, which says what is wrong with arguments, without what the host sets: for who gave
-    the others."""
+    """Return ``text`` without the arguments that the host sets, for the caller of the tool.
+
+    Args:
+        problem: The problem of the arguments.
+        tool: The tool.
+        text: The text about the problem.
+    """
     if not tool.bound or problem.undecided:
         return text
     others = tuple([_without_bound(one, tool.bound) for one in problem.others])
@@ -237,12 +276,20 @@ def _without_bound(problem: Problem, bound: Sequence[str]) -> Problem:
         return problem
     is_told = not step and not any(name in problem.expected for name in bound)
     expected = problem.expected if is_told else "something else"
-    return replace(problem, expected=expected, came="what the host sets, among others")
+    return replace(problem, expected=expected, came="an argument that the host sets, among others")
 
 
 def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) -> Finding:
-    """What is wrong with ``arguments``. Its ``about`` has each place and the type of what is there,
-    with the names of its members: another value of that type need not be asked about again."""
+    """Return the finding about invalid ``arguments``.
+
+    Its ``about`` has each place, and the type of the value there with the names of its members.
+    Another value of that type does not need another decision.
+
+    Args:
+        problem: The problem of the arguments.
+        text: The text about the problem.
+        arguments: The arguments.
+    """
     if problem.undecided:
         return Finding("unchecked_arguments", text, note=problem.is_of_schema)
     about = "; ".join(_about(one.path, arguments) for one in (problem, *problem.others))
@@ -273,9 +320,19 @@ _TYPES: dict[type, str] = {
 
 
 def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:
+    """Log the problem of arguments or a result, without its values.
+
+    Args:
+        what: "arguments" or "result".
+        server: The name of the server.
+        tool: The name of the tool.
+        problem: The problem.
+    """
     if problem.is_of_schema:
         return  # which is a finding of each call
-    # Whoever gave the arguments reads what the server says of them.
+    # The caller of the tool may read the server's text about the arguments.
     level = logging.WARNING if what == "result" else logging.DEBUG
     # The places and not the values, which may be secrets: logs travel further than findings.
-    _log.log(level, "%s/%s: the %s breaks the schema at %s", server, tool, what, problem.places)
+    _log.log(
+        level, "%s/%s: the %s is not valid for the schema at %s", server, tool, what, problem.places
+    )

@@ -61,8 +61,8 @@ class Connecting(Blocking[AsyncConnecting]):
 
             if not name.startswith("_") and hasattr(Session, name):
                 raise NotOpen(
-                    f"the session is not open yet, so it has no {name}: use 'with connect(...) as "
-                    "session', or 'session = connect(...).open()'"
+                    f"the session is not open yet, so {name} is not available: "
+                    "use 'with connect(...) as session', or 'session = connect(...).open()'"
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

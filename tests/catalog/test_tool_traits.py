@@ -206,7 +206,7 @@ class Server:
         return NotImplemented
 
 
-@pytest.mark.parametrize(("name", "why"), [("refresh", "views only"), ("hidden", "neither")])
+@pytest.mark.parametrize(("name", "why"), [("refresh", "only to its views"), ("hidden", "neither")])
 async def test_a_tool_that_is_not_for_models_is_not_called_and_nobody_is_asked(
     name: str, why: str, tmp_path: Path
 ) -> None:
@@ -235,6 +235,6 @@ async def test_a_host_refuses_it_too_and_does_not_find_it() -> None:
         assert len(await host.list_tools()) == 3
         found = await host.search_tools("forecast weather")
         assert [tool.name for tool in found] == ["show"]
-        with pytest.raises(NotSent, match="views only"):
+        with pytest.raises(NotSent, match="only to its views"):
             await host.call_tool("weather__refresh")
     assert server.calls == []

@@ -104,7 +104,7 @@ async def test_a_tool_without_app_in_its_visibility_is_refused_before_anybody_is
             assert caught.value.tool == name
         with pytest.raises(UnknownTool):
             await app.call_tool("other__show")
-        with pytest.raises(NotSent, match="to its views only"):
+        with pytest.raises(NotSent, match="only to its views"):
             await session.call_tool("refresh")
         assert not asked
         await app.call_tool("plain")  # both may, where a tool says nothing
@@ -212,7 +212,7 @@ async def test_a_hosts_own_list_has_the_tools_whose_views_a_session_reads() -> N
             session.app(tools["one__show"])
         with pytest.raises(CallDenied):  # the host's own gate
             await session.app(tools["two__show"]).call_tool("refresh")
-        with pytest.raises(NotSent, match="to its views only"):
+        with pytest.raises(NotSent, match="only to its views"):
             await host.call_tool("two__refresh")
 
 

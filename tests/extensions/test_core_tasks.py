@@ -172,7 +172,7 @@ async def test_where_the_server_makes_no_tasks_a_required_one_is_a_finding_and_n
     async with session_of(server, approval=approve) as session:
         (finding,) = (await session.list_tools()).findings
         assert "'slow'" in str(finding)
-        assert "has to be called as a task" in str(finding)
+        assert "requires a task" in str(finding)
         for call in (session.call_tool, session.start_tool):
             with pytest.raises(NotSent, match=r"tasks\.requests\.tools\.call") as caught:
                 await call("slow")

@@ -373,7 +373,7 @@ async def test_a_saved_task_is_good_only_where_its_key_is(monkeypatch: pytest.Mo
     async with connect(MemoryServer(server), approval=allow_all) as session:
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(PROCESS_LEDGER, "_key", b"that of another process")
-            with pytest.raises(ConfigError, match="give both the same state"):
+            with pytest.raises(ConfigError, match="use one state in both"):
                 session.resume_task(whole)
         assert (await session.resume_task(whole).result()).text == "done"
 
@@ -391,7 +391,7 @@ async def test_a_task_is_resumed_in_another_process_that_has_the_same_state(tmp_
     async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
         for other in (None, FileState(tmp_path / "another")):
             shares(session, other)
-            with pytest.raises(ConfigError, match="give both the same state"):
+            with pytest.raises(ConfigError, match="use one state in both"):
                 session.resume_task(whole)
     for _ in range(2):
         async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:

@@ -156,7 +156,7 @@ async def test_what_matches_nothing_is_a_finding_of_the_list_and_sets_nothing(
         await session.call_tool("a", {"title": "a"})
         with pytest.raises(InvalidArguments, match="'tenant' is set by the host"):
             await session.call_tool("a", {"tenant": "own"})
-    what = "which is no argument of"
+    what = "not an argument of"
     assert [(one.kind, one.about, str(one)) for one in listed.own_findings] == [
         ("bind", "crate_*", "bind: 'crate_*' matches no tool: it sets nothing"),
         (
@@ -372,7 +372,7 @@ async def test_an_edit_cannot_lose_it(edit: dict[str, Any]) -> None:
     if "tenant" not in edit:  # the approver says yes to the call that is sent
         first, second = calls
         assert (second.arguments, second.edited) == (sent, True)
-        text = "the edit left out what the host sets, and it was put back: tenant"
+        text = "the edit left out arguments that the host sets; they were added again: tenant"
         assert second.findings == (*first.findings, Finding("bind", text, "tenant"))
 
 
@@ -499,13 +499,13 @@ async def raises_ours(context: Any) -> Any:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (raises, r"gave no value \(it raised KeyError\)"),
-        (raises_ours, r"gave no value \(it raised ConfigError\)"),
-        (lambda: "no parameter", r"gave no value \(it raised TypeError\)"),
-        (lambda context: Unreadable(), r"gave no value \(it raised OSError\)"),
-        (lambda context: {"hunter2"}, "gave a set that is not JSON"),
-        (lambda context: [float("nan")], "gave a list that is not JSON"),
-        (lambda context: "\ud800", "gave a str that is not JSON"),
+        (raises, r"returned no value \(it raised KeyError\)"),
+        (raises_ours, r"returned no value \(it raised ConfigError\)"),
+        (lambda: "no parameter", r"returned no value \(it raised TypeError\)"),
+        (lambda context: Unreadable(), r"returned no value \(it raised OSError\)"),
+        (lambda context: {"hunter2"}, "returned a set that is not JSON"),
+        (lambda context: [float("nan")], "returned a list that is not JSON"),
+        (lambda context: "\ud800", "returned a str that is not JSON"),
     ],
 )
 async def test_a_function_without_a_value_ends_the_call_before_anybody_is_asked(
@@ -540,7 +540,7 @@ async def test_a_function_that_never_ends_has_the_approval_clock_and_ends_with_t
 
     server, token = Server(), CancelToken()
     async with opened(server, {"*": {"tenant": waits}}) as session:
-        text = r"gave no value \(none within 0.01 s, Timeouts\(approval=...\)\)"
+        text = r"returned no value \(none within 0.01 s, Timeouts\(approval=...\)\)"
         await call(InvalidArguments, text, timeout=Timeouts(approval=0.01))
         with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
@@ -598,11 +598,11 @@ async def test_a_model_is_told_what_is_wrong_with_its_own_arguments(
     [
         (5, "bind is a int: give a mapping"),
         (["create_*"], "bind is a list: give a mapping"),
-        ({7: {}}, "bind has a int as a glob over names of tools: give a text"),
-        ({"": {}}, "bind has an empty text as a glob"),
+        ({7: {}}, "bind has a int as a glob over names of tools: give a non-empty str"),
+        ({"": {}}, "bind has an empty str as a glob"),
         ({"a": "hunter2"}, r"bind\['a'\] is a str: give a mapping"),
         ({"a": {7: "hunter2"}}, "bind has a int as the name of an argument"),
-        ({"a": {"": "hunter2"}}, "bind has an empty text as the name of an argument"),
+        ({"a": {"": "hunter2"}}, "bind has an empty str as the name of an argument"),
         ({"a": {"b": {"hunter2"}}}, r"bind\['a'\]\['b'\] is a set that is not JSON"),
         ({"a": {"b": [float("inf")]}}, r"bind\['a'\]\['b'\] is a list that is not JSON"),
         ({"a": {"\ud800": 1}}, "is a int that is not JSON"),

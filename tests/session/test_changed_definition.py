@@ -167,7 +167,7 @@ async def test_another_definition_is_asked_about_again_with_what_changed(revisio
     assert first.hints.read_only
     assert not second.hints.read_only
     found = "\n".join(map(str, second.findings))
-    assert "changed while approval was asked for" in found
+    assert "changed while approval was requested" in found
     assert "'Reads the report.'" in found
     assert "'Deletes the report.'" in found
     assert "read_only was True and is now False" in found
@@ -350,7 +350,7 @@ async def test_a_call_whose_definition_did_not_come_in_time_was_not_sent(clock: 
     ) as session:
         await session.call_tool("run")
         clock.jump(0.2)
-        with pytest.raises(ConnectError, match=r"was not sent: .* \(idle clock\)") as caught:
+        with pytest.raises(ConnectError, match=r"was not sent: .* \(idle timeout\)") as caught:
             await session.call_tool("run")
     assert caught.value.retryable
     assert isinstance(caught.value.__cause__, CallTimeout)
@@ -406,7 +406,7 @@ async def test_an_approval_does_not_outlive_its_connection() -> None:
     async with connect(Restarted(server), approval=approve) as session:
         await session.call_tool("run")
     assert [call.generation for call in asked] == [1, 2]
-    assert any("connection" in str(finding) for finding in asked[1].findings)
+    assert any(finding.kind == "reconnected" for finding in asked[1].findings)
     assert len(server.sent) == 1
 
 

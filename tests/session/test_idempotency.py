@@ -576,7 +576,7 @@ async def test_a_caller_waits_for_another_as_long_as_its_call_may_take(state: St
     async with opened(server, state) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.call_tool("pay", idempotency_key=KEY))
         await server.called.wait()
-        with pytest.raises(CallTimeout, match="another caller makes the call") as caught:
+        with pytest.raises(CallTimeout, match="another caller's call") as caught:
             await session.call_tool("pay", idempotency_key=KEY, timeout=0.05)
         assert caught.value.retryable, "with this key nothing is repeated"
         token = CancelToken()
@@ -648,7 +648,7 @@ async def test_what_was_cancelled_after_it_was_sent_is_unsettled(state: State) -
         assert (found.key, found.server, found.tool, found.context) == (KEY, "bank", "pay", "ana")
         assert found.process
         for _ in range(2):
-            with pytest.raises(OutcomeUnknown, match="no end of it is known") as caught:
+            with pytest.raises(OutcomeUnknown, match="its outcome is not known") as caught:
                 await again(session)
             assert not caught.value.retryable
             assert (caught.value.server, caught.value.tool) == ("bank", "pay")
@@ -738,7 +738,7 @@ async def test_a_person_settles_a_call_without_a_result(state: State) -> None:
         await lose(session, server)
         state.calls.settle(KEY)
         assert state.calls.unsettled() == ()
-        with pytest.raises(OutcomeUnknown, match="a person has settled the call") as caught:
+        with pytest.raises(OutcomeUnknown, match="a person settled the call") as caught:
             await again(session, retry=Retry(safe=True))
         assert not caught.value.retryable
     assert len(server.calls) == 1

@@ -190,8 +190,10 @@ async def test_a_second_thing_that_is_wrong_is_told_logged_and_asked_about(
     assert "; at /n: expected integer" not in one.text
     assert both.text.endswith('; at /n: expected integer, got "two"')
     assert both.about == f"{one.about}; /n: string"
-    (*_, record) = [one for one in caplog.records if "breaks the schema" in one.getMessage()]
-    assert record.getMessage().endswith("breaks the schema at the whole value, /n")
+    (*_, record) = [
+        one for one in caplog.records if "is not valid for the schema" in one.getMessage()
+    ]
+    assert record.getMessage().endswith("is not valid for the schema at the whole value, /n")
     assert record.levelno == logging.DEBUG
 
 
@@ -335,6 +337,8 @@ def test_a_place_has_the_same_name_in_log_record_and_sentence(
     problem = Problem("", "object", "1")
     log_problem("result", "desk", "tool", problem)
     finding = arguments_finding(problem, "text", {})
-    assert caplog.messages == ["desk/tool: the result breaks the schema at the whole value"]
+    assert caplog.messages == [
+        "desk/tool: the result is not valid for the schema at the whole value"
+    ]
     assert str(problem).startswith("the whole value: ")
     assert finding.about.startswith("the whole value: ")
