@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 3793,
-    "approval": 4176,  # misspelt options of its constructors are errors with a suggestion
+    "approval": 4178,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2982,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4395,  # options as in approval; the meta of lists

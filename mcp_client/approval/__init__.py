@@ -1,4 +1,4 @@
-"""The gate that every tool call passes, and what decides there.
+"""The gate that every tool call passes, and the hooks and rules that decide there.
 
 A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can be a function,
 ``Rules``, an ``ApprovalQueue`` or ``ask_on_terminal``.
@@ -6,18 +6,18 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
 ::
 
     tool_call.py         the request to make a tool call: a frozen value
-    request.py           what all requests for approval have in common
+    request.py           the base class of all requests for approval
     skill_request.py     the request to load a skill
     start_request.py     the request to start or connect to a server of a config file
     sampling_request.py  the request of a server to use the host's model
     script.py            the script of a model that makes a call (code mode)
-    decision.py          what an approval hook returns: ``Allow`` or ``Deny``
+    decision.py          the decisions of an approval hook: ``Allow`` or ``Deny``
     remember.py          how far an approval reaches: one call, a session, an hour, always
     gate.py              where every request is decided
     rules.py             an ordered policy that decides calls without asking a person
-    constraints.py       what a rule requires of arguments
+    constraints.py       the constraints of a rule on arguments
     rules_file.py        rules from a TOML or JSON file
-    managed_policy.py    what an organisation allows on a machine
+    managed_policy.py    an organisation's policy for a machine
     start_patterns.py    how a policy names servers: by command and by URL
     remembered.py        the decisions that hold for one session
     decisions.py         the store of decisions: remembered approvals, confirmed starts, tickets
@@ -25,7 +25,7 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     ended_requests.py    why a request is not pending any more
     tickets.py           requests that outlast their caller or its process
     queue.py             requests that wait for a decision from anywhere: a page, a chat, a ticket
-    given_answer.py      the checks of what ``ApprovalQueue.decide`` is given
+    given_answer.py      the checks of the arguments of ``ApprovalQueue.decide``
     pending_changes.py   the iterator that ``ApprovalQueue.changes()`` returns
     shown_logins.py      logins on another device, shown beside pending requests
     terminal.py          the approval hook that asks the person at the terminal

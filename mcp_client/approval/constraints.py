@@ -1,24 +1,25 @@
-"""What arguments must be: paths into them, and what must hold there.
+"""Constraints on arguments: paths into the arguments, and conditions on the values there.
 
 ```python
 {"/path": {"glob": "/srv/*"}, "/lines": {"min": 1, "max": 100}, "/mode": {"in": ["r", "rb"]}}
 ```
 
-A path is a JSON pointer (RFC 6901) into the arguments; the empty one is the arguments themselves.
-A step ``*`` into an array stands for each of its elements: ``/paths/*``. Everything that is asked
-about the value there must hold:
+A path is a JSON pointer (RFC 6901) into the arguments; the empty path is the arguments themselves.
+A step ``*`` into an array matches each of its elements: ``/paths/*``. All conditions on a path must
+be met:
 
-- ``equals``: it is this JSON value. 1 and 1.0 are one number; ``true`` is not a number.
-- ``in``: it is one of these values.
-- ``glob``: it is a string that the pattern matches as a whole: ``*`` is any text, ``?`` any
-  character, ``[abc]`` one of these; upper and lower case differ. It knows nothing of paths: ``*``
-  matches slashes, and ``/srv/*`` matches ``/srv/../etc/passwd``.
-- ``min``, ``max``: it is a number and not below, not above.
+- ``equals``: the value is this JSON value. 1 and 1.0 are one number; ``true`` is not a number.
+- ``in``: the value is one of these.
+- ``glob``: the value is a string that the pattern matches completely: ``*`` is any text, ``?`` any
+  character, ``[abc]`` one of these; upper and lower case differ. Patterns do not understand paths:
+  ``*`` matches slashes, and ``/srv/*`` matches ``/srv/../etc/passwd``.
+- ``min``, ``max``: the value is a number that is not below, or not above.
 
-The answer is yes, no, or neither, where a server might read the value as the one that was asked
-for: it has another type (``"true"`` for ``true``, 1 for ``"1"``), a number that a parser with
-64-bit floats cannot tell from it, or the value is missing. With ``*`` it is yes if it holds for
-every element of an array that has some, no if it holds for none of them, and otherwise neither.
+The result is true, false or undecided. It is undecided if a server might parse the value as the
+expected one: if the value has another type (``"true"`` for ``true``, 1 for ``"1"``), if it is a
+number that 64-bit floats cannot distinguish from it, or if it is missing. With ``*`` the result is
+true if every element of a non-empty array meets the conditions, false if no element does, and
+otherwise undecided.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class Constraints:
-    """Checked when they are made; raises ``ConfigError`` for a malformed set of constraints."""
+    """A set of constraints, checked on creation; raises ``ConfigError`` if malformed."""
 
     __slots__ = ("_tests", "wanted")
 
     wanted: Mapping[str, Any]
-    """As they were given, deeply immutable."""
+    """The constraints as they were passed in, deeply immutable."""
 
     def __init__(self, wanted: Mapping[str, Mapping[str, Any]] | None) -> None:
         try:
@@ -73,7 +74,7 @@ class Constraints:
         )
 
     def hold(self, arguments: Any) -> bool | None:
-        """Whether all of them hold; None where none fails and one cannot be judged."""
+        """Return whether the arguments meet all constraints; None if that is undecided."""
         verdict: bool | None = True
         for steps, tests in self._tests:
             for test in tests:
@@ -86,7 +87,7 @@ class Constraints:
 
 
 def glob(pattern: str) -> Callable[[str], object]:
-    """A function that tells whether ``pattern`` matches the whole of a string."""
+    """Return a function that returns whether ``pattern`` matches a whole string."""
     return re.compile(fnmatch.translate(pattern)).match
 
 
@@ -103,7 +104,7 @@ def _parsed(path: str, asked: Any) -> tuple[tuple[str, ...], tuple[Test, ...]]:
             "is '~0' and '/' is '~1'"
         ) from None
     if type(asked) is not FrozenObject or not asked:
-        raise ConfigError(f'{shown!r}: say what must hold there, as in {{"equals": 1}}')
+        raise ConfigError(f'{shown!r} has no condition: write one, such as {{"equals": 1}}')
     tests: list[Test] = []
     for word, wanted in asked.items():
         make = _WORDS.get(word)

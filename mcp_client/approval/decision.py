@@ -1,4 +1,4 @@
-"""What an approval hook answers: yes or no, and how far a yes goes."""
+"""The decisions of an approval hook: ``Allow`` or ``Deny``, and how far an approval reaches."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _MISSING = object()
 @with_option_names()
 @frozen_dataclass
 class Allow:
-    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again.
+    """An approval. With ``arguments``, an approval of these instead of the caller's.
 
-    - ``remember``: How far the yes goes: see ``Remember``. None: not beyond this question.
-    - ``reason``: Why, for the record.
-    - ``source``: What kind of approver decided, for the record: "hook", "person", "rule" or
-      "memory".
-    - ``by``: Who decided, by the host's own name for them, for the record: ``decision.by``. It has
-      at most 200 characters, or ``ConfigError`` is raised.
-    - ``expires_at``: Until when what allows the call holds, for the record: seconds since the
+    The new arguments are validated again. Raises ``ConfigError`` for an invalid ``remember`` or
+    ``by``.
+
+    - ``remember``: How far the approval reaches: see ``Remember``. None covers only this request.
+    - ``reason``: The reason, for the record.
+    - ``source``: The kind of approver, for the record: "hook", "person", "rule" or "memory".
+    - ``by``: The host's own name for the person who decided, for the record: ``decision.by``. At
+      most 200 characters.
+    - ``expires_at``: The end of what allows the call, for the record, in seconds since the
       beginning of 1970. It limits nothing; see ``Remember(seconds=...)`` and
       ``Rule(expires_at=...)``.
-
-    Raises ``ConfigError`` for another ``remember``.
     """
 
     arguments: Mapping[str, Any] | None = None
@@ -63,9 +63,9 @@ class Allow:
     _give_back: Callable[[], Awaitable[object]] | None = field(
         default=None, repr=False, compare=False
     )
-    """To be called where an answer that is given once was not used after all."""
+    """Return a one-time approval that was not used after all."""
     _scope: str | None = field(default=None, repr=False, compare=False)
-    """How far a yes goes that was remembered."""
+    """The reach of a remembered approval."""
 
     def __post_init__(self) -> None:
         if self.remember is not None:
@@ -77,14 +77,14 @@ class Allow:
 @with_option_names()
 @frozen_dataclass
 class Deny:
-    """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered.
+    """A denial; the caller gets the reason in ``CallDenied``. A denial is never remembered.
 
-    Raises ``ConfigError`` where the reason is not a text, or ``by`` no name.
+    Raises ``ConfigError`` if the reason is not a str, or ``by`` is not a name.
 
-    - ``reason``: A model may be given it.
-    - ``source``: What kind of approver decided, as in ``Allow``; "gate" where no answer was usable.
-    - ``by``: Who decided, as in ``Allow``; also ``CallDenied.by``.
-    - ``rule``: The rule that says no, for the host alone: for ``CallDenied.rule`` and the audit.
+    - ``reason``: The reason, which a model may see.
+    - ``source``: The kind of approver, as in ``Allow``; "gate" if no valid decision was returned.
+    - ``by``: The person who decided, as in ``Allow``; also ``CallDenied.by``.
+    - ``rule``: The rule that denies, for the host alone: for ``CallDenied.rule`` and the audit.
     """
 
     reason: str = "no reason was given"
@@ -100,8 +100,10 @@ class Deny:
 
 
 def check_hook(option: str, hook: object) -> None:
-    """``Allow`` and ``True`` look like answers, and a hook has to give one for each request. Raises
-    ``ConfigError``, which names ``option``."""
+    """Raise ``ConfigError``, which names ``option``, if ``hook`` is not a hook.
+
+    ``Allow`` and ``True`` are decisions, and a hook has to return one for each request.
+    """
     if hook is None or policy_of(hook) is not None:
         return
     if isinstance(hook, type) and issubclass(hook, Allow | Deny | ApprovalRequest):
@@ -112,18 +114,20 @@ def check_hook(option: str, hook: object) -> None:
         return
     else:
         raise ConfigError(
-            f"{option}={hook!r}: give a function from ToolCall (or its siblings) to Allow or Deny"
+            f"{option}={hook!r} is not a hook: give a function from ToolCall (or its siblings) to Allow or Deny"
         )
     every = "deny_all" if hook is False or "Deny" in shown else "allow_all"
     raise ConfigError(
-        f"{option}={shown} is an answer and not a hook: give {every} to answer everything so, or a "
+        f"{option}={shown} is a decision and not a hook: give {every} to decide everything so, or a "
         "function from ToolCall (or its siblings) to Allow or Deny"
     )
 
 
 def check_person(by: object) -> str:
-    """The name of who decides, as records show it. Raises ``ConfigError`` for one that is too long,
-    because cut it may be the name of somebody else."""
+    """Return the name of the person who decides, or raise ``ConfigError`` if it is too long.
+
+    A truncated name may be the name of another person.
+    """
     if not isinstance(by, str) or not by:
         raise ConfigError(f"by={by!r}: give the name of who decides")
     shown = safe_text(by, len(by))
@@ -136,7 +140,7 @@ def check_person(by: object) -> str:
 
 
 def not_an_answer(answer: object) -> str:
-    """What came in place of an answer, and what to give."""
+    """Return a text about a value that is not a decision, and about what to return instead."""
     if isinstance(answer, type) and issubclass(answer, Allow | Deny):
         parts = "()" if issubclass(answer, Allow) else "(reason)"
         return (
@@ -146,7 +150,7 @@ def not_an_answer(answer: object) -> str:
 
 
 def not_arguments(arguments: object) -> str:
-    """What ``Allow`` was given for its arguments, and what to give."""
+    """Return a text about invalid arguments of ``Allow``, and about what to pass instead."""
     text = f"Allow with arguments that are not a mapping but a {type(arguments).__name__}"
     if isinstance(arguments, str):
         return f"{text}; Allow takes no reason first: write Allow() or Allow(reason=...)"
@@ -158,29 +162,29 @@ R_co = TypeVar("R_co", bound=ApprovalRequest, covariant=True)
 
 @dataclass(slots=True, eq=False, repr=False)
 class Verdict(Generic[R_co]):
-    """The gate's yes: to which request, whose, and why."""
+    """The gate's approval: the request, the person and the reason."""
 
     request: R_co
-    """What was asked about, or the call with the approver's arguments."""
+    """The approved request, or the call with the approver's arguments."""
     source: str
     reason: str | None
     remember: Remember | None = None
     by: str | None = None
     expires_at: float | None = None
-    """Until when the yes holds, where it is for more than this request."""
+    """The end of an approval that covers more than this request."""
     recalled: str | None = None
-    """How far the remembered yes goes that this is."""
+    """The reach of a remembered approval, if this is one."""
 
     @property
     def scope(self) -> str:
-        """How far it goes: "once", "script", "session" or "always"."""
+        """The reach of the approval: "once", "script", "session" or "always"."""
         given = None if self.remember is None else self.remember.scope
         scope = self.recalled or given or "call"
         return "once" if scope == "call" else scope
 
     @property
     def for_good(self) -> bool:
-        """Whether it was a yes for always, which also accepts a changed definition."""
+        """Whether the approval is permanent and therefore also accepts a changed definition."""
         if self.remember is None or self.remember.scope != "always":
             return False
         return self.request.why_not_kept(self.remember) is None
@@ -188,24 +192,27 @@ class Verdict(Generic[R_co]):
 
 Answer: TypeAlias = Allow | Deny
 ApprovalHook: TypeAlias = Callable[[Any], Answer | Awaitable[Answer]]
-"""Asked with an ``ApprovalRequest``: a ``ToolCall``, or one of its three siblings. A hook that
-looks at what only calls have refuses the others."""
+"""A hook: a function from an ``ApprovalRequest`` to ``Allow`` or ``Deny``, async or not.
+
+The request is a ``ToolCall``, or one of its three siblings. A hook that uses attributes which only
+calls have refuses the others.
+"""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Decides calls without waiting; ``Rules`` is one, and a host may write its own.
+    """A policy that decides calls without waiting, such as ``Rules`` or a class of the host.
 
-    ``connect(approval=...)`` takes any object with these two members. Unlike a hook, a policy is
-    asked before remembered answers, and again about arguments that the approver edited.
+    ``connect(approval=...)`` accepts any object with these two members. Unlike a hook, a policy is
+    consulted before remembered decisions, and again about arguments that the approver edited.
     """
 
     @property
     def ask(self) -> ApprovalHook | None:
-        """The hook for calls the policy leaves open; None for the person at the terminal."""
+        """The hook for calls that the policy leaves open; None asks the person at the terminal."""
 
     def decide(self, request: Any, /) -> Answer | None:
-        """The answer to ``request``; None leaves it to remembered answers and then to ``ask``."""
+        """Return the decision; None defers to remembered decisions, then to ``ask``."""
 
 
 _Hook = TypeVar("_Hook", bound=Callable[[Any], Answer])
@@ -222,22 +229,22 @@ _ALLOWED = Allow()
 
 @_as_policy
 def allow_all(request: ApprovalRequest) -> Answer:
-    """Yes to everything, of all four kinds. For tests, and for servers that cannot do harm."""
+    """Allow every request of all four kinds. For tests, and for servers that can do no harm."""
     return _ALLOWED
 
 
 @_as_policy
 def deny_all(request: ApprovalRequest) -> Answer:
-    """Deny every request, also what was approved earlier: tools can be listed, not run.
-
-    ``Rules([], ask=deny_all)`` denies everything that was not approved earlier.
-    """
+    """Deny every request: tools can be listed, not called."""
     return Deny("deny_all refuses every call")
 
 
 def policy_of(hook: object) -> Policy | None:
-    """Return ``hook`` if it is a ``Policy``. A callable is one only if its class or itself defines
-    both members: a ``Mock`` has every attribute that is asked for, and is a hook."""
+    """Return ``hook`` if it is a ``Policy``, else None.
+
+    A callable is one only if its class or itself defines both members: a ``Mock`` has every
+    attribute, and is a hook.
+    """
     if not isinstance(hook, Policy):
         return None
     defined = (getattr_static(hook, name, _MISSING) for name in ("ask", "decide"))

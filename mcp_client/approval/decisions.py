@@ -1,29 +1,29 @@
-"""Decisions that are kept: remembered answers, confirmed starts, and tickets.
+"""The store of decisions: remembered approvals, confirmed starts, and tickets.
 
 ```python
 connect(server, name="files", state="state/")       # or state=Decisions("decisions.json")
 ```
 
-A yes with ``remember="session"`` is kept by the session (``session.decisions``), one with
-``remember="always"`` in the store that ``connect`` or ``Host`` was given. Both are for requests
+An approval with ``remember="session"`` is stored by the session (``session.decisions``), one with
+``remember="always"`` in the store of ``connect`` or ``Host``. It covers later requests
 
-- of the same kind, about the same: a tool, a skill, a server of a config file,
-- of the same server, by the name the host gave it and by what is run or where it is (never by what
-  the server says of itself),
+- of the same kind, for the same object: a tool, a skill, a server of a config file,
+- of the same server, by the host's name for it and by its command or address (never by what the
+  server reports about itself),
 - with the same fingerprint (a tool's definition, a skill's files, everything that is shown of a
-  start) and the same trust: if either changes, the question is asked again, and the new answer
+  start) and the same trust: if either changes, approval is requested again, and the new decision
   replaces the old one,
-- with an equal ``context``, the host's word on whose request it is, and of the same ``origin``: a
-  yes to a call of the host's own holds for none that a view makes, and the reverse,
-- with arguments as the answer's ``where`` requires, or exactly the same arguments and ``_meta``
-  where the answer is for these only,
-- without findings that were not there when the answer was given; drift from the ``pins`` is one.
+- with an equal ``context``, the host's identifier of the caller, and of the same ``origin``: an
+  approval for the host's own calls does not cover those of a view, and the reverse,
+- with arguments that match ``where``, or with exactly the same arguments and ``_meta`` if the
+  approval is for these only,
+- without findings that were absent at the time of the approval; drift from the ``pins`` is one.
 
-A no is never remembered. A decision that one process revokes is not used by the others from their
-next request on. A file is for its owner only (0600), see ``runtime.json_file``; what may contain a
-secret (arguments, the words of a command, a URL's path and query) is in it only as a digest keyed
-with the store's own key. Tickets are the exception, because people have to see what waits: see
-``tickets``.
+A denial is never remembered. If one process revokes a decision, the other processes do not use it
+from their next request on. The file is readable by its owner only (0600): see
+``runtime.json_file``. Data that may contain a secret (arguments, a command line, a URL's path and
+query) is stored only as a digest keyed with the store's own key. Tickets are the exception, because
+people have to see the pending requests: see ``tickets``.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ __all__ = ["Decision", "Decisions"]
 
 _ROWS = "decisions"
 _KEY = "decisions"
-_REMEDY = "put back an older one, or delete it to be asked again"
-_PAUSED_REMEDY = "put back an older one, or delete it if no response has to be resumed"
+_REMEDY = "restore a backup, or delete it to be asked again"
+_PAUSED_REMEDY = "restore a backup, or delete it if no response has to be resumed"
 _PLACE_CHARS = 24
 _MIN_ID_CHARS = 4
 """Characters of an id that are enough if no other id begins so."""
@@ -70,7 +70,7 @@ _MAX_KNOWN = 1_000
 
 
 class _Index:
-    """Decisions that one process keeps, found by what they are for."""
+    """The decisions of one process, indexed by what they cover."""
 
     def __init__(self, kept: Iterable[Decision] = ()) -> None:
         self.all: dict[str, Decision] = {}
@@ -115,17 +115,17 @@ def _run_of(request: ApprovalRequest) -> tuple[str | None, str | None]:
 
 
 class Decisions:
-    """A store of decisions: a file, a ``State``, or without either, this object while it lives.
+    """A store of decisions: a file, a ``State``, or by default this object while it exists.
 
-    Any number of sessions, hosts and queues may share one. Methods raise ``ConfigError`` where the
-    file cannot be used: it has another format, or others than its owner may read or write it.
+    Any number of sessions, hosts and queues may share one. Methods raise ``ConfigError`` if the
+    file cannot be used: it has another format, or other users may read or write it.
     """
 
     def __init__(self, where: str | os.PathLike[str] | Storage | None = None) -> None:
         self.path: Path | None = None
         """The file, or None."""
         self._own: _Index | None = None
-        """What is kept by this object alone: then a context may be any value."""
+        """The decisions that only this object stores: these may have a context of any type."""
         self._key: bytes | None = None
         if where is None:
             self._state: Storage = MemoryStorage()
@@ -157,26 +157,27 @@ class Decisions:
 
     @property
     def waits(self) -> bool:
-        """Whether the methods read files or use the network, so that event loops call them in a
-        thread."""
+        """Whether the methods read files or use the network, so that event loops need a thread."""
         return self._state.waits
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept, as far as that is known without asking the state."""
+        """Whether no decisions are stored, as far as is known without a query of the state."""
         return self._own is not None and not self._own.all
 
     @cached_property
     def tickets(self) -> Tickets:
-        """The requests that wait for an answer longer than their callers: see ``ApprovalQueue``."""
+        """The requests that may wait longer than their callers: see ``ApprovalQueue``."""
         from .tickets import Tickets
 
         return Tickets(self._state)
 
     @cached_property
     def paused(self) -> Storage:
-        """Where a model's response is kept of which calls wait: of a file in one beside it, which
-        is not read at every request."""
+        """The store for model responses whose calls wait for approval.
+
+        With a file, it is a second file, which is not read at every request.
+        """
         if self.path is None:
             return self._state
         from ..runtime.sqlite_file import SqliteFile
@@ -188,7 +189,7 @@ class Decisions:
     def list(
         self, kind: RequestKind | None = None, server: str | None = None
     ) -> tuple[Decision, ...]:
-        """What is kept now, the newest last: all of it, of one kind of request, or of a server."""
+        """Return the current decisions, the newest last; filtered by kind or server if set."""
         _check_filter(kind, server)
         kept = [one for one in self._kept() if not one.has_expired]
         kept += map(_of_ticket, self.tickets.decided())
@@ -198,11 +199,16 @@ class Decisions:
         )
 
     def revoke(self, id: str, *, by: str | None = None) -> bool:
-        """Forget the decision with this ``Decision.id``; False if there is not one.
+        """Delete the decision with this ``Decision.id``; return False if it does not exist.
 
-        The next such request is asked about again; a server that runs goes on. ``id`` may be the
-        beginning of an id, of four characters or more; raises ``ConfigError`` if several ids begin
-        so. ``by`` is who revokes it, for the record.
+        The next such request needs approval again; a running server continues.
+
+        Args:
+            id: The id, or its first characters: at least four.
+            by: The person who revokes it, for the record.
+
+        Raises:
+            ConfigError: Several ids begin with ``id``.
         """
         if not isinstance(id, str):
             raise ConfigError(f"revoke({id!r}): give the id of a decision, or use revoke_all()")
@@ -211,7 +217,9 @@ class Decisions:
         if not found and len(id) >= _MIN_ID_CHARS:
             found = [one for one in kept if one.id.startswith(id)]
         if len(found) > 1:
-            raise ConfigError(f"revoke({id!r}): {len(found)} ids begin so: give more of the id")
+            raise ConfigError(
+                f"revoke({id!r}): {len(found)} ids begin with this: give more characters of the id"
+            )
         return self._forget(found, by) > 0
 
     def revoke_all(
@@ -221,12 +229,17 @@ class Decisions:
         *,
         by: str | None = None,
     ) -> int:
-        """Forget what ``list(kind, server)`` gives: without either, everything. Returns how many
-        decisions that were."""
+        """Delete the decisions that ``list(kind, server)`` returns, and return their number.
+
+        Args:
+            kind: The kind of request; None for all kinds.
+            server: The name of a server; None for all servers.
+            by: The person who revokes them, for the record.
+        """
         return self._forget(self.list(kind, server), by)
 
     def find(self, request: ApprovalRequest, identity: str) -> Decision | None:
-        """The decision that covers ``request`` to the server with this ``lasting_identity``."""
+        """Return the decision that covers ``request`` to the server of this ``identity``."""
         if self.is_empty:
             return None
         kept, key = request._kept_as(), self._known_key()
@@ -242,7 +255,14 @@ class Decisions:
     def add(
         self, request: ApprovalRequest, remember: Remember, identity: str, by: str | None = None
     ) -> None:
-        """Keep a yes of ``by`` to ``request``, in place of an older one to the same question."""
+        """Store an approval, in place of an older one for the same request.
+
+        Args:
+            request: The approved request.
+            remember: How far the approval reaches.
+            identity: The ``lasting_identity`` of the server.
+            by: The person who decided.
+        """
         kept, now = request._kept_as(), time.time()
         script, code = _run_of(request) if remember.scope == "script" else (None, None)
         if self._own is None or self._key is None:
@@ -271,8 +291,8 @@ class Decisions:
         self._put(replace(made, id=id[:_PLACE_CHARS] + _place_of(made)))
 
     def check(self) -> None:
-        """Raises ``ConfigError`` where the store cannot be used."""
-        # A database may have very many.
+        """Raise ``ConfigError`` if the store cannot be used."""
+        # A database may contain very many decisions.
         self._state.known_secret(_KEY) if self._state.is_remote else self.list()
 
     def _forget(self, unwanted: Iterable[Decision], by: str | None) -> int:
@@ -287,13 +307,13 @@ class Decisions:
     # a request reads only what may be about it, however many others there are.
 
     def _known_key(self) -> bytes | None:
-        """What digests are made with; None where nothing was ever kept."""
+        """Return the key of the digests; None if nothing was ever stored."""
         if self._key is None:
             self._key = self._state.known_secret(_KEY)
         return self._key
 
     def _at(self, request: ApprovalRequest, topic: str, key: bytes) -> Sequence[Decision]:
-        """What is kept now that may be about this request."""
+        """Return the current decisions that may cover this request."""
         if not is_storable(request.context):
             return ()
         exactly = None if request._exactly is None else keyed(request._exactly, key)
@@ -354,9 +374,9 @@ class Decisions:
                 for id, one in row["decisions"].items()
             ]
             if not all(place == _place_of(one) == one.id[_PLACE_CHARS:] for place, one in found):
-                raise ValueError("a decision is not where it belongs")
+                raise ValueError("a decision is stored under a wrong key")
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            why = f"{error}" if type(error) is ValueError else "a row is not one of decisions"
+            why = f"{error}" if type(error) is ValueError else "a row is not a list of decisions"
             raise self._state.unusable(_ROWS, why) from None
         return [one for _, one in found]
 

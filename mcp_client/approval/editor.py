@@ -1,4 +1,4 @@
-"""A call's arguments, as JSON in the person's own editor."""
+"""The arguments of a call in the person's own editor, as JSON."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MAX_FILE_BYTES = 10_000_000
 
 
 class EditorFailed(Exception):
-    """The edited text cannot be used as arguments; the message says why, and is safe to show."""
+    """The edited text cannot be used as arguments; the message is safe to show."""
 
 
 def editor() -> list[str] | None:
-    """The command of $VISUAL or $EDITOR, split into words; None if neither is set."""
+    """Return the command of $VISUAL or $EDITOR, split into words; None if neither is set."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
         return split_words(command) or None
@@ -37,7 +37,7 @@ def editor() -> list[str] | None:
 
 
 async def edited(command: list[str], text: str) -> str:
-    """``text`` as the person edited it. Raises ``EditorFailed`` where the editor fails.
+    """Return ``text`` as the person edited it. Raises ``EditorFailed`` if the editor fails.
 
     Only the owner can read the file, and it is deleted afterwards. The editor is started directly,
     not through a shell.
@@ -49,11 +49,11 @@ async def edited(command: list[str], text: str) -> str:
                 raise EditorFailed(f"the file is larger than {_MAX_FILE_BYTES:,} bytes")
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise EditorFailed(f"the file cannot be read: {safe_text(error, 200)}") from None
+            raise EditorFailed(f"cannot read the file: {safe_text(error, 200)}") from None
 
 
 def draft_of(text: str) -> str:
-    """JSON ``text``, indented, with invisible characters as JSON escapes."""
+    """Return JSON ``text`` indented, with invisible characters as JSON escapes."""
     draft = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     if not draft.isascii():
         draft = "".join(char if _seen(char) else json.dumps(char)[1:-1] for char in draft)
@@ -61,7 +61,7 @@ def draft_of(text: str) -> str:
 
 
 def arguments_of(draft: str) -> dict[str, Any]:
-    """The JSON object in ``draft``. Raises ``EditorFailed``."""
+    """Return the JSON object in ``draft``. Raises ``EditorFailed``."""
     try:
         return read_json_object(draft, max_depth=None)
     except ValueError as error:
@@ -81,18 +81,18 @@ def _file(text: str) -> Iterator[Path]:
 
 
 async def _run(command: list[str]) -> None:
-    # It draws on standard error, where the question is: standard output may be a pipe.
+    # The editor draws on standard error, like the question: standard output may be a pipe.
     stdin, screen = (stream.fileno() for stream in terminal())
     try:
         process = await anyio.open_process(command, stdin=stdin, stdout=screen, stderr=screen)
     except OSError as error:
-        raise EditorFailed(f"the editor {command[0]!r} does not start: {error.strerror}") from None
+        raise EditorFailed(f"cannot start the editor {command[0]!r}: {error.strerror}") from None
     async with process:
         try:
             code = await process.wait()
         except BaseException:
             with suppress(ProcessLookupError):
-                process.terminate()  # and not kill: it puts its screen back
+                process.terminate()  # not kill: the editor restores the screen
             with anyio.move_on_after(_END_SECONDS, shield=True):
                 await process.wait()
             raise

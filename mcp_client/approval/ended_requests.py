@@ -1,4 +1,4 @@
-"""Why a request is not pending any more, as far as this process knows."""
+"""The reasons why requests are no longer pending, as far as this process knows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 1_000
 _UNKNOWN = "it was decided, or its caller has gone"
 _WHY = {
     "decided": "it was decided",
-    "withdrawn": "its question was withdrawn",
+    "withdrawn": "it was withdrawn",
     "expired": "no one decided it in time",
     "gone": "its caller has gone",
 }
@@ -37,20 +37,31 @@ class EndedRequests:
         self._expire_at: dict[str, float] = {}
 
     def note(self, id: str, reason: str, by: str | None = None) -> None:
-        """Remember that a request was "decided", "withdrawn", or "expired", or its caller is
-        "gone"; the first of these counts."""
+        """Store how a request ended; the first reason counts.
+
+        Args:
+            id: The id of the request.
+            reason: "decided", "withdrawn", "expired", or "gone" (its caller).
+            by: The person who decided.
+        """
         self._ends.setdefault(id, (reason, by))
         _trim(self._ends)
 
     def saw(self, pending: Iterable[_Expiring]) -> None:
-        """Remember when requests expire that are in a store: there, nothing is left of them."""
+        """Store when requests in a store expire, because they are deleted there."""
         for one in pending:
             if one.expires_at is not None:
                 self._expire_at[one.id] = one.expires_at
         _trim(self._expire_at)
 
     def error(self, missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
-        """The error for ``missing`` of ``wanted`` ids that were to be decided."""
+        """Return the error for requests that are not pending.
+
+        Args:
+            missing: The ids that are not pending.
+            wanted: The number of requests to decide.
+            decided: The number of requests that were decided.
+        """
         reason, by = self._ends.get(missing[0], ("", None))
         if not reason and self._expire_at.get(missing[0], float("inf")) <= time.time():
             reason = "expired"
@@ -63,7 +74,14 @@ class EndedRequests:
 def not_pending(
     missing: tuple[str, ...], wanted: int, decided: int = 0, why: str = _UNKNOWN
 ) -> NotPending:
-    """The error for ``missing`` of ``wanted`` ids, the first of which is missing for ``why``."""
+    """Return the error for requests that are not pending.
+
+    Args:
+        missing: The ids that are not pending.
+        wanted: The number of requests to decide.
+        decided: The number of requests that were decided.
+        why: The reason for the first of ``missing``.
+    """
     if wanted == 1:
         return NotPending(f"the request is not pending: {why}", ids=missing)
     several = f"{len(missing)} of the {wanted} requests are not pending (of the first: {why})"

@@ -1,4 +1,4 @@
-"""What ``ApprovalQueue.decide`` is given, checked and copied."""
+"""The checks and copies of the arguments of ``ApprovalQueue.decide``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer
 __all__ = ["ANY", "ids_of", "signed"]
 
 ANY: Hashable = object()
-"""The default of a ``context`` that limits nothing: None is the context of calls without one."""
+"""The default of ``context``, which matches every context: None is that of calls without one."""
 
 
 def ids_of(ids: Any) -> tuple[str, ...]:
+    """Return the ids as a tuple. Raises ``ConfigError``."""
     try:
         wanted = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
     except TypeError:
@@ -27,8 +28,10 @@ def ids_of(ids: Any) -> tuple[str, ...]:
 
 
 def signed(answer: Any, by: Any) -> Answer:
-    """``answer`` as it can be used, by the person ``by``, with a copy of its arguments, which the
-    decider may change afterwards. Raises ``ConfigError`` and ``InvalidArguments``."""
+    """Return a copy of ``answer`` with the person ``by``; the original may be changed afterwards.
+
+    Raises ``ConfigError`` and ``InvalidArguments``.
+    """
     if type(answer) not in (Allow, Deny):
         raise ConfigError(f"decide() was given {not_an_answer(answer)}")
     changed: dict[str, Any] = {}

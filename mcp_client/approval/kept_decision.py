@@ -1,4 +1,4 @@
-"""One decision that is kept, as a value."""
+"""A stored decision, as a value."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ _MAX_TIME_SECONDS = 1e11
 
 @frozen_dataclass
 class Decision:
-    """One decision that is kept. Times are seconds since the beginning of 1970, UTC."""
+    """A stored decision. Times are seconds since the beginning of 1970, UTC."""
 
     _: KW_ONLY
     id: str
-    """The text that ``Decisions.revoke`` takes, whole or its beginning."""
+    """The argument for ``Decisions.revoke``, complete or its first characters."""
     kind: RequestKind
-    """The kind of the requests it is for."""
+    """The kind of the requests that the decision covers."""
     server: str
     """The name the host gave the server."""
     subject: str
-    """The tool's name, the skill's URI; of a start the program, or where the URL leads."""
+    """The tool's name, or the skill's URI; for a start the program or the origin of the URL."""
     scope: Literal["once", "script", "session", "always"]
-    """"once" for a ticket that was decided and whose request has not been made again yet."""
+    """The reach of the decision; "once" for a decided ticket whose request was not repeated yet."""
     allowed: bool = True
-    """False for a ticket that was refused."""
+    """Whether the request was allowed; False for a ticket that was denied."""
     where: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What the arguments must be; None for any, unless ``exact`` is given."""
+    """The constraints on the arguments; None for any arguments, unless ``exact`` is set."""
     exact: str | None = None
-    """Keyed digest of the only arguments and ``_meta`` it is for; None where ``where`` decides."""
+    """The keyed digest of the only arguments and ``_meta`` covered; None if ``where`` applies."""
     context: Hashable = None
-    """Whose requests it is for: those of an equal context."""
+    """The context of the covered requests."""
     origin: CallOrigin = "host"
-    """Where these requests come from, as in ``ToolCall.origin``."""
+    """The origin of the covered requests, as in ``ToolCall.origin``."""
     script: str | None = None
-    """The run whose calls it is for; None for all."""
+    """The script run whose calls are covered; None for all."""
     code: str | None = None
     """The SHA-256 of that run's script, as in ``Script.digest``."""
     by: str | None = None
-    """Who decided, where that was said."""
+    """The person who decided, if known."""
     decided_at: float
-    """When it was given."""
+    """The time of the decision."""
     expires_at: float | None = None
-    """When it ends; None where only its scope limits it."""
+    """The end of the decision; None if only its scope limits it."""
     findings: tuple[tuple[str, str], ...] = ()
-    """What was found when it was given: of each finding its kind and ``about``."""
+    """The findings at the time of the decision: the kind and ``about`` of each."""
     trusted: bool = False
-    """Whether the server's word on its tools was trusted."""
+    """Whether the server's annotations were trusted."""
     fingerprint: str | None = None
-    """What it is bound to: of a start a keyed digest."""
+    """The fingerprint of the definition; for a start a keyed digest."""
     identity: str = field(default="", repr=False)
-    """What is run, or where it is; of a start, the config file."""
+    """The command or address of the server; for a start, the config file."""
     topic: str = field(default="", repr=False)
-    """What the newest of several decisions replaces the others for."""
+    """The key by which a newer decision replaces an older one."""
     _constraints: Constraints | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Decision:
 
     @classmethod
     def about(cls, request: ApprovalRequest, **members: Any) -> Decision:
-        """A decision on ``request``, of which the others are ``members``."""
+        """Return a decision on ``request``; the other fields are ``members``."""
         return cls(
             kind=request.kind,
             server=request.server,
@@ -93,11 +93,11 @@ class Decision:
 
     @property
     def has_expired(self) -> bool:
-        """Whether its ``expires_at`` has come, so that it covers nothing any more."""
+        """Return whether ``expires_at`` has passed, so that the decision covers nothing."""
         return self.expires_at is not None and time.time() >= self.expires_at
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON; a context that cannot be stored is its type's name."""
+        """Return all fields as plain JSON; a context that is not storable becomes its type name."""
         members = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         where = None if self.where is None else plain(self.where)
         known = is_storable(self.context)
@@ -108,21 +108,21 @@ class Decision:
 
     @classmethod
     def from_json(cls, value: Any) -> Decision:
-        """Raises ``ValueError`` for anything that ``to_json`` does not give."""
+        """Parse the result of ``to_json``. Raises ``ValueError`` for anything else."""
         try:
             findings = tuple((str(kind), str(about)) for kind, about in value["findings"])
             context = context_from_json(value["context"])
             found = cls(**{**value, "context": context, "findings": findings})
         except (LookupError, TypeError, ConfigError) as error:
-            raise ValueError(f"it is no decision ({safe_text(error, 200)})") from None
+            raise ValueError(f"an entry is not a decision ({safe_text(error, 200)})") from None
         for name, types in _TYPES.items():
             if type(getattr(found, name)) not in types:
                 raise ValueError(f"a decision has a {name} of the wrong type")
         for at in (found.decided_at, found.expires_at):
             if at is not None and not 0 <= at < _MAX_TIME_SECONDS:
-                raise ValueError("a decision has a time that is none")
+                raise ValueError("a decision has an invalid time")
         if found.kind not in KINDS or found.scope not in ("once", "script", "session", "always"):
-            raise ValueError("a decision has a kind or a scope that is not known")
+            raise ValueError("a decision has an unknown kind or scope")
         return found
 
 

@@ -170,11 +170,13 @@ class Recorded(Observer):
         return deciding
 
     def edited(self, call: CallState, edited: ToolCall, refused: Allow | None) -> None:
+        """Add the approver's edit, or the approval whose edit is not valid."""
         if refused is not None:
             self.entry.allowed(refused.source, refused.reason, refused.by)
         self.entry.edited(edited)
 
     async def decided(self, call: CallState, frozen: ToolCall, verdict: Verdict[ToolCall]) -> None:
+        """Add the decision."""
         self.entry.decided(verdict)
 
     def writing(self, call: CallState) -> None:

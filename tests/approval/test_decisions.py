@@ -217,7 +217,9 @@ def test_the_beginning_of_an_id_is_enough_if_no_other_id_begins_so(
     with pytest.MonkeyPatch.context() as patch:
         twins = tuple(replace(one, id=f"same{n}") for n, one in enumerate(store.list()))
         patch.setattr(Decisions, "list", lambda self: twins)
-        with pytest.raises(ConfigError, match="2 ids begin so: give more of the id"):
+        with pytest.raises(
+            ConfigError, match="2 ids begin with this: give more characters of the id"
+        ):
             store.revoke("same")
 
 
@@ -287,7 +289,7 @@ def test_a_decision_is_json_and_back(kind: str) -> None:
         with pytest.raises(ValueError, match=r"decision|context"):
             Decision.from_json({**as_json, name: object()})
         if name in ("id", "kind", "server", "subject", "scope", "decided_at", "context"):
-            with pytest.raises(ValueError, match="it is no decision"):
+            with pytest.raises(ValueError, match="an entry is not a decision"):
                 Decision.from_json({key: as_json[key] for key in as_json if key != name})
 
 
@@ -378,7 +380,7 @@ def test_a_decision_in_the_place_of_another_question_is_refused() -> None:
     place = next(key for key in state.list("decisions") if key != there)
     state.change("decisions", place, lambda _: row)
     for use in (state.decisions.list, lambda: state.decisions.find(call_of(name="rm"), HERE)):
-        with pytest.raises(ConfigError, match="not where it belongs"):
+        with pytest.raises(ConfigError, match="under a wrong key"):
             use()
 
 

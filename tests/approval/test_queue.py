@@ -124,7 +124,7 @@ async def test_each_is_decided_once() -> None:
     [
         ("decided", "decided", "ana", "it was decided by ana$"),
         ("decided by no one known", "decided", None, "it was decided$"),
-        ("withdrawn", "withdrawn", None, "its question was withdrawn$"),
+        ("withdrawn", "withdrawn", None, "it was withdrawn$"),
         ("expired", "expired", None, "no one decided it in time$"),
         ("never asked", "", None, "it was decided, or its caller has gone$"),
     ],

@@ -497,8 +497,8 @@ async def test_an_edit_that_changes_nothing_leaves_the_call_as_it_was(
         ("path.write_text('[1]')", "it is not a JSON object"),
         ('path.write_text(\'{"a": 1, "a": 2}\')', "the member 'a' appears twice"),
         ("path.write_text('{\"a\": NaN}')", "NaN is not a value of JSON"),
-        ("path.write_bytes(b'\\xff')", "the file cannot be read"),
-        ("path.unlink()", "the file cannot be read"),
+        ("path.write_bytes(b'\\xff')", "cannot read the file"),
+        ("path.unlink()", "cannot read the file"),
         ("path.write_text('{}'); sys.exit(3)", "the editor ended with status 3"),
         ("path.write_text('[' * 100000)", "it is nested too deep"),
         ("path.write_text('{}' + ' ' * 10_000_000)", "the file is larger than 10,000,000 bytes"),
@@ -534,7 +534,7 @@ async def test_an_editor_that_does_not_start_is_named(
 ) -> None:
     monkeypatch.setenv("EDITOR", "/nowhere/ed")
     assert await asked(desk, call_of(), "e", "n", "n") == NO
-    assert "Not taken: the editor '/nowhere/ed' does not start: No such file or directory" in (
+    assert "Not taken: cannot start the editor '/nowhere/ed': No such file or directory" in (
         await desk.screen()
     )
 
