@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 3793,
-    "approval": 4178,  # misspelt options of its constructors are errors with a suggestion
+    "approval": 4175,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2982,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4395,  # options as in approval; the meta of lists
@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval
-    "session": 2795,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2804,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer

@@ -114,12 +114,13 @@ def check_hook(option: str, hook: object) -> None:
         return
     else:
         raise ConfigError(
-            f"{option}={hook!r} is not a hook: give a function from ToolCall (or its siblings) to Allow or Deny"
+            f"{option}={hook!r} is not a hook: give a function from ToolCall (or its siblings) to "
+            "Allow or Deny"
         )
     every = "deny_all" if hook is False or "Deny" in shown else "allow_all"
     raise ConfigError(
-        f"{option}={shown} is a decision and not a hook: give {every} to decide everything so, or a "
-        "function from ToolCall (or its siblings) to Allow or Deny"
+        f"{option}={shown} is a decision and not a hook: give {every} to decide everything so, or "
+        "a function from ToolCall (or its siblings) to Allow or Deny"
     )
 
 

@@ -1,4 +1,4 @@
-"""How far a yes goes: once, for one script, until the session ends, for an hour, always."""
+"""How far an approval reaches: one call, one script, one session, one hour, always."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..runtime.option_names import with_option_names
 __all__ = ["CHOICES", "Choice", "HowFar", "Remember", "Scope"]
 
 Choice: TypeAlias = Literal["once", "script", "session", "hour", "always", "exact"]
-"""How far a yes goes: see ``CHOICES``."""
+"""The reach of an approval: see ``CHOICES``."""
 Scope: TypeAlias = Literal["call", "script", "session", "always"]
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _GIVE = "give 'call', 'script', 'session' or 'always'"
@@ -23,28 +23,28 @@ _MAX_SECONDS = 1e10
 @with_option_names()
 @frozen_dataclass
 class Remember:
-    """How far a yes goes. Raises ``ConfigError`` where it says nothing that can be kept.
+    """The reach of an approval. Raises ``ConfigError`` for an invalid combination.
 
-    - "call": this one call, also where it has to be made again because the server refused it
-      before running it: its session had ended, or it missed a header. Without it, that is asked
-      about again.
-    - "script": calls of this tool that the same run of a script makes (code mode), also where it
-      is paused and goes on in another process: then for at most a day after this yes. Nothing of
-      a call that no script makes is remembered so.
-    - "session": calls of this tool until the session ends. Given to a script's call, it is for
-      those of scripts only.
-    - "always": the same, and kept in ``connect(state=...)``.
+    - "call": this one call, even if it is repeated because the server refused it before running it:
+      its session had ended, or a header was missing. Without "call", the repetition needs another
+      approval.
+    - "script": calls of this tool by the same run of a script (code mode), even if the run is
+      paused and continues in another process: then for at most a day after this approval. It
+      applies only to calls of scripts.
+    - "session": calls of this tool until the session ends. For a script's call, it covers only
+      calls of scripts.
+    - "always": as "session", and stored in ``connect(state=...)``.
 
-    The last three cover any arguments, unless ``where`` narrows them: see ``constraints``
-    (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the
-    arguments and ``_meta`` of this call, which are kept as a digest only. They hold for the same
-    server, the same definition of the tool, the same trust, an equal context and the same origin,
-    and for no call with a finding that this one did not have. A call whose arguments the approver
-    edited is remembered in neither way. ``seconds`` limits how long they hold.
+    The last three cover any arguments, unless ``where`` limits them (see ``constraints``:
+    ``{"/path": {"glob": "/srv/*"}}``) or ``exact`` is true: then they cover exactly the arguments
+    and ``_meta`` of this call, stored as a digest only. They apply to the same server, the same
+    definition of the tool, the same trust, an equal context and the same origin. They never cover a
+    call with a finding that this call did not have. A call whose arguments the approver edited
+    cannot be remembered in this way. ``seconds`` limits the time.
 
-    For a skill (``SkillRequest``), "session" and "always" are for the same files with the same
-    digests, on the same server and with an equal context; a skill with dynamic content is
-    remembered in neither way, and ``where`` cannot be kept.
+    For a skill (``SkillRequest``), "session" and "always" cover the same files with the same
+    digests, on the same server and with an equal context. A skill with dynamic content is never
+    remembered, and ``where`` does not apply.
     """
 
     scope: Scope
@@ -56,7 +56,7 @@ class Remember:
     def __post_init__(self) -> None:
         if not isinstance(self.scope, str) or self.scope not in _SCOPES:
             raise ConfigError(f"remember={self.scope!r}: {_GIVE}")
-        from .constraints import Constraints  # most answers set none
+        from .constraints import Constraints  # most approvals set none
 
         where = Constraints(self.where).wanted or None
         if where and self.scope == "call":
@@ -75,15 +75,17 @@ class Remember:
         object.__setattr__(self, "where", where)
 
     def beyond_session(self) -> Remember:
-        """Return the same for a session that ends with its call: an approval for a time is stored
-        where "always" is."""
+        """Return the reach for a session that ends with its call.
+
+        A reach with a limited time is stored as "always" is.
+        """
         if self.scope != "session" or self.seconds is None:
             return self
         return replace(self, scope="always")
 
     @classmethod
     def of(cls, value: Any) -> Remember | None:
-        """From what ``Allow(remember=...)`` may be given. Raises ``ConfigError``."""
+        """Parse the argument of ``Allow(remember=...)``. Raises ``ConfigError``."""
         if value is None or type(value) is cls:
             return value
         if type(value) is str and value in CHOICES:
@@ -96,10 +98,10 @@ class Remember:
 
 @frozen_dataclass
 class HowFar:
-    """One way how far a yes can go."""
+    """One possible reach of an approval."""
 
     label: str
-    """As a person reads it."""
+    """The text for a person."""
     remember: Remember
 
 
@@ -111,5 +113,4 @@ CHOICES: Mapping[str, HowFar] = {
     "always": HowFar("Always", Remember("always")),
     "exact": HowFar("Always, for exactly these arguments", Remember("always", exact=True)),
 }
-"""By the names that ``ApprovalRequest.choices()`` gives: one list for hooks, rules, the terminal
-and the page."""
+"""The reaches by the names in ``ApprovalRequest.choices()``, for hooks, rules and people."""

@@ -1,4 +1,4 @@
-"""An ordered policy: calls that rules decide are not put to a person.
+"""An ordered policy: calls that rules decide are not shown to a person.
 
 ```python
 rules = Rules(
@@ -11,41 +11,40 @@ rules = Rules(
 connect(server, approval=rules)
 ```
 
-The first rule that matches a call decides it; where none matches, the outcome is "ask". A rule
-matches when everything it says holds:
+The first rule that matches a call decides it; if none matches, the outcome is "ask". A rule matches
+if all of its conditions are met:
 
-- ``kind`` is what waits for a yes: "call", "skill", "start" or "sampling"; "any" for all of them. A
-  rule that names none is for tool calls.
-- ``server`` and ``tool`` are globs over the whole name, the one the host gave the server and the
-  one the tool has: ``*``, ``?``, ``[abc]``; upper and lower case differ. ``subject`` is a glob over
-  what another kind of request is about: the URI of a skill, the command line or the URL of a server
-  to start, the model that is asked for. ``fingerprint`` is that of one definition of a tool, of the
-  files of a skill, of a server to start. A glob also allows tools that the server adds later, and
-  a skill once it has changed: if that is not intended, allow by ``fingerprint``, or connect with
-  ``pins``: then what is new is a finding.
+- ``kind`` is the kind of request: "call", "skill", "start" or "sampling"; "any" for all of them. A
+  rule without it applies to tool calls.
+- ``server`` and ``tool`` are globs over the host's name for the server and the tool's own name:
+  ``*``, ``?``, ``[abc]``; upper and lower case differ. ``subject`` is a glob over the subject of
+  other requests: the URI of a skill, the command line or the URL of a server to start, the model
+  that is requested. ``fingerprint`` is that of one definition of a tool, of the files of a skill,
+  of a server to start. A glob also allows tools that the server adds later, and a skill once it has
+  changed. To prevent that, allow by ``fingerprint``, or connect with ``pins``, which report new
+  tools as findings.
 - ``read_only``, ``destructive``, ``idempotent``, ``open_world`` are the request's hints, so the
   worst case unless the host trusts the server; ``trusted`` is that trust.
 - ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
   on the caller's ``_meta``.
-- ``context`` is equal to the request's, the host's word on whose it is.
-- ``origin`` is the request's: "host" for what the host asks for, "app" for what a tool's view does,
-  which is code of the server's, "code" for what a script of a model does; "any" for all of them. A
-  rule that allows and names none is for those of the host, as remembered answers are; any other
-  rule that names none is for all.
-- ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. A rule that allows matches
-  no request with a finding of another kind, so none with any finding where it names none. Notes
-  (``finding.note``) do not count there. A rule
-  that asks or denies and names kinds matches requests with a finding of one of them. That a request
-  is a skill, a start or sampling is not a finding here: ``kind`` says so.
-- ``expires_at`` has not come: a time, or a day, which counts to its end, UTC.
+- ``context`` is equal to the request's, the host's identifier of the caller.
+- ``origin`` is the request's: "host" for the host's own requests, "app" for those of a tool's view,
+  which is code of the server, "code" for those of a model's script; "any" for all of them. Without
+  it, an allow rule applies to requests of the host, as remembered approvals do; any other rule
+  applies to all.
+- ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. An allow rule does not
+  match a request that has a finding of any other kind. Notes (``finding.note``) do not count. A
+  rule that asks or denies and lists kinds matches requests with a finding of one of them. The first
+  finding of a skill, a start or sampling does not count here: use ``kind``.
+- ``expires_at`` has not passed: a time, or a day, which counts to its end, UTC.
 
-``reason`` says why there is the rule. It is all that a model is told of a refusal, else "refused by
-policy"; which rule it was is in ``CallDenied.rule`` and the audit.
+``reason`` explains the rule. A model sees only this text of a denial, by default "refused by
+policy". The rule itself is in ``CallDenied.rule`` and the audit.
 
-A rule that allows matches only what certainly meets its constraints. A rule that asks or denies
-matches everything that might: also where the argument is missing, where it has another type
-(``{"force": "true"}`` for ``{"/force": {"equals": true}}``) and where only some elements of an
-array meet them. So name the tools that such a rule is about.
+An allow rule matches only requests that certainly meet its constraints. A rule that asks or denies
+matches every request that might: also if the argument is missing, if it has another type
+(``{"force": "true"}`` for ``{"/force": {"equals": true}}``), or if only some elements of an array
+meet them. So list the tools of such a rule.
 
 Rules do not know what a tool does with its arguments, and nothing of file paths: ``/srv/*``
 matches ``/srv/../etc/passwd``.
@@ -86,19 +85,19 @@ _OF_CALLS = ("tool", "arguments", "meta")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What happens to requests that are like this. Raises ``ConfigError`` for what cannot be.
+    """A rule: the outcome for matching requests. Raises ``ConfigError`` if it is invalid.
 
     - ``outcome``: "allow", "ask" or "deny".
-    - ``kind``: What waits for a yes: "call", "skill", "start", "sampling", or "any" of them.
+    - ``kind``: The kind of request: "call", "skill", "start", "sampling", or "any" of them.
     - ``server``, ``tool``, ``subject``: Globs over the name of the server, that of the tool, and
-      what another kind of request is about.
+      the subject of other kinds of request.
     - ``fingerprint``: That of one definition of a tool, of the files of a skill, of a start.
     - ``trusted``, ``read_only``, ``destructive``, ``idempotent``, ``open_world``: The host's trust
-      and the hints of the request, which are the worst case without it.
-    - ``arguments``, ``meta``: What must hold of the arguments and of the caller's ``_meta``:
+      and the hints of the request; without trust, the worst case.
+    - ``arguments``, ``meta``: Constraints on the arguments and on the caller's ``_meta``:
       ``{"/path": {"glob": "/srv/*"}}``.
 
-    All that a rule says must hold for it to match; see ``mcp_client.approval.rules``.
+    A rule matches if all of its conditions are met; see ``mcp_client.approval.rules``.
     """
 
     outcome: Outcome = field(kw_only=False)
@@ -115,16 +114,18 @@ class Rule:
     arguments: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
     meta: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
     context: Hashable = None
-    """None for calls of any context; lists in a file of rules are tuples."""
+    """The context of the calls; None for any. Lists in a file of rules are tuples."""
     origin: Origin | None = None
-    """None: where the rule allows, calls of the host; otherwise those of views and scripts, too."""
+    """The origin of the calls; None for the host's own in an allow rule, otherwise for all."""
     findings: Sequence[str] = ()
-    """Kinds of ``Finding``: what a rule that allows puts up with, what any other is about."""
+    """Kinds of ``Finding``: accepted by an allow rule, required by any other."""
     reason: str | None = None
-    """Why there is this rule, for refusals and the audit. A model may be given it."""
+    """The reason for this rule, for denials and the audit. A model may see it."""
     expires_at: datetime | date | str | None = None
-    """When the rule ends: a time with its offset, or a day, which counts to its end, UTC. A text
-    is ISO 8601. Afterwards it matches nothing."""
+    """The end of the rule: a time with its offset, or a day, which counts to its end, UTC.
+
+    A str is ISO 8601. Afterwards the rule matches nothing.
+    """
     _ends: datetime | None = field(default=None, init=False, repr=False, compare=False)
     _globs: tuple[tuple[str, Callable[[str], object]], ...] = field(
         default=(), init=False, repr=False, compare=False
@@ -169,7 +170,7 @@ class Rule:
         if self.outcome == "allow" and not (said or constraints or meta):
             name = "tool" if self.kind == "call" else "subject"
             raise ConfigError(
-                "an 'allow' without a condition allows everything: if that is meant, say "
+                "an 'allow' without a condition allows everything: if that is intended, write "
                 f"{name}='*'"
             )
         ends = _end_of(self.expires_at)
@@ -186,7 +187,7 @@ class Rule:
         set(self, "_hints", tuple((name, value) for name, value in hints if value is not None))
 
     def matches(self, request: ApprovalRequest, at: datetime | None = None) -> bool:
-        """Whether the rule is about ``request``; ``at`` is another time than now."""
+        """Return whether the rule matches ``request``; ``at`` is a time other than now."""
         if self._ends is not None and (at or datetime.now(UTC)) >= self._ends:
             return False
         if self.kind not in (request.kind, "any"):
@@ -255,13 +256,13 @@ RULE_KEYS = tuple(name for name in Rule.__dataclass_fields__ if not name.startsw
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the rules decide about a call, and which of them decides it."""
+    """The decision of the rules on a call, and the rule that decides it."""
 
     outcome: Outcome
     rule: Rule | None
-    """The rule that decides; None where no rule matches."""
+    """The rule that decides; None if no rule matches."""
     number: int | None
-    """Its position, counted from 1."""
+    """The position of the rule, counted from 1."""
     text: str
     """The same as a sentence, safe to show."""
 
@@ -269,23 +270,23 @@ class Explanation:
 @with_option_names()
 @dataclass(frozen=True, init=False, repr=False)
 class Rules:
-    """The policy, immutable. Give it to ``connect(approval=...)``.
+    """An immutable policy for ``connect(approval=...)``.
 
-    The ``rules`` are tried in order. A call that one allows or denies is not asked about, and a
-    remembered answer never overrides a denial. Every other call goes to remembered answers and then
-    to ``ask``, an approval hook; without one, to the person at the terminal. Arguments that ``ask``
-    edited are decided by the rules again, and refused where the rules deny them.
+    The ``rules`` are tried in order. A call that one allows or denies is not shown to a person, and
+    a remembered decision never overrides a denial. All other calls go to remembered decisions and
+    then to ``ask``, an approval hook; without one, to the person at the terminal. Arguments that
+    ``ask`` edited are decided by the rules again.
 
-    To refuse all that may write, ``Rules([Rule("allow", read_only=True)], ask=deny_all)`` beside
-    ``connect(trusted=True)``: without that each tool counts as one that writes.
+    To refuse all tools that may write, use ``Rules([Rule("allow", read_only=True)], ask=deny_all)``
+    with ``connect(trusted=True)``. Without trust, every tool counts as one that writes.
     """
 
     rules: tuple[Rule, ...]
-    """In the order in which they are tried."""
+    """The rules in the order in which they are tried."""
     ask: ApprovalHook | None
-    """The hook for what no rule decides; None for the person at the terminal."""
+    """The hook for calls that no rule decides; None for the person at the terminal."""
     _answers: tuple[Answer | None, ...] = field(compare=False)
-    """What each of them decides."""
+    """The decision of each rule."""
 
     def __init__(self, rules: Iterable[Rule], ask: ApprovalHook | None = None) -> None:
         """Raises ``ConfigError`` for anything but rules and a hook."""
@@ -305,16 +306,16 @@ class Rules:
 
     @classmethod
     def read_only_without_asking(cls, ask: ApprovalHook | None = None) -> Rules:
-        """Allow what a trusted server says is read-only; ask about the rest, and about findings.
+        """Return rules that allow read-only tools of a trusted server, and ask about all others.
 
-        A tool that only reads may still send its arguments to other machines: where that matters,
-        write ``Rule("allow", read_only=True, open_world=False)``.
+        They also ask about findings. A tool that only reads may still send its arguments to other
+        machines. To prevent that, use ``Rule("allow", read_only=True, open_world=False)``.
         """
         return cls([Rule("allow", trusted=True, read_only=True, origin="any")], ask)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], ask: ApprovalHook | None = None) -> Rules:
-        """The rules of a TOML or JSON file, by its extension: a list ``rules`` of tables.
+        """Load the rules of a TOML or JSON file, by its extension: a list ``rules`` of tables.
 
         ```toml
         [[rules]]
@@ -324,7 +325,7 @@ class Rules:
         ```
 
         The keys are those of ``Rule``. Raises ``ConfigError``, which names the file, the rule and
-        the key, for anything unknown, and for a file that other users may write.
+        the key, for an unknown key or value, and for a file that other users may write.
         """
         from .rules_file import read_rules
 
@@ -332,9 +333,9 @@ class Rules:
         return cls((rule_of(*each) for each in read_rules(path, RULE_KEYS)), ask)
 
     def explain(self, call: ApprovalRequest, *, at: datetime | None = None) -> Explanation:
-        """Which rule decides ``call``, and what it decides; ``at`` another time than now.
+        """Return the rule that decides ``call``, and its decision; ``at`` is a time other than now.
 
-        For a policy's own tests, with ``ToolCall.example``.
+        Use it with ``ToolCall.example`` to test a policy.
         """
         if at is not None and at.tzinfo is None:
             raise ConfigError(
@@ -347,7 +348,7 @@ class Rules:
         return Explanation(rule.outcome, rule, number + 1, _text(rule, number))
 
     def decide(self, call: ApprovalRequest) -> Answer | None:
-        """The answer to ``call``; None where the rules leave it to be asked about."""
+        """Return the decision on ``call``; None if the rules leave it open."""
         number = self._first(call)
         return None if number is None else self._answers[number]
 
@@ -361,7 +362,7 @@ class Rules:
     def unmatched(self, request: ApprovalRequest) -> Deny:
         """Return the denial of a request that no rule matches and no one can be asked about.
 
-        A model reads the reason alone; what the host can do about it is in ``Deny.rule``.
+        A model sees only the reason; advice for the host is in ``Deny.rule``.
         """
         subject = request._kept_as().subject
         given = getattr(request, "arguments", None)
@@ -378,8 +379,8 @@ class Rules:
     def check_tools(self, server: str, prefix: str) -> None:
         """Raise ``ConfigError`` for a rule whose ``tool`` is the name that models see.
 
-        ``prefix`` is what the names of the tools of ``server`` begin with for a model. A tool whose
-        own name begins so is meant if the rule has a ``server``, too.
+        ``prefix`` is the beginning of the names that models see for the tools of ``server``. A rule
+        with a ``server`` may name a tool whose own name begins with it.
         """
         for number, rule in enumerate(self.rules, 1):
             if rule.tool is not None and rule.server is None and rule.tool.startswith(prefix):
@@ -461,7 +462,7 @@ def _kinds_of(findings: Any) -> tuple[str, ...]:
     for kind in given:
         if kind not in Finding.KINDS:
             raise ConfigError(
-                f"findings: {safe_text(repr(kind), 60)} is no kind of finding"
+                f"findings: {safe_text(repr(kind), 60)} is not a kind of finding"
                 f"{near(str(kind), Finding.KINDS)}"
             )
     return tuple(given)
@@ -487,7 +488,7 @@ def _answer(rule: Rule, number: int) -> Answer | None:
 
 
 def rule_of(place: str, keys: dict[str, Any]) -> Rule:
-    """Of a table of ``keys`` in a file. Raises ``ConfigError``, which names its ``place``."""
+    """Return the rule of a table of ``keys``. Raises ``ConfigError``, which names the ``place``."""
     try:
         return Rule(keys.pop("outcome"), **keys)
     except ConfigError as error:

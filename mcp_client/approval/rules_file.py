@@ -19,7 +19,7 @@ __all__ = ["read_rules", "rule_entries"]
 def read_rules(
     path: str | os.PathLike[str], keys: Collection[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each rule stands, and its ``keys``, of which it has ``outcome``."""
+    """Return the place of each rule and its ``keys``, including ``outcome``."""
     where = os.fspath(path)
     whole = _parsed(path)
     if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
@@ -32,7 +32,7 @@ def read_rules(
 def rule_entries(
     where: str, entries: Sequence[Any], keys: Collection[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The same of a list of tables; ``where`` it stands begins each place."""
+    """Return the same for a list of tables; ``where`` is the beginning of each place."""
     for number, entry in enumerate(entries, 1):
         place = f"{where}rule {number}"
         if type(entry) is not dict:
@@ -60,7 +60,7 @@ def _parsed(path: str | os.PathLike[str]) -> Any:
     where = os.fspath(path)
     extension = os.path.splitext(where)[1].lower()
     if extension not in (".toml", ".json"):
-        raise ConfigError(f"{where}: rules are read from a .toml or a .json file")
+        raise ConfigError(f"{where}: rules must be in a .toml or a .json file")
     try:
         with open(where, "rb") as file:
             problem = access_problem(os.fstat(file.fileno()), private=False)
@@ -68,7 +68,7 @@ def _parsed(path: str | os.PathLike[str]) -> Any:
                 raise ConfigError(f"{where}: the rules cannot be used: {problem}")
             text = file.read().decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"{where}: the rules cannot be read ({error.strerror})") from None
+        raise ConfigError(f"{where}: cannot read the rules ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{where}: the rules are not UTF-8 text") from None
     try:

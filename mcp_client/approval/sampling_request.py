@@ -1,4 +1,4 @@
-"""A server's request to use the host's model, as the host and people are asked about it.
+"""A server's request to use the host's model, as hooks and people see it.
 
 2024-11-05 to 2026-07-28 ``client/sampling``: a person reviews the request, and can refuse it.
 """
@@ -35,9 +35,9 @@ __all__ = ["SAMPLING_FINDING", "SamplingMessage", "SamplingRequest"]
 
 SAMPLING_FINDING = Finding(
     "sampling",
-    "this is a server that wants to use your model: it wrote the prompt, and gets the answer",
+    "this is a server that wants to use your model: it wrote the prompt, and gets the response",
 )
-"""The first finding of every request, so that no hook that allows what has no findings says yes."""
+"""The first finding of every request, so that a hook which requires none denies it."""
 
 
 @frozen_dataclass
@@ -46,13 +46,12 @@ class SamplingMessage:
 
     role: str
     content: tuple[ContentBlock, ...]
-    """Content blocks. ``tool_use`` and ``tool_result`` are ``UnknownContent``, complete in its
-    ``raw``."""
+    """The content blocks; ``tool_use`` and ``tool_result`` are ``UnknownContent`` with ``raw``."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> SamplingMessage:
-        """From the wire's object, whose content was checked."""
+        """Parse an object of the wire format, whose content was checked."""
         content = message["content"]
         blocks = content if type(content) is list else [content]
         return cls(message["role"], tuple(map(content_block, blocks)), message)
@@ -60,7 +59,7 @@ class SamplingMessage:
 
 @frozen_dataclass
 class SamplingRequest(ApprovalRequest):
-    """A server asks for a model's answer. ``client/sampling``; deprecated as of 2026-07-28.
+    """A server's request for a response of the model (``client/sampling``, deprecated 2026-07-28).
 
     The prompts are the server's texts and may try to mislead the model. ``max_tokens`` is binding,
     the other parameters are hints.
@@ -68,34 +67,34 @@ class SamplingRequest(ApprovalRequest):
 
     kind: ClassVar[RequestKind] = "sampling"
     handler = "sampling"
-    """Which of ``Handlers`` answers it."""
-    asks = (
-        "A server wants your model to answer, and gets to see the answer. May the model be asked?"
-    )
+    """The name of the handler for it in ``Handlers``."""
+    asks = "A server wants to use your model, and will see the response. May the model be used?"
     prompt = "Ask the model?"
     _covers_once = "This request only."
 
     server: str
-    """The name the host gave the server, never the server's own claim."""
+    """The host's name for the server, never the server's own claim."""
     messages: tuple[SamplingMessage, ...]
     """The conversation that the model is to continue."""
     max_tokens: int
-    """The most tokens that the answer may have."""
+    """The maximum number of tokens of the response."""
     system_prompt: str | None = None
     """The system prompt that the server wants, in its own words."""
     model_preferences: Mapping[str, Any] | None = field(default=None, hash=False)
-    """The models that the server suggests (``hints``), and how much cost, speed and intelligence
-    matter to it, from 0 to 1."""
+    """The models that the server suggests (``hints``), and its priorities from 0 to 1.
+
+    The priorities are for cost, speed and intelligence.
+    """
     include_context: str | None = None
-    """Context of other servers that the server wants put in: "none", "thisServer", "allServers"."""
+    """The context of other servers that the server wants: "none", "thisServer", "allServers"."""
     temperature: float | None = None
     """The sampling temperature that the server suggests."""
     stop_sequences: tuple[str, ...] = ()
-    """Texts at which the answer is to end."""
+    """Texts at which the response is to end."""
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What the server wants passed to the model's provider."""
+    """The metadata that the server wants passed to the model's provider."""
     tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """Tools of the server's that the model may ask for. Only the server runs them."""
+    """The server's tools that the model may request. Only the server runs them."""
     tool_choice: Mapping[str, Any] | None = field(default=None, hash=False)
     """Whether the model may or must use the tools: ``{"mode": "auto"}``."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -103,14 +102,14 @@ class SamplingRequest(ApprovalRequest):
     call: ToolCall | None = field(default=None, repr=False, compare=False)
     """The tool call that led to it, if known."""
     findings: tuple[Finding, ...] = (SAMPLING_FINDING,)
-    """What a person should know before answering; the first one says that this is sampling."""
+    """The findings for the person who decides; the first one states that this is sampling."""
     id: str = field(default_factory=lambda: new_id("sampling"), compare=False)
-    """The request's, as in the audit."""
+    """The id of the request, as in the audit."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, params: Mapping[str, Any], server: str, **members: Any) -> SamplingRequest:
-        """From the wire's parameters, which were checked as far as they are needed."""
+        """Parse the parameters of the wire format, which were checked as far as needed."""
         return cls(
             server,
             tuple(map(SamplingMessage.of, params["messages"])),
@@ -136,22 +135,26 @@ class SamplingRequest(ApprovalRequest):
 
     @property
     def fingerprint(self) -> str:
-        """Digest of all parameters but the messages: a yes for the session covers other messages
-        with the same system prompt, tools, model and limits."""
+        """The digest of all parameters but the messages.
+
+        An approval for the session covers other messages with the same system prompt, tools, model
+        and limits.
+        """
         params = self._params
         return digest_of({name: params[name] for name in params if name != "messages"})
 
     @property
     def context(self) -> Hashable:
-        """That of the tool call that led to it, if known."""
+        """The context of the tool call that led to the request, if known."""
         return None if self.call is None else self.call.context
 
     @property
     def origin(self) -> CallOrigin:
-        """That of the tool call that led to it, if known."""
+        """The origin of the tool call that led to the request, if known."""
         return "host" if self.call is None else self.call.origin
 
     def facts(self) -> tuple[Fact, ...]:
+        """The facts for the person who decides."""
         names = ", ".join(_of(str, tool.get("name")) or "?" for tool in self.tools)
         wanted = self.include_context
         facts = facts_of(
@@ -172,6 +175,7 @@ class SamplingRequest(ApprovalRequest):
         return tuple(facts)
 
     def choices(self) -> tuple[Choice, ...]:
+        """The possible reaches of an approval."""
         return ("once", "session")
 
     @property
@@ -220,7 +224,7 @@ class SamplingRequest(ApprovalRequest):
     def _made_of(cls, members: dict[str, Any], value: Any) -> SamplingRequest:
         call = None if value["call"] is None else ApprovalRequest.from_json(value["call"])
         if call is not None and call.kind != "call":
-            raise ValueError("its call is not a tool call")
+            raise ValueError("the call of the request is not a tool call")
         return cls.of(value["params"], members.pop("server"), call=call, **members)
 
 

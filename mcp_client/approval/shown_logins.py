@@ -1,4 +1,4 @@
-"""Logins on another device that people are shown beside what waits for approval."""
+"""The logins on another device that people see with the pending requests."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _MAX_LOGINS = 50
 
 
 class ShownLogins:
-    """For any number of threads. ``changed`` is called whenever there is another one, or one less
-    than because of the time."""
+    """A set of shown logins, for any number of threads.
+
+    ``changed`` is called when a login is added or removed before it expires.
+    """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -28,22 +30,20 @@ class ShownLogins:
 
     @property
     def now(self) -> tuple[DeviceLogin, ...]:
-        """Those that can still be made, the oldest first."""
+        """Return the logins that are still possible, the oldest first."""
         with self._lock:
             now = time.time()
             self._shown = {key: one for key, one in self._shown.items() if one.expires_at > now}
             return tuple(self._shown.values())
 
     def show(self, login: DeviceLogin) -> Callable[[], None]:
-        """Returns what ends that. Raises ``ConfigError``."""
+        """Show a login, and return a function that ends it. Raises ``ConfigError``."""
         from ..auth.steps import DeviceLogin  # only where there is one
 
         if not isinstance(login, DeviceLogin):
             raise ConfigError("ApprovalQueue.show_login: give it as OAuth(on_device=...)")
         if len(self.now) >= _MAX_LOGINS:
-            raise ConfigError(
-                f"{_MAX_LOGINS} logins are shown already: one of them has to end first"
-            )
+            raise ConfigError(f"{_MAX_LOGINS} logins are shown already: end one of them first")
         key = object()
         with self._lock:
             self._shown[key] = login

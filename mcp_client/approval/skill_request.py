@@ -1,4 +1,4 @@
-"""A skill that is to be loaded, as the approval hook is asked about it: a frozen value.
+"""A skill to load, as the approval hook sees it: a frozen value.
 
 ``io.modelcontextprotocol/skills`` (security considerations: content-bound approval).
 """
@@ -35,7 +35,7 @@ SKILL_FINDING = Finding(
     "this is a skill and not a tool call: its text, which comes from the server and cannot be "
     "trusted, will be instructions for the model",
 )
-"""The first finding of every request, so that no hook that allows what has no findings says yes."""
+"""The first finding of every request, so that a hook which requires none denies it."""
 
 
 def _files(value: Any) -> tuple[SkillFile, ...]:
@@ -47,9 +47,9 @@ def _files(value: Any) -> tuple[SkillFile, ...]:
 
 @frozen_dataclass
 class SkillRequest(ApprovalRequest):
-    """A skill as it will be loaded, if that is approved. Nothing of it has been read yet.
+    """A skill as it will be loaded, if that is approved. None of its files have been read yet.
 
-    A yes is for the files as listed here: each is compared with its digest before it is used.
+    An approval covers the files as listed here: each is compared with its digest before it is used.
     ``name`` and ``description`` are compared with the file when it is read.
     """
 
@@ -66,34 +66,38 @@ class SkillRequest(ApprovalRequest):
     }
 
     id: str
-    """The load's, as in the audit."""
+    """The id of the load, as in the audit."""
     server: str
-    """The name the host gave the server, never the server's own claim."""
+    """The host's name for the server, never the server's own claim."""
     name: str
     """A label that is not unique: a skill is identified by ``server`` and ``uri``."""
     description: str
     uri: str
-    """The URI of its SKILL.md."""
+    """The URI of the SKILL.md."""
     files: tuple[SkillFile, ...]
-    """Every file of the skill, SKILL.md among them; none where its content is dynamic."""
+    """All files of the skill, including SKILL.md; empty if the content is dynamic."""
     size: int | None
-    """Bytes of all files; None where the content is dynamic."""
+    """The size of all files in bytes; None if the content is dynamic."""
     ignored: tuple[str, ...]
-    """Fields of its front matter that would change what the model may do, such as
-    ``allowed-tools``, or that are not known. A yes does not put them into force."""
+    """The fields of the front matter that would change the model's rights, or that are unknown.
+
+    An example is ``allowed-tools``. An approval does not put them into force.
+    """
     digest: str | None
-    """Digest of the set of all (uri, digest): other files, another digest. Rules match it as
-    ``fingerprint``, and remembered answers are for it. None where the content is dynamic: then no
-    answer is remembered, and what the server sends cannot be verified."""
+    """The digest of the set of all (uri, digest) pairs; None if the content is dynamic.
+
+    Rules match it as ``fingerprint``, and remembered approvals are bound to it. Approvals of
+    dynamic content are never remembered, because its files cannot be verified.
+    """
     findings: tuple[Finding, ...]
-    """What a person should know before answering; the first one says that this is a skill."""
+    """The findings for the person who decides; the first one states that this is a skill."""
     context: Hashable = None
-    """The host's own word on whose load it is, from ``load_skill(context=...)``. Never sent."""
+    """The host's identifier of the caller, from ``load_skill(context=...)``. Never sent."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def dynamic(self) -> bool:
-        """Whether the server makes up the content when it is read, so that it has no digests."""
+        """Whether the server generates the content on each read, so that it has no digests."""
         return self.digest is None
 
     @property
@@ -103,15 +107,16 @@ class SkillRequest(ApprovalRequest):
 
     @property
     def fingerprint(self) -> str | None:
-        """``digest``."""
+        """The same as ``digest``."""
         return self.digest
 
     def facts(self) -> tuple[Fact, ...]:
+        """The facts for the person who decides."""
         count = len(self.files)
         size = "dynamic: what the server sends cannot be verified"
         if self.size is not None:
             size = f"{count:,} file{'' if count == 1 else 's'}, {self.size:,} bytes"
-        ignored = f"{', '.join(self.ignored)} (a yes does not grant these)"
+        ignored = f"{', '.join(self.ignored)} (an approval does not grant these)"
         facts = facts_of(
             ("Server", self.server, "server"),
             ("Skill", self.name, "name"),
@@ -125,9 +130,11 @@ class SkillRequest(ApprovalRequest):
         return (*facts, *facts_of(("Digest", self.digest, "fingerprint")))
 
     def choices(self) -> tuple[Choice, ...]:
+        """The possible reaches of an approval."""
         return ("once",) if self.dynamic else ("once", "session", "hour", "always")
 
     def why_not_kept(self, remember: Remember) -> str | None:
+        """Return why an approval cannot be remembered; None if it can."""
         if self.dynamic and remember.scope != "call":
             return "its content is dynamic"
         return ApprovalRequest.why_not_kept(self, remember)

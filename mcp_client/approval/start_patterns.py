@@ -1,26 +1,26 @@
 """Patterns of servers, by the words of their commands and by their URLs, as a policy names them.
 
-A pattern with ``://`` is about URLs: scheme, host and path are globs of their own, so that
-``https://*.example.com/*`` matches no path of another host. Without a path, any is meant; queries
-are not looked at, and a port only where it is not the scheme's own. Any other pattern is a glob
-over the words of a command as one text: ``npx *``; ``*`` alone is about every server.
+A pattern with ``://`` matches URLs. Scheme, host and path are separate globs, so that
+``https://*.example.com/*`` matches no path of another host. A pattern without a path matches any
+path. Queries are ignored, and so is the default port of the scheme. Any other pattern is a glob
+over the words of a command as one text: ``npx *``; ``*`` alone matches every server.
 
-**Allowing** takes a server as it is written, upper and lower case included, a word with white space
-in quotes. **Denying** sees more, because who wants to run what is denied may write it otherwise:
+**Allow patterns** match a server exactly as it is written, including upper and lower case, with a
+word that contains white space in quotes. **Deny patterns** match more, because a denied command may
+be written in other ways:
 
-- The pattern may begin to match at any word: ``env -i nice npx evil``, ``sh -c npx``.
-- A first word stands for its file name, for the file it is found as, and for all that links make of
-  that, without ``.exe`` and the like; and for the name in the pattern that leads to the same file.
-- What stands within a word is a command, too: of a shell's ``-c``, of ``env -S``, in quotes, in
-  parentheses, after ``;``. A URL is one in any place.
-- Upper and lower case are one. ``npx *`` is also ``npx`` alone.
+- The pattern may match from any word on: ``env -i nice npx evil``, ``sh -c npx``.
+- A first word is compared by its file name, by the file that it resolves to through links, without
+  ``.exe`` and the like, and by the name in the pattern that resolves to the same file.
+- A command within a word counts, too: after a shell's ``-c``, after ``env -S``, in quotes, in
+  parentheses, after ``;``. A URL counts in any place.
+- Upper and lower case are equal. ``npx *`` also matches ``npx`` alone.
 
-What a shell is given to run is refused where it cannot be told which commands that are: quotes that
-do not match, a variable or a wildcard where a command stands, more than five shells in each other.
-So is a command that is too long to be looked through. Not seen: what a script or another program
-runs by itself, what variables make of it, and a copy of a program under another name. To hold
-against those, list what is allowed, by absolute paths, and confine it: a name alone is whatever
-the PATH of the user leads to.
+A shell command is refused if its commands cannot be determined: unbalanced quotes, a variable or a
+wildcard in place of a command, more than five nested shells. A command that is too long to examine
+is refused as well. Not detected: programs that a script or another program starts, the effect of
+variables, and a copy of a program under another name. To prevent these, list the allowed commands
+by absolute paths, and confine them: a name alone is whatever the PATH of the user resolves to.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from .constraints import glob
 __all__ = ["LookUp", "ServerPatterns", "Unreadable"]
 
 LookUp = Callable[[str], "str | None"]
-"""The file that a command is; None where it is not found."""
+"""The file that a command runs; None if it is not found."""
 Match = Callable[[str], object]
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]*:[0-9a-f:.]*")
 _MAX_CHARS, _MAX_WORDS = 50_000, 500
-"""Of a command, with the commands within it: the time to look grows with the product."""
+"""The limits for a command, with the commands within it: the time grows with their product."""
 _MAX_LINKS = 40
 _MAX_NESTED = 5
 _ENDINGS = (".exe", ".cmd", ".bat", ".com", ".ps1")
@@ -66,12 +66,12 @@ _PREFIX = re.compile(
     r"|nice|nohup|setsid|stdbuf|sudo|then|time|timeout|until|while|xargs|\{",
     re.DOTALL,
 )
-"""What may stand before a command of a shell."""
+"""A prefix that may precede a command in a shell."""
 _EXPANDED = re.compile(r"[$*?]|[\[{].")
 
 
 class Unreadable(Exception):
-    """It cannot be told what a command runs: ``args[0]`` says why."""
+    """The program that a command runs cannot be determined: ``args[0]`` is the reason."""
 
 
 class _Url(NamedTuple):
@@ -95,7 +95,7 @@ class _Url(NamedTuple):
 
 
 class ServerPatterns:
-    """Raises ``ConfigError`` for an invalid pattern."""
+    """A set of patterns. Raises ``ConfigError`` for an invalid pattern."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         patterns = tuple(patterns)
@@ -110,10 +110,12 @@ class ServerPatterns:
         self._any_case = [(each, glob(each.lower())) for each in others]
 
     def allows_command(self, words: Sequence[str]) -> bool:
+        """Return whether a pattern allows this command."""
         text = " ".join(map(_quoted, words))
         return any(match(text) for _, match in self._exact)
 
     def allows_url(self, url: str) -> bool:
+        """Return whether a pattern allows this URL."""
         if any(pattern == "*" for pattern, _ in self._exact):
             return True
         try:
@@ -128,7 +130,7 @@ class ServerPatterns:
         )
 
     def denies_url(self, url: str) -> str | None:
-        """The pattern that does. Raises ``Unreadable``."""
+        """Return the pattern that denies this URL, or None. Raises ``Unreadable``."""
         found = next((text for text, match in self._any_case if match(url.lower())), None)
         return found or self._denies_place(url)
 
@@ -138,7 +140,7 @@ class ServerPatterns:
         try:
             parts, places = urlsplit(url), _places(url)
         except ValueError:
-            raise Unreadable("it has a URL that cannot be read") from None
+            raise Unreadable("the command has a URL that cannot be parsed") from None
         for text, pattern in self._urls:
             for place in places:
                 if any(pattern.matches(parts.scheme, place, one) for one in _paths(parts.path)):
@@ -146,7 +148,7 @@ class ServerPatterns:
         return None
 
     def denies_command(self, words: Sequence[str], look_up: LookUp) -> str | None:
-        """The pattern that does. Raises ``Unreadable``."""
+        """Return the pattern that denies this command, or None. Raises ``Unreadable``."""
         if not self._any_case and not self._urls:
             return None
         names = _Names(look_up, [text.split()[0] for text, _ in self._any_case])
@@ -222,7 +224,7 @@ def _paths(path: str) -> set[str]:
 
 
 class _Names:
-    """What a word may be called as a command."""
+    """The names that a word may have as a command."""
 
     def __init__(self, look_up: LookUp, denied: Iterable[str]) -> None:
         """``denied`` are first words of patterns: the file that one leads to is called so, too."""
@@ -274,9 +276,9 @@ class _Reader:
         self._words = self._chars = 0
 
     def commands(self, words: Sequence[str], depth: int = 0) -> Iterator[Sequence[str]]:
-        """``words``, and what stands within them. Raises ``Unreadable``."""
+        """Yield ``words``, and the commands within them. Raises ``Unreadable``."""
         if depth > _MAX_NESTED:
-            raise Unreadable("it has shells in shells, too deep to be looked through")
+            raise Unreadable("the command nests shells too deeply to be examined")
         yield self._counted(words)
         is_shell = is_code = False
         for word in words:
@@ -293,12 +295,12 @@ class _Reader:
         self._words += len(words)
         self._chars += sum(map(len, words))
         if self._words > _MAX_WORDS or self._chars > _MAX_CHARS:
-            raise Unreadable("it is too long to be looked through")
+            raise Unreadable("the command is too long to be examined")
         return words
 
 
 def _parts(word: str) -> Iterator[list[str]]:
-    """What else may read a word as several, and as which."""
+    """Return the ways in which a program may split a word into several."""
     glued = _GLUED.match(word)
     for text in {word, word[glued.end() :] if glued else word}:
         parts = [part for part in _PARTS.split(text) if part]
@@ -326,9 +328,9 @@ def _shell_commands(code: str) -> list[list[str]]:
             else:
                 commands[-1].append(token)
     except ValueError:
-        raise Unreadable("a shell is given words whose quotation marks do not match") from None
+        raise Unreadable("a shell command has unbalanced quotation marks") from None
     for command in commands:
         first = next((word for word in command if not _PREFIX.fullmatch(word)), "[")
         if first not in ("[", "[[") and _EXPANDED.search(first):
-            raise Unreadable("a shell is given a variable or a wildcard in the place of a command")
+            raise Unreadable("a shell command has a variable or a wildcard in place of a command")
     return [command for command in commands if command]

@@ -1,8 +1,7 @@
-"""A server from a config file that is to be started or connected to, as the host and people are
-asked about it: a frozen value.
+"""A request to start or connect to a server of a config file: a frozen value.
 
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024: the
-exact command is shown, whole, before it first runs, with a warning where it looks dangerous.
+exact, complete command is shown before it first runs, with a warning if it looks dangerous.
 """
 
 from __future__ import annotations
@@ -48,13 +47,15 @@ CONFINED = Finding(
     "start", "a program would be started: it runs on this machine, within what a sandbox grants"
 )
 CONNECTS = Finding("start", "a server would be connected to: it gets what is sent to it")
-"""The first finding of every request, so that no hook that allows what has no findings says yes."""
+"""The first finding of every request, so that a hook which requires none denies it."""
 
 
 @frozen_dataclass
 class StartRequest(ApprovalRequest):
-    """A server that would be started, or connected to. Values of the host's variables are not in
-    it; those that a project's file has itself are, in ``env`` and ``headers``, for a person to see.
+    """A server that would be started, or connected to.
+
+    It does not contain the values of the host's variables. It contains the values in a project's
+    file, in ``env`` and ``headers``, for a person to see.
     """
 
     kind: ClassVar[RequestKind] = "start"
@@ -81,59 +82,70 @@ class StartRequest(ApprovalRequest):
     }
 
     server: str
-    """The name the file gives it."""
+    """The server's name in the file."""
     command: str | None
-    """What is run, without a shell; None for a server at a URL."""
+    """The program, run without a shell; None for a server at a URL."""
     args: tuple[str, ...] = field(repr=False)
-    """All of them, whole. What a variable of the host brings is shown as in the file:
-    ``--key=${KEY}``."""
+    """All arguments, complete. Values of the host's variables are shown as ``--key=${KEY}``."""
     env_names: tuple[str, ...]
-    """The variables the server gets besides HOME, PATH and the like."""
+    """The names of the server's variables besides HOME, PATH and the like."""
     cwd: str | None
-    """The folder it runs in."""
+    """The working directory of the program."""
     url: str | None
-    """Without user, password and query."""
+    """The URL without user, password and query."""
     header_names: tuple[str, ...]
     """The headers that are sent to the server at the URL."""
     findings: tuple[Finding, ...]
-    """What looks dangerous; the first one says that this is a start."""
+    """The findings for the person who decides; the first one states that this is a start."""
     variables: Mapping[str, tuple[str, ...]] = field(hash=False)
-    """What is put in from outside the file, by name, and where it goes:
-    ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``, and secrets, which are read
-    after the yes, ``file:PATH`` and ``keyring:SERVICE/USER``."""
+    """The values from outside the file, by name, and the places that use them.
+
+    Example: ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``. Secrets, which are
+    read after the approval, are ``file:PATH`` and ``keyring:SERVICE/USER``.
+    """
     fingerprint: str
-    """Changes whenever what is asked about changes."""
+    """A digest of the request, which changes whenever the request changes."""
     path: Path
-    """The config file."""
+    """The path of the config file."""
     scope: Scope
     """"project" for a file that may have come with a repository, "user" for the person's own."""
     env_file: str | None = None
-    """The file that some of ``env_names`` come from."""
+    """The file that contains some of ``env_names``."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    """The values that a project's file has itself, with ``${NAME}`` for what comes from the host.
-    They may be secrets of the file: show them to the person who decides."""
+    """The values in a project's file, with ``${NAME}`` for values of the host.
+
+    They may be secrets of the file: show them to the person who decides.
+    """
     headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    """Likewise."""
+    """The headers in a project's file, as for ``env``."""
     oauth: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """How a person would log in, as far as the file says: ``client_id``, ``redirect_uri``,
-    ``scopes``, and where a ``client_secret`` comes from."""
+    """The login options of the file: ``client_id``, ``redirect_uri``, ``scopes``.
+
+    It also names the source of a ``client_secret``.
+    """
     program: str | None = None
-    """The file that ``command`` is; None where it was not found, or not looked for."""
+    """The file of ``command``; None if it was not found, or not searched."""
     whole_url: str | None = field(default=None, repr=False)
-    """The URL of a project's file with what ``url`` leaves out, as ``env`` has its values."""
+    """The complete URL in a project's file, including the parts that ``url`` omits."""
     confined: tuple[str, ...] = ()
-    """What a program can do in its sandbox: what it can read and write, and what of the network it
-    reaches. Empty where it has none, and can do whatever you can."""
+    """The rights of a program in its sandbox: files it can read and write, and the network.
+
+    Empty without a sandbox: the program can then do whatever the user can.
+    """
     granted: tuple[str, ...] = field(default=(), repr=False)
-    """Everything that its sandbox grants beside the system, one by one, for programs: "read" or
-    "write", a real path, and how that was named if it was by a link."""
+    """All grants of the sandbox beside the system, for programs.
+
+    Each is "read" or "write", a real path, and the path as configured if it was a link.
+    """
     id: str = field(default_factory=lambda: new_id("start"), compare=False)
-    """The start's, as in the audit."""
+    """The id of the start, as in the audit."""
 
     def __str__(self) -> str:
-        """All of it but ``whole_url`` and the values of ``env`` and ``headers`` in one line that is
-        safe to show and to keep: each fact, the whole command last. What could be taken for the
-        next is quoted."""
+        """Return all facts in one line that is safe to show and to store, the whole command last.
+
+        ``whole_url`` and the values of ``env`` and ``headers`` are omitted. Facts that could be
+        confused with the next one are quoted.
+        """
         named = replace(self, env={}, headers={}, whole_url=None)
         return "; ".join(
             f"{fact.label.lower()}: {_word(fact.text) if fact.kind in _ONE_WORD else fact.text}"
@@ -142,24 +154,25 @@ class StartRequest(ApprovalRequest):
 
     @property
     def asks(self) -> str:  # type: ignore[override]  # a constant for the other kinds
-        """What a person is asked: whether a program may be started, or a server connected to."""
+        """The question for a person: whether to start a program, or to connect to a server."""
         if self.command is None:
             return "May this server be connected to?"
         return _MAY_IT_START_CONFINED if self.confined else _MAY_IT_START
 
     @property
     def prompt(self) -> str:  # type: ignore[override]
-        """What a person is asked, in two words."""
+        """The question for a person, in two words."""
         return "Connect?" if self.command is None else "Start it?"
 
     @property
     def subject(self) -> str:
-        """The command line, each word quoted where a shell would need that; or the URL."""
+        """The command line, with words quoted as in a shell; or the URL."""
         if self.command is None:
             return _word(self.url or "")
         return _words([self.command, *self.args])
 
     def facts(self) -> tuple[Fact, ...]:
+        """The facts for the person who decides."""
         place = "one of your own settings"
         if self.scope == "project":
             place = "not one of your own settings: it may have come with a project"
@@ -188,7 +201,7 @@ class StartRequest(ApprovalRequest):
             ),
             ("Program", _word(self.program or "") if is_program and is_other else None, "program"),
             ("Confinement", confined if is_program else None, "confinement"),
-            # It stands beside the question, whatever stands above.
+            # It is beside the question, whatever is above.
             ("Command" if is_program else "URL", self.subject, "subject"),
         )
         return tuple(facts)
@@ -208,9 +221,11 @@ class StartRequest(ApprovalRequest):
         )
 
     def choices(self) -> tuple[Choice, ...]:
+        """The possible reaches of an approval."""
         return ("once", "always")
 
     def refusal(self, message: str, **fields: Any) -> McpError:
+        """Return the error for a denial."""
         done = "connected to" if self.command is None else "started"
         text = f"the server was not {done}: {message}"
         return StartDenied(text, **fields, server=safe_text(self.server, 60))

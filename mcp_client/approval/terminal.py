@@ -1,4 +1,4 @@
-"""The approval hook that asks the person at the terminal, about each kind of request."""
+"""The approval hook that asks the person at the terminal about every kind of request."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .request import ApprovalRequest, Choice, Fact
 
 __all__ = ["ask_on_terminal", "everything", "question"]
 
-_NO = "the person at the terminal said no"
+_NO = "the person at the terminal denied it"
 _LEFT = "the person at the terminal closed the question"
 _LINES_BESIDE = 22
 _BEGINNING_CHARS = 180
-"""That a question takes besides the arguments: what a screen has left is theirs."""
+"""The characters of a question besides the arguments, which get the rest of the screen."""
 _MAX_COMMAND_LINES = 3
-"""That stand beside the question again."""
+"""The lines of a command that are repeated beside the question."""
 _MAX_LINES = 200
 """Lines of a question that are shown at once."""
 _MAX_VIEW_LINES = 2_000
@@ -46,24 +46,23 @@ _OPTIONS = {
 
 
 async def ask_on_terminal(request: ApprovalRequest) -> Answer:
-    """Ask the person at the terminal; without a terminal, refuse and say what to do.
+    """Ask the person at the terminal; without a terminal, refuse and state what to do.
 
-    It decides tool calls, skills, starts of servers and uses of the host's model. The question goes
-    to standard error and the answer comes from standard input. Shown are the request's ``facts``,
-    bounded and made safe to look at; those of a start are shown whole. The answers, each ended by
-    Enter:
+    It decides tool calls, skills, starts of servers and uses of the host's model. The question is
+    written to standard error and the response is read from standard input. The request's ``facts``
+    are shown, shortened and made safe to display; those of a start are complete. The possible
+    responses, each followed by Enter:
 
-    - ``y`` yes, this once; ``n`` or nothing: no.
-    - ``r`` yes until the script ends that makes the call, ``s`` until the session ends, ``h`` for
-      one hour, ``a`` always, ``x`` always for exactly these arguments: those that the request has
-      among its ``choices``. What such a yes covers is said beside them.
-    - ``e`` opens the arguments of a call in $VISUAL or $EDITOR; what comes back is asked about
-      again.
-    - ``v`` shows all of it and asks again; above 2,000 lines, each ``v`` shows a part.
+    - ``y`` allows this once; ``n`` or an empty line denies.
+    - ``r`` allows until the script that makes the call ends, ``s`` until the session ends, ``h``
+      for one hour, ``a`` always, ``x`` always for exactly these arguments: those that are among the
+      request's ``choices``. The screen shows what each covers.
+    - ``e`` opens the arguments of a call in $VISUAL or $EDITOR, and asks again about the result.
+    - ``v`` shows everything and asks again; above 2,000 lines, each ``v`` shows a part.
 
-    After any other answer the question is asked again; the third time it means no. Ctrl-C and
-    Ctrl-D mean no to this request, and the program continues. A question is withdrawn when its time
-    runs out or its call is cancelled. One dialogue is open at a time, also with questions of
+    After any other response the question is asked again; the third time counts as a denial. Ctrl-C
+    and Ctrl-D deny this request, and the program continues. A question is withdrawn when its time
+    runs out or its call is cancelled. One dialogue is open at a time, including questions of
     servers and logins. See ``runtime.console`` for the terminal's part.
     """
     reason = why_no_terminal()
@@ -203,18 +202,19 @@ _LINES_BEFORE_CALL = 5
 _SCRIPT_LINE_CHARS = 200
 _ELSE = _Room(400, 4)
 _ON_REQUEST = ("fingerprint", "request")
-"""What the other facts say already, or a person has no use for in a hurry."""
+"""The facts that repeat others, or that are rarely needed."""
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 _OURS = (*_HINTS, "origin", "script_calls", "scope", "max_tokens")
 """Facts whose whole text is ours."""
 _LAST = ("title", "description")
-"""Of a request in full, so that no description can put off what matters."""
+"""The facts at the end of a request in full, so that no description can hide them."""
 
 
 def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
-    """The question as it is asked: what fits on a screen, and what was left out. Of a start, the
-    command or the URL comes first, whole, and is beside the question again; only what repeats the
-    question is left out."""
+    """Write the question to ``page``: the facts that fit on a screen, and what was omitted.
+
+    For a start, the complete command or URL comes first and is repeated beside the question.
+    """
     page.say()
     page.say(request.asks)
     facts = [fact for fact in request._question_facts() if fact.kind not in _ON_REQUEST]
@@ -236,7 +236,7 @@ def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
 
 
 def everything(page: Page, request: ApprovalRequest) -> None:
-    """All facts, in full."""
+    """Return all facts, in full."""
     page.say()
     for fact in sorted(request.facts(), key=lambda fact: fact.kind in _LAST):
         _fact(page, fact, _ALL, 0)

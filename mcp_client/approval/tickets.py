@@ -1,16 +1,17 @@
-"""Tickets: requests that wait for an answer longer than their caller does, or its process lives.
+"""Tickets: requests that wait for a decision longer than their caller or its process.
 
-A serverless agent cannot keep a call open while a person thinks. With
+A serverless agent cannot keep a call open during a person's decision. With
 ``ApprovalQueue(decisions=..., wait=0)`` the call raises ``CallPending`` with the id of a ticket.
-Once the ticket is decided, by ``ApprovalQueue.decide`` in any process that has the store, the same
-request (with the same ``ApprovalRequest.key``) goes out, or is refused, once. Then it is gone.
+``ApprovalQueue.decide`` decides the ticket in any process that has the store. The same request
+(with the same ``ApprovalRequest.key``) is then sent or refused, once. After that the ticket is
+deleted.
 
-A caller that waits has a ticket, too, so that any process can decide it. That one is gone as soon
-as no one waits for it: its caller was cancelled, ran out of time, or its process has ended. Only a
-request that raised ``CallPending`` leaves a ticket behind.
+A caller that waits has a ticket, too, so that any process can decide it. That ticket is deleted as
+soon as no one waits for it: the caller was cancelled, ran out of time, or its process has ended.
+Only a request that raised ``CallPending`` leaves a ticket behind.
 
-A ticket holds the arguments of calls, for people to look at. A file of tickets is for its owner
-only, as every file of decisions.
+A ticket contains the arguments of calls, so that people can see them. A file of tickets is readable
+by its owner only, like every file of decisions.
 """
 
 from __future__ import annotations
@@ -40,29 +41,31 @@ _SWEEP_SECONDS = 60.0
 
 @frozen_dataclass
 class Ticket:
-    """A request that is asked about, and its answer once there is one. Times are seconds since the
-    beginning of 1970, UTC."""
+    """A pending request, and its decision once there is one.
+
+    Times are seconds since the beginning of 1970, UTC.
+    """
 
     id: str
     request: ApprovalRequest
     asked_at: float
     expires_at: float
-    """When it ends, decided or not."""
+    """The end of the ticket, decided or not."""
     answer: Answer | None = None
     decided_at: float | None = None
     callers: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Those who wait: by a mark of each, its process, and until when it waits."""
+    """The waiting callers: a mark of each, its process, and the time until which it waits."""
     is_kept: bool = False
-    """Whether it stands until ``expires_at``, also where no one waits."""
+    """Whether the ticket exists until ``expires_at``, even if no one waits."""
 
     @property
     def holds(self) -> bool:
-        """Whether it is still there to be decided, or its answer to be used."""
+        """Whether the ticket can still be decided, or its decision used."""
         now = time.time()
         return now < self.expires_at and (self.is_kept or bool(self.waiting(now)))
 
     def waiting(self, now: float) -> dict[str, tuple[str, float]]:
-        """The callers that still wait, as far as that is known."""
+        """The callers that still wait, as far as known."""
         return {
             mark: (process, until)
             for mark, (process, until) in self.callers.items()
@@ -70,7 +73,7 @@ class Ticket:
         }
 
     def holds_for(self, request: ApprovalRequest) -> bool:
-        """Whether the answer is one to ``request``, which has the same key."""
+        """Return whether the decision covers ``request``, which has the same key."""
         return (
             self.request.kind == request.kind
             and self.request.trusted is request.trusted
@@ -78,7 +81,7 @@ class Ticket:
         )
 
     def to_json(self) -> Object:
-        """Raises ``ConfigError`` for a context that cannot be stored."""
+        """Return the ticket as a dict. Raises ``ConfigError`` for an unstorable context."""
         return {
             "id": self.id,
             "request": self.request.to_json(),
@@ -92,7 +95,7 @@ class Ticket:
 
     @classmethod
     def from_json(cls, value: Any) -> Ticket:
-        """Raises ``ValueError`` for anything that ``to_json`` did not make."""
+        """Parse the result of ``to_json``. Raises ``ValueError`` for anything else."""
         try:
             answer, decided_at = value["answer"], value["decided_at"]
             return cls(
@@ -109,12 +112,14 @@ class Ticket:
                 is_kept=value["is_kept"] is True,
             )
         except (LookupError, TypeError, AttributeError, ConfigError) as error:
-            raise ValueError(f"it is not a ticket ({type(error).__name__})") from None
+            raise ValueError(f"an entry is not a ticket ({type(error).__name__})") from None
 
 
 class Tickets:
-    """The tickets of a state, by the key of their requests. Each method is atomic, also for other
-    processes; a ticket that does not hold any more is as one that is not there."""
+    """The tickets of a state, by the key of their requests.
+
+    Each method is atomic across processes. A ticket that is no longer valid counts as deleted.
+    """
 
     def __init__(self, state: Storage) -> None:
         self._state = state
@@ -126,21 +131,23 @@ class Tickets:
 
     @property
     def tells_changes(self) -> bool:
-        """Whether ``watch`` tells of changes, also of those that other processes make."""
+        """Whether ``watch`` reports changes, including those of other processes."""
         return self._state.tells_changes
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call ``notify`` after changes, see ``Storage.watch``."""
+        """Call ``notify`` after changes: see ``Storage.watch``."""
         return self._state.watch(_ROWS, notify)
 
     def secret(self, name: str) -> bytes | None:
-        """A secret of the state; None where the state is this process's alone."""
+        """Return a secret of the state; None if the state belongs to this process alone."""
         return self._state.secret(name) if self._state.waits else None
 
     def claim(self, ticket: Ticket, most: int) -> Ticket | None:
-        """The ticket of the same request, of which the callers of ``ticket`` are some from now on;
-        ``ticket`` itself where there is none; or None where ``most`` others wait already."""
-        ticket.to_json()  # it raises where that cannot be stored
+        """Add the callers of ``ticket`` to the ticket of the same request, and return that one.
+
+        Returns ``ticket`` itself if there was none, or None if ``most`` others wait already.
+        """
+        ticket.to_json()  # it raises if that cannot be stored
         if self._is_full(ticket, most):
             return None
 
@@ -157,15 +164,15 @@ class Tickets:
         return self._change(ticket.request.key, put)
 
     def look(self, request: ApprovalRequest) -> Ticket | None:
-        """The ticket of this request."""
+        """Return the ticket of this request."""
         row = self._state.get(_ROWS, request.key)
         found = None if row is None else self._parsed(row)
         return found if found is not None and found.holds else None
 
     def use(self, ticket: Ticket, mark: str) -> Answer | None:
-        """Use up the answer of ``ticket``: it is given once. None where it is not there any more.
+        """Use up the decision of ``ticket``, which counts once; return None if it is gone.
 
-        Others who wait for the same request are asked about again.
+        Others who wait for the same request need another decision.
         """
         used: Answer | None = None
 
@@ -188,12 +195,12 @@ class Tickets:
         return used
 
     def _give_back(self, ticket: Ticket) -> None:
-        """Have the answer of ``ticket`` there again, unless somebody has asked once more."""
+        """Restore the decision of ``ticket``, unless the request was repeated."""
         again = replace(ticket, callers={}, is_kept=True)
         self._change(ticket.request.key, lambda old: old or again)
 
     def leave(self, request: ApprovalRequest, mark: str, keep_until: float | None = None) -> None:
-        """A caller does not wait any more. With ``keep_until`` its ticket stands until then."""
+        """Note that a caller stopped waiting; its ticket exists until ``keep_until``, if set."""
 
         def leave(old: Ticket | None) -> Ticket | None:
             if old is None:
@@ -209,8 +216,11 @@ class Tickets:
     def decide(
         self, ids: Sequence[str], answer: Answer, ended: EndedRequests | None = None
     ) -> tuple[Ticket, ...]:
-        """Give ``answer`` to these tickets. Raises ``NotPending``, and decides none, where one is
-        not there or was decided; ``ended`` has what else is known of why."""
+        """Decide these tickets.
+
+        Raises ``NotPending``, and decides none, if one does not exist or was decided; ``ended`` has
+        further reasons.
+        """
         ended = EndedRequests() if ended is None else ended
         waiting = {one.id: one for one in self.pending()}
         missing = tuple(id for id in ids if id not in waiting)
@@ -225,7 +235,7 @@ class Tickets:
     def not_pending(
         self, missing: tuple[str, ...], wanted: int, ended: EndedRequests, decided: int = 0
     ) -> NotPending:
-        """The error for ``missing`` of ``wanted`` ids: any process may have decided these."""
+        """Return the error for ``missing`` of ``wanted`` ids; any process may have decided them."""
         for one in self.decided():
             by = None if one.answer is None else one.answer.by
             ended.note(one.id, "decided", by)
@@ -243,7 +253,7 @@ class Tickets:
         return done
 
     def withdraw(self, id: str) -> bool:
-        """Remove a ticket, decided or not, and say whether it was there."""
+        """Delete a ticket, decided or not, and return whether it existed."""
         removed = False
 
         def remove(old: Ticket | None) -> Ticket | None:
@@ -257,17 +267,17 @@ class Tickets:
         return removed
 
     def pending(self) -> tuple[Ticket, ...]:
-        """The tickets that are not decided, the oldest first."""
+        """Return the tickets that are not decided, the oldest first."""
         return tuple(one for one in self._all() if one.answer is None)
 
     def decided(self) -> tuple[Ticket, ...]:
-        """The tickets that are decided and whose requests have not been made again yet."""
+        """Return the decided tickets whose requests have not been repeated yet."""
         return tuple(one for one in self._all() if one.answer is not None)
 
     # ------------------------------------------------------------------ the state
 
     def _all(self) -> tuple[Ticket, ...]:
-        """Those that hold, the oldest first."""
+        """Return the valid tickets, the oldest first."""
         with self._lock:  # many may wait, and one of them reads for all
             last, stamp = self._last, self._state.stamp(_ROWS)
             if last is None or stamp is None or last[0] != stamp:
@@ -319,7 +329,7 @@ class Tickets:
         try:
             return Ticket.from_json(row)
         except ValueError as error:
-            raise self._state.unusable(_ROWS, f"a ticket cannot be read: {error}") from None
+            raise self._state.unusable(_ROWS, f"cannot parse a ticket: {error}") from None
 
 
 def _asked_at(ticket: Ticket) -> float:
@@ -327,7 +337,7 @@ def _asked_at(ticket: Ticket) -> float:
 
 
 def caller(until: float) -> tuple[str, float]:
-    """This process, waiting until then."""
+    """Return this process as a caller that waits until then."""
     return process_id(), until
 
 
@@ -356,7 +366,7 @@ def _answer_from_json(value: Any) -> Answer:
         return Deny(text(reason), source=source, by=by)
     arguments, remember = value["arguments"], value["remember"]
     if arguments is not None and type(arguments) is not dict:
-        raise ValueError("its arguments are not a JSON object")
+        raise ValueError("the arguments of a ticket are not a JSON object")
     return Allow(
         arguments,
         None if remember is None else Remember(**remember),
@@ -367,6 +377,7 @@ def _answer_from_json(value: Any) -> Answer:
 
 
 def new_ticket_id() -> str:
+    """Return a random id."""
     import secrets  # only now: a session without tickets needs none of it
 
     return secrets.token_urlsafe(16)

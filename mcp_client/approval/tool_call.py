@@ -1,4 +1,4 @@
-"""A tool call that is to be made, as the approval hook is asked about it: a frozen value."""
+"""A tool call to make, as the approval hook sees it: a frozen value."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ ORIGINS = {
     "app": "the server's own view (MCP App), not the host",
     "code": "a script, which is shown here, not the host",
 }
-"""Where a call comes from, where that is not the host."""
+"""The descriptions of origins other than the host."""
 _MADE_BY = {"host": "", "app": ", made by its view", "code": ", made by scripts"}
 _MAX_COMPARED_LINES = 4_000
-"""Lines of two definitions that are compared, from the first that differs: the time may grow with
-their square."""
+"""The limit on compared lines of two definitions, because the time may grow with their square."""
 _MAX_CHANGED_LINES = 400
 """Lines of the comparison that are shown."""
 _LINES_AROUND = 2
@@ -64,10 +63,10 @@ _OF_ARGUMENTS = ("broken_arguments", "unchecked_arguments")
 class ToolCall(ApprovalRequest):
     """A call as it will be sent, if it is approved: nothing in it can be changed.
 
-    An approval is good for this value, once. ``digest`` covers everything that decides what
-    happens: server (its name, and what is run or where it is), connection, the tool's definition,
-    the arguments and the caller's ``_meta``, and who makes the call: the host, a view, or a script
-    at this place of its run.
+    An approval covers this value, once. ``digest`` covers everything that decides what happens: the
+    server (its name, and its command or address), the connection, the tool's definition, the
+    arguments and the caller's ``_meta``, and the caller: the host, a view, or a script at this line
+    of its run.
     """
 
     kind: ClassVar[RequestKind] = "call"
@@ -77,36 +76,41 @@ class ToolCall(ApprovalRequest):
     _covers_once = "This call only, also if the server is restarted before it is sent."
 
     id: str
-    """The call's, as in the audit and in errors."""
+    """The id of the call, as in the audit and in errors."""
     server: str
-    """The name the host gave the server, never the server's own claim."""
+    """The host's name for the server, never the server's own claim."""
     tool: Tool
-    """The tool's definition, as it will be in force when the call is sent."""
+    """The tool's definition that will be in force when the call is sent."""
     arguments_json: str
-    """The arguments as the very text that will be sent, in canonical form."""
+    """The arguments as the exact text that will be sent, in canonical form."""
     meta_json: str | None
-    """The caller's own ``_meta``, likewise; None if there was none."""
+    """The caller's own ``_meta`` in the same form, or None."""
     hints: Hints = field()  # without field(), that of the base class would be its default
-    """What the call may do, as far as the host trusts the server's word; else the worst case."""
+    """The possible effects of the call: the hints of a trusted server, else the worst case."""
     findings: tuple[Finding, ...]
-    """What a person should know before answering."""
+    """The findings for the person who decides."""
     generation: int
-    """Counts the connections of the session: an approval does not outlive its connection."""
+    """The number of the session's connection: an approval does not outlive its connection."""
     edited: bool = False
-    """Whether these are not the caller's arguments but the approver's."""
+    """Whether these are the approver's arguments instead of the caller's."""
     context: Hashable = None
-    """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
+    """The host's identifier of the caller, from ``call_tool(context=...)``. Never sent."""
     tag: Any = field(default=None, compare=False)
-    """The host's own word on which call it is, from ``call_tool(tag=...)``: JSON, immutable. It is
-    no part of what is decided: not among the facts, and no approval is bound to it. Never sent."""
+    """The host's identifier of the call, from ``call_tool(tag=...)``: JSON, immutable.
+
+    It has no influence on decisions, is not among the facts, and is never sent.
+    """
     origin: CallOrigin = "host"
-    """Where the call comes from: "host" for ``call_tool`` of sessions and hosts, be it for a model,
-    a person or a program; "app" for the view of a tool (``session.app``), which is code of the
-    server's own; "code" for a script that a model wrote (``toolset(code=True)``)."""
+    """The origin of the call: "host", "app" or "code".
+
+    "host" is ``call_tool`` of sessions and hosts, for a model, a person or a program. "app" is the
+    view of a tool (``session.app``), which is code of the server. "code" is a script that a model
+    wrote (``toolset(code=True)``).
+    """
     script: Script | None = None
-    """That script, at the place where it makes the call."""
+    """The script that makes the call, and its line."""
     drift: Drift | None = field(default=None, repr=False, compare=False)
-    """How the tool differs from the ``pins``, which is among the findings, too."""
+    """The differences between the tool and the ``pins``, which are also among the findings."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
     _address: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
     _one_call: bool = field(default=False, repr=False, compare=False)
@@ -115,7 +119,7 @@ class ToolCall(ApprovalRequest):
 
     @property
     def trusted(self) -> bool:
-        """Whether the host trusts what the server says of its tools."""
+        """Whether the host trusts the server's annotations."""
         return self.tool.trusted
 
     @property
@@ -128,8 +132,10 @@ class ToolCall(ApprovalRequest):
 
     @property
     def address(self) -> str | None:
-        """The command or the URL of the server, without what may be secret: for people, who may
-        know two servers by one name. None where that cannot be told."""
+        """The command or the URL of the server without secrets, for people; None if unknown.
+
+        It distinguishes two servers with one name.
+        """
         return None if self._address is None else self._address()
 
     @property
@@ -139,15 +145,16 @@ class ToolCall(ApprovalRequest):
 
     @property
     def fingerprint(self) -> str:
-        """That of the tool's definition."""
+        """The fingerprint of the tool's definition."""
         return self.tool.fingerprint
 
     @property
     def digest(self) -> str:
-        """Digest of everything that decides what happens, so that it is for this call alone."""
+        """The digest of everything that decides what happens, for this call alone."""
         return digest_of([self.key, self.generation])
 
     def facts(self) -> tuple[Fact, ...]:
+        """The facts for the person who decides."""
         tool, drift = self.tool, self.drift
         facts = facts_of(
             ("Server", self.server, "server"),
@@ -177,6 +184,7 @@ class ToolCall(ApprovalRequest):
         return tuple(facts)
 
     def choices(self) -> tuple[Choice, ...]:
+        """The possible reaches of an approval."""
         if self.edited:
             return ("once",)
         script: tuple[Choice, ...] = () if self.script is None else ("script",)
@@ -184,9 +192,11 @@ class ToolCall(ApprovalRequest):
         return ("once", *script, *session, "hour", "always", "exact")
 
     def for_one_call(self) -> ToolCall:
+        """Return the call as of a session that ends with it."""
         return replace(self, _one_call=True)
 
     def coverage(self, remember: Remember | None) -> str:
+        """Return sentences about what an approval with this reach covers."""
         if remember is not None and self._one_call:
             remember = remember.beyond_session()
         return ApprovalRequest.coverage(self, remember)
@@ -254,10 +264,10 @@ class ToolCall(ApprovalRequest):
         tool = Tool(name, server, value["trusted"] is True, definition, bound=bound)
         address = optional_text(value["address"])
         if type(value["generation"]) is not int:
-            raise ValueError("its generation is not a whole number")
+            raise ValueError("the generation of a call is not an integer")
         for given in (value["arguments"], {} if meta is None else meta):
             if type(given) is not dict:
-                raise ValueError("its arguments are not a JSON object")
+                raise ValueError("the arguments of a call are not a JSON object")
         return cls(
             **members,
             tool=tool,
@@ -275,11 +285,13 @@ class ToolCall(ApprovalRequest):
         )
 
     def why_not_kept(self, remember: Remember) -> str | None:
+        """Return why an approval cannot be remembered; None if it can."""
         if remember.scope == "script" and self.script is None:
             return "no script makes this call"
         return "its arguments were edited" if self.edited else None
 
     def refusal(self, message: str, **fields: Any) -> McpError:
+        """Return the error for a denial."""
         return ApprovalRequest.refusal(self, message, **fields, tool=self.tool.name)
 
     @property
@@ -287,10 +299,13 @@ class ToolCall(ApprovalRequest):
         return digest_of([self.arguments_json, self.meta_json])
 
     def with_arguments(self, arguments: Any) -> ToolCall:
-        """A call with these arguments in place of its own, marked as edited, without what was found
-        about the old ones. Raises ``NotJson``, and ``TypeError`` for what is not a mapping."""
+        """Return the call with these arguments, marked as edited.
+
+        The findings about the old arguments are removed. Raises ``NotJson``, and ``TypeError`` if
+        the arguments are not a mapping.
+        """
         if not isinstance(arguments, Mapping):
-            raise TypeError("its arguments are not a mapping")
+            raise TypeError("the arguments of a call are not a mapping")
         of_tool = self.tool.findings
         kept = tuple(
             one for one in self.findings if one.kind not in _OF_ARGUMENTS or one in of_tool
@@ -316,13 +331,27 @@ class ToolCall(ApprovalRequest):
         origin: CallOrigin = "host",
         script: Script | None = None,
     ) -> ToolCall:
-        """A call for testing hooks and policies: ``Rules.explain(ToolCall.example(...))``.
+        """Return a call to test hooks and policies: ``Rules.explain(ToolCall.example(...))``.
 
-        ``tool`` is a name, a definition as servers list it, or a ``Tool``, which has its server and
-        trust already. The hints are what the server says of the tool; as they count only where it
-        is trusted, giving one makes it so, unless ``trusted=False``. ``findings``, or their kinds,
-        are added to those of the definition. ``script`` is the one that makes the call. Raises
-        ``ConfigError`` for what is not JSON.
+        Args:
+            tool: A name, a definition as servers list it, or a ``Tool``, which has its server and
+                trust already.
+            arguments: The arguments.
+            server: The host's name for the server.
+            trusted: Whether the server is trusted. Setting a hint implies it, unless this is False.
+            read_only: The server's hint, as the other three.
+            destructive: The server's hint.
+            idempotent: The server's hint.
+            open_world: The server's hint.
+            meta: The caller's ``_meta``.
+            findings: Findings, or their kinds, added to those of the definition.
+            context: The host's identifier of the caller.
+            tag: The host's identifier of the call.
+            origin: "host", "app" or "code".
+            script: The script that makes the call.
+
+        Raises:
+            ConfigError: An argument is not JSON, or wrong.
         """
         from ..connection.call_options import frozen_tag
 

@@ -1,4 +1,4 @@
-"""One question at a time for a hook that cannot decide two calls at once."""
+"""A wrapper for a hook that cannot decide two calls at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OneAtATime", "one_at_a_time"]
 
 
 class OneAtATime:
-    """What ``one_at_a_time`` returns: an approval hook."""
+    """The approval hook that ``one_at_a_time`` returns."""
 
     def __init__(self, hook: ApprovalHook) -> None:
         self._hook = hook
@@ -34,13 +34,13 @@ class OneAtATime:
 
 
 def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
-    """``hook``, asked about one call at a time and in order, by every session given the result.
+    """Return a hook that passes one call at a time to ``hook``, in order, for all sessions.
 
-    Otherwise a hook is asked side by side about calls made side by side. Waiting for the turn
-    counts on ``Timeouts(approval=...)``, and a call that an answer given in the meantime covers
-    (``Allow(remember="session")``) is not asked about. Wrap a hook once and share the result:
-    each wrapper has a queue of its own. Raises ``ConfigError`` for anything that is not a hook;
-    for rules, wrap the hook they ask: ``Rules(..., ask=one_at_a_time(hook))``.
+    Without it, calls made at the same time are decided at the same time. The wait for the turn
+    counts towards ``Timeouts(approval=...)``. A call that an approval given in the meantime covers
+    (``Allow(remember="session")``) is not passed on. Wrap a hook once and share the result: each
+    wrapper has a queue of its own. Raises ``ConfigError`` for anything that is not a hook. For
+    rules, wrap the hook they ask: ``Rules(..., ask=one_at_a_time(hook))``.
     """
     policy = policy_of(hook)
     if policy is not None and policy.ask is not hook:
@@ -49,6 +49,6 @@ def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
         )
     if not callable(hook):
         raise ConfigError(
-            f"one_at_a_time({hook!r}): give a function from ToolCall to Allow or Deny"
+            f"one_at_a_time({hook!r}) is not a hook: give a function from ToolCall to Allow or Deny"
         )
     return OneAtATime(hook)

@@ -232,12 +232,12 @@ def test_a_rule_that_asks_or_denies_and_names_findings_is_about_calls_with_one_o
 @pytest.mark.parametrize(
     ("findings", "text"),
     [
-        (("odd_nam",), "'odd_nam' is no kind of finding; did you mean odd_name"),
-        (("its name is odd",), "is no kind of finding"),
+        (("odd_nam",), "'odd_nam' is not a kind of finding; did you mean odd_name"),
+        (("its name is odd",), "is not a kind of finding"),
         ("odd_name", "give a list of kinds"),
         (True, "give a list of kinds"),
-        ((1,), "1 is no kind of finding"),
-        (({},), "is no kind of finding"),
+        ((1,), "1 is not a kind of finding"),
+        (({},), "is not a kind of finding"),
     ],
 )
 def test_a_rule_takes_only_kinds_of_findings_that_there_are(findings: Any, text: str) -> None:
@@ -559,7 +559,7 @@ def test_a_file_with_a_byte_order_mark_is_read(name: str, text: str, tmp_path: P
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot read the rules"):
         Rules.from_file(tmp_path / "none.toml")
     (tmp_path / "bytes.json").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="not UTF-8"):

@@ -72,7 +72,7 @@ HIDDEN = [
     ("/usr/bin/np? x", "variable or a wildcard"),
     ('eval "$X"', "variable or a wildcard"),
     ('"$@"', "variable or a wildcard"),
-    ("don't", "do not match"),
+    ("don't", "unbalanced quotation marks"),
 ]
 
 
@@ -224,9 +224,9 @@ def test_a_denied_url_is_seen_in_any_spelling_and_within_a_command() -> None:
     ):
         assert patterns.denies_command(words, shutil.which) == "https://evil.example", words
     for given in ("https://[x@evil.example/", "https://evil.example:x/"):
-        with pytest.raises(Unreadable, match="a URL that cannot be read"):
+        with pytest.raises(Unreadable, match="a URL that cannot be parsed"):
             patterns.denies_command(["bridge", given], shutil.which)
-        with pytest.raises(StartDenied, match="a URL that cannot be read"):
+        with pytest.raises(StartDenied, match="a URL that cannot be parsed"):
             ManagedPolicy(deny=["https://evil.example"]).check_url(given)
     for given in ("https://evil%2eexample/", "https://evil%E3%80%82example/mcp"):
         assert patterns.denies_url(given) == "https://evil.example"

@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 YES = Allow(remember=Remember("call"), source="person")
-NO = Deny("the person at the terminal said no", source="person")
+NO = Deny("the person at the terminal denied it", source="person")
 LEFT = Deny("the person at the terminal closed the question", source="person")
 
 
@@ -669,7 +669,7 @@ class TestAProgram:
         host.type("y\ny\n")
         host.answer("n")
         assert host.rest()[-3:] == [
-            "= DENIED person the person at the terminal said no",
+            "= DENIED person the person at the terminal denied it",
             "= SETTINGS KEPT",
             "= SENT 0",
         ]
@@ -696,7 +696,7 @@ class TestAProgram:
         host = program(backend=backend, together=True, calls=[{"n": 1}, {"n": 2}], do="listen")
         host.answer("y", "n")
         said = sorted(host.rest())
-        assert said[0] == "= DENIED person the person at the terminal said no"
+        assert said[0] == "= DENIED person the person at the terminal denied it"
         assert said[1].startswith("= RESULT it ran")
         assert said[2:] == ["= SENT 1", "= SETTINGS KEPT"]
 

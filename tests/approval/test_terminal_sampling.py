@@ -55,14 +55,14 @@ async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None
     assert await answered(desk, request, "y") == YES
     assert await desk.screen() == [
         "",
-        "A server wants your model to answer, and gets to see the answer. May the model",
-        "be asked?",
+        "A server wants to use your model, and will see the response. May the model",
+        "be used?",
         "Server       | poet",
         "Model        | any model",
         "Most tokens    1,000",
         "Tools        | rhyme, count",
         "Note         | this is a server that wants to use your model: it wrote the",
-        "             : prompt, and gets the answer",
+        "             : prompt, and gets the response",
         "System       | Be brief.",
         "User         | Write a haiku.",
         "  y  yes, this once          n  no          v  view all",

@@ -991,7 +991,7 @@ async def test_a_use_of_the_model_is_shown_with_what_it_is_asked() -> None:
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(request)
         page = Seen((await ana.get()).text).text
-        for shown in ("Model for poet", "wants your model to answer", "verse 8", "brief.", "1,000"):
+        for shown in ("Model for poet", "wants to use your model", "verse 8", "brief.", "1,000"):
             assert shown in page, shown
         assert "verse 0" not in page
         assert "verse 0" in Seen((await ana.get(f"call/{id}")).text).text

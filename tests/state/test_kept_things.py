@@ -160,7 +160,7 @@ def test_a_file_of_a_state_that_cannot_be_used_is_named_and_left(
     with pytest.raises(ConfigError, match="cannot be used") as caught:
         use(thing)(state)
     assert str(file) in str(caught.value)
-    assert "restore a backup, or delete it" in str(caught.value)
+    assert "put back an older one, or delete it" in str(caught.value)
     assert file.read_bytes() == before
 
 
