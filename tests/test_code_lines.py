@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3802,
     "sandbox": 1085,  # options as in approval
-    "session": 2804,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2807,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer

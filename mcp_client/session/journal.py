@@ -138,9 +138,12 @@ class JournalRow:
         key, mark = self._key, self._mark
 
         def take() -> tuple[Claim, Object]:
-            claim, row = self._calls.take(key, about, mark, repeats=repeats)
-            if self._abandoned and claim is Claim.MINE:
-                self.end_later(may_have_run=repeats)  # the state may fail now
+            claim = Claim.MINE  # until it is known: where this fails, the state may have it
+            try:
+                claim, row = self._calls.take(key, about, mark, repeats=repeats)
+            finally:
+                if self._abandoned and claim is Claim.MINE:
+                    self.end_later(may_have_run=repeats)  # the state may fail now
             return claim, row
 
         try:
