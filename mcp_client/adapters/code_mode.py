@@ -108,7 +108,7 @@ async def run_code(
     Only cancelling it raises, and what keeps a paused script from going on: its calls before the
     pause ran, so no error that is about this attempt alone is an answer to the whole script.
     """
-    if not hasattr(target, "_call_as_code"):
+    if not hasattr(target, "_for_scripts"):
         raise ConfigError(
             f"run() was given a {type(target).__name__} to make the calls of a script: give it a "
             "Session or a Host"

@@ -18,7 +18,7 @@ from anyio.lowlevel import RunVar
 
 from ..errors import AuditError, ConfigError, StateError
 from ..protocol.canonical_json import sha256
-from ..runtime.daemon_thread import run_in_thread
+from ..runtime.daemon_thread import limiter_of, run_in_thread
 from ..runtime.event_loop import being_cancelled
 from ..runtime.keyed_digest import keyed
 from .log_file import AuditLog
@@ -254,11 +254,7 @@ async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -
     """Waits for the thread even when cancelled: what is being written must not be written again
     later."""
     # Threads of our own: people who are asked may have all the usual ones.
-    try:
-        threads = _threads.get()
-    except LookupError:
-        threads = anyio.CapacityLimiter(_MAX_THREADS)
-        _threads.set(threads)
+    threads = limiter_of(_threads, _MAX_THREADS)
     with anyio.CancelScope(shield=shield):
         await run_in_thread(append, *args, limiter=threads)
 

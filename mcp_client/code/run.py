@@ -15,19 +15,18 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 from anyio.lowlevel import RunVar
 
 from ..approval.script import Script
 from ..catalog.call_context import ModelArguments, is_storable
-from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
-from ..connection.cancellation import CancelToken, stop_if_cancelled
+from ..connection.cancellation import CancelToken, cancelled_by
 from ..errors import (
     CallDenied,
     CallPending,
@@ -39,9 +38,9 @@ from ..errors import (
 )
 from ..protocol.canonical_json import canonical, sha256
 from ..runtime.background import plain_task_group
-from ..runtime.daemon_thread import run_in_thread
-from ..runtime.event_loop import cancel_requests, current
-from ..runtime.limits import Limits, Timeouts, seconds_text
+from ..runtime.daemon_thread import limiter_of, run_in_thread
+from ..runtime.event_loop import current
+from ..runtime.limits import seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
 from ..session.journal import journal, note_use
 from .identifiers import Bindings
@@ -60,9 +59,11 @@ from .values import sendable
 
 if TYPE_CHECKING:
     from ..audit.entry import AuditEntry
-    from ..runtime.storage import Storage
+    from ..host.host import Host
+    from ..session.session import Session
+    from ..session.session_options import ForScripts
 
-__all__ = ["PausedRun", "ScriptResult", "ScriptTarget", "run_script"]
+__all__ = ["PausedRun", "ScriptResult", "run_script"]
 
 _log = logging.getLogger("mcp_client")
 _THREADS = 64
@@ -71,29 +72,14 @@ _MAX_ERROR_CHARS = 4_000
 _FAILED_HERE = "The call failed in the program that runs the tools. It may have run."
 
 T = TypeVar("T")
-
-
-class ScriptTarget(Protocol):
-    """What makes the calls: a ``Session`` or a ``Host``."""
-
-    _limits: Limits
-
-    @property
-    def _timeouts(self) -> Timeouts: ...
-
-    @property
-    def _has_journal(self) -> bool: ...
-
-    @property
-    def _paused_in(self) -> Storage | None: ...
-
-    def _run_record(self, script: Script, context: Hashable, tag: Any) -> AuditEntry | None: ...
-
-    def _end_run(self, script: str) -> None: ...
-
-    async def _call_as_code(
-        self, name: str, arguments: Any, options: CallOptions, script: Script
-    ) -> ToolResult: ...
+_SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
+_UNSENT = "CallDenied", "InvalidArguments"
+_NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
+_CUT_OFF = (
+    "Calls that it did not wait for and that were cancelled: {}. They may have run. Use await."
+)
+_NO_OUTPUT = "The script ended without output: print what you want to see."
+_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.scripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +121,7 @@ class PausedRun:
 
 
 async def run_script(
-    target: ScriptTarget,
+    target: Session | Host,
     tools: Bindings,
     code: str,
     *,
@@ -164,21 +150,23 @@ async def run_script(
     past.check(code)
     run = _Run(target, tools, code, past, options=cast("CallOptions", own), explain=explain)
     whose = options.get("context"), options.get("tag")
-    record = target._run_record(Script(past.id, code), *whose)
+    audit = run.target.audit
+    record = None if audit is None else audit.run(Script(past.id, code), *whose)
     if record is not None:
         await record.open(resumed=is_resumed)
     try:
         if key is not None and not is_resumed and run.is_keyed:
-            await note_use(target._paused_in, key, "run_code", code, options.get("context"))
-        found = await _until_cancelled(run.run, options.get("cancel"))
+            await note_use(run.target.paused, key, "run_code", code, options.get("context"))
+        async with cancelled_by(options.get("cancel"), _cancelled):
+            found = await run.run()
     except BaseException as error:
-        target._end_run(past.id)
+        run.target.end_run(past.id)
         if record is not None:
             record.counts["calls"] = run.calls
             await record.failed(error)
         raise
     if isinstance(found, ScriptResult):
-        target._end_run(past.id)
+        run.target.end_run(past.id)
     if record is not None:
         record.counts["calls"] = run.calls
         await _close(record, found)
@@ -199,27 +187,14 @@ async def _close(record: AuditEntry, found: ScriptResult | PausedRun) -> None:
         await record.over()
 
 
-async def _until_cancelled(
-    run: Callable[[], Awaitable[ScriptResult | PausedRun]], token: CancelToken | None
-) -> ScriptResult | PausedRun:
-    """Run it until ``token`` is cancelled. Raises ``CallCancelled`` then."""
-    if token is None:
-        return await run()
-    before = cancel_requests()
-    with anyio.CancelScope() as scope:
-        forget = token._watch(scope, current())
-        try:
-            return await run()
-        finally:
-            forget()
-    await stop_if_cancelled(None, before)
-    raise token._error("", "run_code", sent=True)
+def _cancelled(token: CancelToken) -> McpError:
+    return token._error("", "run_code", sent=True)
 
 
 class _Run:
     def __init__(
         self,
-        target: ScriptTarget,
+        target: Session | Host,
         tools: Bindings,
         code: str,
         past: Past,
@@ -227,13 +202,14 @@ class _Run:
         options: CallOptions,
         explain: Callable[[McpError], str],
     ) -> None:
-        self._target, self._code, self._past = target, code, past
+        self.target: ForScripts = target._for_scripts
+        self._code, self._past = code, past
         self._options, self._explain = options, explain
-        self._limits, self._seconds = target._limits, target._timeouts.script
+        self._seconds = self.target.timeouts.script
         self._interpreter = Interpreter(
-            code, tools, limits=self._limits, seconds=self._seconds, seed=past.id
+            code, tools, limits=self.target.limits, seconds=self._seconds, seed=past.id
         )
-        has_journal = target._has_journal or journal.get() is not None
+        has_journal = self.target.has_journal or journal.get() is not None
         self.is_keyed = has_journal and is_storable(options.get("context"))
         self._asked: dict[int, AskedCall] = {}
         """The calls that the script made, by their numbers."""
@@ -245,6 +221,7 @@ class _Run:
         self._live: set[int] = set()
         """The numbers of those that were not only noted."""
         self._arrived: deque[tuple[int, Settled]] = deque()
+        self._settled_by_now = {answer.number: answer.settled for answer in past.answers}
         self._waiting: dict[int, CallPending] = {}
         self._change = anyio.Event()
 
@@ -293,9 +270,8 @@ class _Run:
 
     async def _next(self, group: anyio.abc.TaskGroup) -> tuple[int, Settled] | None:
         """What the next call to end led to; None where all wait for a person."""
-        known = {answer.number for answer in self._past.answers}
         for number in range(self._started + 1, len(self._asked) + 1):
-            if number not in known:
+            if number not in self._settled_by_now:
                 self._running += 1
                 self._live.add(number)
                 group.start_soon(self._make, self._asked[number])
@@ -312,7 +288,8 @@ class _Run:
 
     async def _make(self, call: AskedCall) -> None:
         try:
-            self._arrived.append((call.number, await self._settled(call)))
+            settled = self._settled_by_now[call.number] = await self._settled(call)
+            self._arrived.append((call.number, settled))
         except CallPending as pending:
             self._waiting[call.number] = pending
         finally:
@@ -329,7 +306,7 @@ class _Run:
         try:
             if call.problem is not None:
                 raise call.problem
-            result = await self._target._call_as_code(
+            result = await self.target.call(
                 tool.qualified_name,
                 ModelArguments(call.arguments),
                 cast("CallOptions", options),
@@ -355,12 +332,6 @@ class _Run:
         settled = self._settled_by_now.items()
         sent = [n for n, one in settled if getattr(one, "kind", None) not in _UNSENT]
         return sorted([*sent, *self._cut_off])
-
-    @property
-    def _settled_by_now(self) -> dict[int, Settled]:
-        return {answer.number: answer.settled for answer in self._past.answers} | dict(
-            self._arrived
-        )
 
     @property
     def _cut_off(self) -> set[int]:
@@ -390,21 +361,14 @@ class _Run:
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """``function()``, which is left to itself if this is cancelled: ``_close`` ends it."""
-        return await run_in_thread(function, abandon_on_cancel=True, limiter=_limiter())
+        return await run_in_thread(
+            function, abandon_on_cancel=True, limiter=limiter_of(_threads, _THREADS)
+        )
 
     async def _close(self) -> None:
         self._interpreter.kill(CLOSED)
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
             await run_in_thread(self._interpreter.close, abandon_on_cancel=True)
-
-
-_SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
-_UNSENT = "CallDenied", "InvalidArguments"
-_NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
-_CUT_OFF = (
-    "Calls that it did not wait for and that were cancelled: {}. They may have run. Use await."
-)
-_NO_OUTPUT = "The script ended without output: print what you want to see."
 
 
 def _kind(error: McpError) -> str:
@@ -416,15 +380,3 @@ def _kind(error: McpError) -> str:
         case InvalidArguments() | InvalidSchema() | UnknownTool():
             return "InvalidArguments"
     return "CallFailed"
-
-
-_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.scripts")
-
-
-def _limiter() -> anyio.CapacityLimiter:
-    try:
-        return _threads.get()
-    except LookupError:
-        limiter = anyio.CapacityLimiter(_THREADS)
-        _threads.set(limiter)
-        return limiter

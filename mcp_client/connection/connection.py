@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
-from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakSet
 
@@ -44,23 +43,40 @@ class RestartPolicy(Protocol):
     def end(self, error: BaseException | None) -> None:
         """It was established; or it was not, because of ``error``."""
 
+    def lost(self, error: McpError) -> None:
+        """The connection in use has ended. Called in a loop callback or any task; only if all
+        requests share one line, for others have no connection to lose."""
+
+
+class Messages(Protocol):
+    """Receives what belongs to no request, and is notified of the state of the connection."""
+
+    def receive(self, transport: Transport, message: Request | Notification) -> None:
+        """Receive what the server sends by itself."""
+
+    def connected(self, rpc: RpcConnection) -> None:
+        """Note a new connection."""
+
+    def lost(self) -> None:
+        """Note that the connection in use has ended, or may have."""
+
+    def missed(self, transport: Transport) -> None:
+        """Note that what the server sent by itself may have been lost, although the connection was
+        not."""
+
 
 class Connection:
-    """``unasked`` hears what the server says by itself; ``connected``, of each new connection;
-    ``lost``, that the one in use has ended, or may have; ``missed``, that what the server said by
-    itself may have been lost, although the connection was not."""
+    """The connection of one session, established again if it is lost and ``restarts`` permits."""
 
     def __init__(
         self,
         transport: Transport,
         context: SessionContext,
+        messages: Messages,
         *,
         client: ClientDeclaration,
         pin: str | None,
-        unasked: Callable[[Transport, Request | Notification], None],
-        connected: Callable[[RpcConnection], None],
-        lost: Callable[[], None],
-        missed: Callable[[Transport], None],
+        restarts: RestartPolicy | None,
     ) -> None:
         self.transport: Transport = transport
         self.latest: RpcConnection | None = None
@@ -75,15 +91,9 @@ class Connection:
             client.with_extensions({id: {} for id in extensions}) if extensions else client
         )
         self._pin = pin
-        self._unasked = unasked
-        self._connected = connected
-        self._lost = lost
-        self._missed = missed
+        self._messages = messages
         self._ids = itertools.count(1)
-        self.restarts: RestartPolicy = _RestartLimit(context)
-        self.on_lost: Callable[[McpError], None] | None = None
-        """Called when the connection in use has ended, in a loop callback or any task; only where
-        all requests share one line, for others have no connection to lose."""
+        self._restarts = _RestartLimit(context) if restarts is None else restarts
         self._retired: WeakSet[Transport] = WeakSet()
         every = context.timeouts.ping
         self._keep_alive = None if every is None else _KeepAlive(self, context, every)
@@ -126,16 +136,16 @@ class Connection:
             if not rpc.transport.alive:
                 self._retired.add(rpc.transport)
                 await rpc.transport.retire()
-                self.restarts.begin()
+                self._restarts.begin()
                 self._context.stats.restarts += 1
                 _log.warning("%s: the connection was lost and is established again", self._name)
                 self.transport = rpc.transport.clone()
                 try:
                     rpc = self.latest = await self._open()
                 except BaseException as error:
-                    self.restarts.end(error)
+                    self._restarts.end(error)
                     raise
-                self.restarts.end(None)
+                self._restarts.end(None)
             return rpc
 
     async def replace(self, rpc: RpcConnection, why: str) -> None:
@@ -181,13 +191,15 @@ class Connection:
         session_ended(current().now() - opened_at, attributes)
 
     async def _open(self) -> RpcConnection:
+        told = self._messages
+        told = self._messages
         opening = ConnectionAttempt(
             self.transport,
             self._context,
             client=self._client,
             pin=self._pin,
             ids=self._ids,
-            told=Listeners(self._unasked, self._ended, self._lost, self._missed),
+            told=Listeners(told.receive, self._ended, told.lost, told.missed),
         )
         rpc = await opening.run()
         self.transport = rpc.transport
@@ -198,7 +210,7 @@ class Connection:
             raise ConnectError(
                 "the session was closed while it was being opened", server=self._name
             )
-        self._connected(rpc)
+        self._messages.connected(rpc)
         if self._keep_alive is not None:
             self._keep_alive.connected(rpc)
         return rpc
@@ -207,9 +219,8 @@ class Connection:
         rpc = self.latest
         if rpc is None or rpc.transport is not transport or self.closed:
             return
-        if self.on_lost:
-            self.on_lost(error)
-        self._lost()
+        self._restarts.lost(error)
+        self._messages.lost()
 
 
 class _RestartLimit:
@@ -231,6 +242,8 @@ class _RestartLimit:
         self._starts.append(now)
 
     def end(self, error: BaseException | None) -> None: ...
+
+    def lost(self, error: McpError) -> None: ...
 
 
 async def _answers(rpc: RpcConnection) -> bool:

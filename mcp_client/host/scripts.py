@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.result import ToolResult
 from ..connection.call_options import CallOptions
 from ..errors import McpError
-from ..runtime.limits import Timeouts
+from ..session.session_options import ForScripts
 from .options import SharedOptions
 from .tools import HostTools
 
 if TYPE_CHECKING:
     from ..approval.script import Script
-    from ..audit.entry import AuditEntry
+    from ..runtime.storage import Storage
     from ..session.session import Session
     from .directory import Entry
 
@@ -29,14 +29,6 @@ class ScriptsOfHost(ABC):
     _options: SharedOptions
 
     @property
-    def _timeouts(self) -> Timeouts:
-        return self._options.timeouts
-
-    @property
-    def _has_journal(self) -> bool:
-        return self._options.has_state
-
-    @property
     @abstractmethod
     def sessions(self) -> Mapping[str, Session]: ...
 
@@ -45,15 +37,20 @@ class ScriptsOfHost(ABC):
         self, name: str, arguments: Any, options: CallOptions
     ) -> tuple[Entry, Session]: ...
 
-    def _end_run(self, script: str) -> None:
-        """A run of a script is over."""
-        for session in self.sessions.values():
-            session._end_run(script)
+    @property
+    @abstractmethod
+    def _paused_in(self) -> Storage | None: ...
 
-    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> AuditEntry | None:
-        """The record of a script's run, where there is an audit. It is of no one server."""
-        audit = self._options.audit_of("")
-        return None if audit is None else audit.run(script, context, tag)
+    @property
+    def _for_scripts(self) -> ForScripts:
+        options = self._options
+        audit = options.audit_of("")  # of no one server
+        of_calls = audit, options.has_state, self._paused_in, self._call_as_code, self._end_run
+        return ForScripts(options.limits, options.timeouts, *of_calls)
+
+    def _end_run(self, script: str) -> None:
+        for session in self.sessions.values():
+            session._for_scripts.end_run(script)
 
     async def _call_as_code(
         self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script

@@ -363,7 +363,7 @@ class HostedServer:
             connecting = self._options.connecting(self.name, transport, self.config)
         self._backoff.started(self._backend.now())
         why_left_out = self._filter.why_left_out if self._filter else None
-        return await connecting._open(self, self._lost, why_left_out)
+        return await connecting._open(self, why_left_out)
 
     async def _probe(self, session: Session) -> None:
         """Over HTTP no connection can be lost: only an answer shows that the server is up."""
@@ -384,7 +384,7 @@ class HostedServer:
             self.listing.has_session(session)
         self._set("connected", None)
         if not session._connection.transport.alive:
-            self._lost(ConnectError("the server closed the connection", server=self.name))
+            self.lost(ConnectError("the server closed the connection", server=self.name))
         elif is_new or self.listing.tools is None:
             self.listing.fetch()
 
@@ -411,12 +411,12 @@ class HostedServer:
         elif not self.closed:
             self._begin()
 
-    def _lost(self, lost: McpError) -> None:
-        """The connection has ended. In a loop callback, or in any task."""
+    def lost(self, error: McpError) -> None:
+        """Note that the connection has ended. In a loop callback, or in any task."""
         if self.closed or self.state != "connected":
             return
-        text = lost.why if isinstance(lost, ConnectionLost) else lost.message
-        fields = {name: getattr(lost, name, None) for name in ("exit_code", "stderr_tail")}
+        text = error.why if isinstance(error, ConnectionLost) else error.message
+        fields = {name: getattr(error, name, None) for name in ("exit_code", "stderr_tail")}
         fields["stderr_tail"] = fields["stderr_tail"] or ""
         error = ConnectError(text, retryable=True, server=self.name, **fields)
         now = self._backend.now()

@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from .background import BackgroundTasks
-from .daemon_thread import in_daemon_thread, run_in_thread
+from .daemon_thread import in_daemon_thread, limiter_of, run_in_thread
 from .event_loop import Backend, current
 from .session_context import Stats
 
@@ -192,23 +192,14 @@ def is_async(callback: Any) -> bool:
 
 async def invoke_hook(hook: Callable[..., Any], *args: Any) -> Any:
     """The answer of an approval hook: awaited where it is async, else from a thread of its own."""
-    return await invoke_callback(hook, *args, limiter=_limiter(_hook_threads, _HOOK_THREADS))
+    return await invoke_callback(hook, *args, limiter=limiter_of(_hook_threads, _HOOK_THREADS))
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
     """``function(*args)`` in a thread, which is left to itself if the caller is cancelled."""
-    limiter = _limiter(_other_threads, _OTHER_THREADS)
+    limiter = limiter_of(_other_threads, _OTHER_THREADS)
     return await run_in_thread(function, *args, abandon_on_cancel=True, limiter=limiter)
 
 
 _hook_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.hooks")
 _other_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.others")
-
-
-def _limiter(variable: RunVar[anyio.CapacityLimiter], threads: int) -> anyio.CapacityLimiter:
-    try:
-        return variable.get()
-    except LookupError:
-        limiter = anyio.CapacityLimiter(threads)
-        variable.set(limiter)
-        return limiter

@@ -20,11 +20,12 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 
 from ..errors import ConnectError
 from .event_loop import current
 
-__all__ = ["NoThread", "in_daemon_thread", "run_in_thread", "start_thread"]
+__all__ = ["NoThread", "in_daemon_thread", "limiter_of", "run_in_thread", "start_thread"]
 
 T = TypeVar("T")
 
@@ -146,3 +147,13 @@ def _as_worker_of_anyio(loop: object, scope: anyio.CancelScope) -> Iterator[None
             yield
         finally:
             del local.current_cancel_scope
+
+
+def limiter_of(variable: RunVar[anyio.CapacityLimiter], threads: int) -> anyio.CapacityLimiter:
+    """Return the limiter of the running event loop in ``variable``, made with ``threads``."""
+    try:
+        return variable.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(threads)
+        variable.set(limiter)
+        return limiter

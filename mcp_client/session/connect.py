@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from ..connection.connection import RestartPolicy
     from ..connection.retry import Retry
-    from ..errors import McpError
     from ..handlers.handlers import Handlers
     from ..state import State
     from ..transports.http import HttpServer
@@ -333,7 +332,6 @@ class Connecting:
     async def _open(
         self,
         restarts: RestartPolicy | None = None,
-        on_lost: Callable[[McpError], None] | None = None,
         why_left_out: Callable[[str], str | None] | None = None,
     ) -> Session:
         """Open the session; see ``Connection`` and ``Catalog`` for the arguments of a ``Host``."""
@@ -347,8 +345,6 @@ class Connecting:
             await run_in_thread(setup.pins._read)  # unusable: then nothing is started
         if setup.memory.store is not None:
             await run_in_thread(setup.memory.store.check)  # likewise
-        session = self._session = Session(self._transport, setup, why_left_out)
-        if restarts is not None:
-            session._connection.restarts, session._connection.on_lost = restarts, on_lost
+        session = self._session = Session(self._transport, setup, restarts, why_left_out)
         take_name(session, setup)
         return await session._open()

@@ -17,7 +17,7 @@ from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
 from ..connection.call_options import CallOptions, ReadOptions, check_read_options
-from ..connection.connection import Connection
+from ..connection.connection import Connection, RestartPolicy
 from ..connection.rpc import REPEATABLE
 from ..errors import McpError
 from ..handlers.dispatcher import Dispatcher
@@ -33,7 +33,7 @@ from .call import Caller
 from .facts import FactsOfSession
 from .library import LibraryOfSession
 from .server_messages import ServerMessages
-from .session_options import Setup
+from .session_options import ForScripts, Setup
 
 if TYPE_CHECKING:
     from ..approval.script import Script
@@ -63,6 +63,7 @@ class Session(FactsOfSession, LibraryOfSession):
         self,
         transport: Transport,
         setup: Setup,
+        restarts: RestartPolicy | None = None,
         why_left_out: Callable[[str], str | None] | None = None,
     ) -> None:
         self._secrets = setup.secrets
@@ -85,12 +86,10 @@ class Session(FactsOfSession, LibraryOfSession):
         self._connection = Connection(
             transport,
             self._context,
+            self._messages,
             client=setup.client,
             pin=setup.revision,
-            unasked=self._messages.receive,
-            connected=self._messages.connected,
-            lost=self._messages.lost,
-            missed=self._messages.missed,
+            restarts=restarts,
         )
         self._workers = WorkerPool()
         self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)
@@ -247,14 +246,11 @@ class Session(FactsOfSession, LibraryOfSession):
         """Make a call for a model's script."""
         return self._caller.run(self._caller.begin(name, arguments, options, "code", script))
 
-    def _end_run(self, script: str) -> None:
-        """Note that the run of a script is over."""
-        self._setup.memory.end_run(script)
-
-    def _run_record(self, script: Script, context: Hashable, tag: Any = None) -> AuditEntry | None:
-        """Return the record of a script's run, if there is an audit."""
-        audit = self._setup.audit
-        return None if audit is None else audit.run(script, context, tag)
+    @property
+    def _for_scripts(self) -> ForScripts:
+        setup, call = self._setup, self._call_as_code
+        of_calls = setup.audit, setup.state is not None, setup.paused, call, setup.memory.end_run
+        return ForScripts(setup.limits, setup.timeouts, *of_calls)
 
     # ------------------------------------------------------------------- tasks
 
@@ -326,10 +322,6 @@ class Session(FactsOfSession, LibraryOfSession):
             return None
         id, revision = self._caller._new_id(), rpc.era.revision
         return audit.entry_of(kind, id, name, arguments, context, revision)
-
-    @property
-    def _has_journal(self) -> bool:
-        return self._setup.state is not None
 
     @property
     def _paused_in(self) -> Storage | None:

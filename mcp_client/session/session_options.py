@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,13 @@ from ..validation.strictness import Validation, validation_of
 
 if TYPE_CHECKING:
     from ..approval.managed_policy import ManagedPolicy
+    from ..approval.script import Script
     from ..audit import Audit
     from ..audit.record import SessionAudit
     from ..audit.span_content import SpanContent
     from ..catalog.pins import Pins
+    from ..catalog.result import ToolResult
+    from ..connection.call_options import CallOptions
     from ..connection.retry import Retry
     from ..handlers.handlers import Handlers
     from .binding import Binding
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ELSEWHERE",
     "OF_SESSION",
+    "ForScripts",
     "Kept",
     "Setup",
     "check_instance",
@@ -153,6 +157,21 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"name={name!r} is not valid: give a non-empty str")
     check_instance("client_info", info, ClientInfo, "ClientInfo('my-app', '1.0')")
     return {option: check(option, given[option]) for option, check in OF_SESSION.items()}
+
+
+@frozen_dataclass
+class ForScripts:
+    """What the run of a script needs of a ``Session`` or a ``Host``."""
+
+    limits: Limits
+    timeouts: Timeouts
+    audit: SessionAudit | None
+    has_journal: bool
+    paused: Storage | None
+    """The storage of model responses while their calls wait for approval."""
+    call: Callable[[str, Any, CallOptions, Script], Coroutine[Any, Any, ToolResult]]
+    end_run: Callable[[str], None]
+    """Forget what was approved for the run with this id."""
 
 
 def check_instance(option: str, value: Any, kind: type, example: str) -> Any:

@@ -232,9 +232,9 @@ async def test_a_yes_for_a_script_is_forgotten_when_its_run_is_over(kind: str) -
         for script, name in zip(SCRIPTS, "ab", strict=True):
             await target._call_as_code(f"{tool}{name}", {}, {}, script)
         assert [one.script for one in session.decisions.list()] == ["r1", None]
-        target._end_run("r2")
+        target._for_scripts.end_run("r2")
         assert len(session.decisions.list()) == 2
-        target._end_run("r1")
+        target._for_scripts.end_run("r1")
         assert [one.script for one in session.decisions.list()] == [None]
 
     if kind == "session":

@@ -35,8 +35,9 @@ def serve(message: dict[str, Any]) -> Any:
 
 
 async def one_run(target: Session | Host, tool: str, **over: Any) -> None:
-    record = target._run_record(SCRIPT, "ana")
-    assert record is not None
+    audit = target._for_scripts.audit
+    assert audit is not None
+    record = audit.run(SCRIPT, "ana")
     await record.open()
     await target._call_as_code(tool, {}, {}, SCRIPT)
     record.counts = {"calls": 1, "output_chars": 5}
@@ -98,8 +99,9 @@ async def test_a_run_that_goes_on_is_opened_once_more(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     for resumed in (False, True):
         async with connect(MemoryServer(serve), name="s", audit=log) as session:
-            record = session._run_record(SCRIPT, None)
-            assert record is not None
+            audit = session._for_scripts.audit
+            assert audit is not None
+            record = audit.run(SCRIPT, None)
             await record.open(resumed=resumed)
             await record.over("paused" if not resumed else "ok")
     found = [(one["event"], one.get("resumed"), one.get("outcome")) for one in records_of(log)]
@@ -116,8 +118,9 @@ async def test_a_run_that_cannot_be_recorded_is_refused() -> None:
 
     for failure in ("refuse", "warn"):
         async with connect(MemoryServer(serve), audit=Audit(broken, failure=failure)) as session:
-            record = session._run_record(SCRIPT, None)
-            assert record is not None
+            audit = session._for_scripts.audit
+            assert audit is not None
+            record = audit.run(SCRIPT, None)
             if failure == "refuse":
                 with pytest.raises(CallDenied, match="audit"):
                     await record.open()
@@ -128,9 +131,9 @@ async def test_a_run_that_cannot_be_recorded_is_refused() -> None:
 
 async def test_without_an_audit_a_run_has_no_record() -> None:
     async with connect(MemoryServer(serve)) as session:
-        assert session._run_record(SCRIPT, None) is None
+        assert session._for_scripts.audit is None
     async with Host({"s": MemoryServer(serve)}) as host:
-        assert host._run_record(SCRIPT, None) is None
+        assert host._for_scripts.audit is None
 
 
 def test_a_log_keeps_its_word_on_code_in_a_copy(tmp_path: Path) -> None:
