@@ -198,6 +198,7 @@ class Reader:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the shell of Unix")
 @pytest.mark.parametrize("page", TEXTS, ids=shown_path)
 def test_every_block_of_a_page_runs_and_prints_what_is_shown_below_it(
     page: Path, tmp_path: Path

@@ -51,7 +51,7 @@ from mcp_client.extensions import Task
 from mcp_client.host import ServerStatus
 from mcp_client.state import MemoryState
 from tests.interop import peers
-from tests.test_readme import EXAMPLES, programs
+from tests.test_readme import EXAMPLES, TEXTS, blocks
 
 ROOT = Path(__file__).parents[1]
 SERVER = StdioServer("python", ["server.py"])
@@ -208,10 +208,10 @@ def _messages(symbol: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_program_of_the_readme_passes_strict_mypy(tmp_path: Path) -> None:
+def test_every_program_of_the_readme_and_the_guides_passes_strict_mypy(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run(
-        [*command, *map(str, _readme_programs(tmp_path))],
+        [*command, *map(str, _shown_programs(tmp_path))],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -222,10 +222,10 @@ def test_every_program_of_the_readme_passes_strict_mypy(tmp_path: Path) -> None:
 
 @pytest.mark.interop
 @pytest.mark.slow
-def test_every_program_of_the_readme_passes_strict_pyright(
+def test_every_program_of_the_readme_and_the_guides_passes_strict_pyright(
     pyright: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    programs = _readme_programs(tmp_path)
+    programs = _shown_programs(tmp_path)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     report = pyright("--pythonpath", sys.executable, "--project", str(tmp_path))
     assert [found["message"] for found in report["generalDiagnostics"]] == []
@@ -244,9 +244,13 @@ def test_every_example_passes_pyright(pyright: Callable[..., dict[str, Any]]) ->
     assert [one for one in about if not one.startswith(packages)] == []
 
 
-def _readme_programs(folder: Path) -> list[Path]:
+def _shown_programs(folder: Path) -> list[Path]:
+    """The programs of README and of the guides, without those that need other packages, and
+    without the scripts of code mode."""
     paths = []
-    for number, (program, _) in enumerate(programs()):
-        paths.append(folder / f"readme_{number}.py")
-        paths[-1].write_text(program)
+    for page in TEXTS:
+        for block in blocks(page.read_text(), "python"):
+            if not block.needs and "(await weather." not in block.code:
+                paths.append(folder / f"program_{len(paths)}.py")
+                paths[-1].write_text(block.code)
     return paths
