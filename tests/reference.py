@@ -1,9 +1,12 @@
-"""The API reference, made of the docstrings: ``python -m tests.reference FOLDER`` builds it there.
+"""The API reference and the guides as a site: ``python -m tests.reference DIRECTORY`` builds it.
 
-A public name is on the page of the module that users import it from, and on no other. There is a
-page for each module of ``PAGES``, for each module that a docstring names, and for the types that
-signatures name, in the module of each. It fails, and says where, if something on it has no
-docstring, or if a name or a link leads nowhere. It needs ``pdoc``, which the extra ``dev`` brings.
+A public name is on the page of its room, and on no other. There is a page for each module of
+``PAGES``, for each module that a docstring or a guide names, and for the types that signatures
+name, in the module of each. The build fails, and says where, if something on a page has no
+docstring, or if a name or a link leads nowhere.
+
+pdoc, which the extra ``dev`` brings, renders all pages and makes the search. Its command alone
+would do neither of two things: show annotations that only type checkers import, and check links.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ import pdoc.render
 
 import mcp_client
 from mcp_client.adapters import PROVIDERS
+from tests.reference_guides import ENTRY, guide_pages
 from tests.room_stubs import ROOT, package, public_names, tables
 
 PAGES = (
@@ -50,8 +54,22 @@ FOREIGN = frozenset(
 
 Doc: TypeAlias = pdoc.doc.Doc[Any]
 Pages: TypeAlias = dict[str, pdoc.doc.Module]
-_PUBLIC = public_names()
-_EXPORTED = {name: getattr(import_module(place), name) for name, (place, _) in _PUBLIC.items()}
+_EXPORTED = {n: getattr(import_module(place), n) for n, (place, _) in public_names().items()}
+
+
+def _room(name: str, place: str) -> str:
+    """The room that a public name is shown in: that of the first day has a room, too."""
+    for room in PAGES[1:]:
+        found = import_module(room)
+        if name in found.__all__ and getattr(found, name) is _EXPORTED[name]:
+            return room
+    return place
+
+
+_PUBLIC = {
+    name: (_room(name, place) if place == "mcp_client" else place, origin)
+    for name, (place, origin) in public_names().items()
+}
 _NAME = r"\b[A-Z]\w*[a-z]\w*\b"
 _IN_CODE = re.compile(
     rf"(?<=<code>)(mcp_client\.[\w.]+|{_NAME}(?:\.\w+)*)(?=(?:\(.*?\))?</code>)", re.S
@@ -82,8 +100,9 @@ def all_written(annotations: Mapping[str, Any], *_: Any) -> dict[str, Any]:
 
 
 def pages() -> Pages:
-    made: Pages = {}
-    todo: dict[str, set[str]] = {name: set() for name in PAGES}
+    guides, linked = guide_pages()
+    made: Pages = dict(guides)
+    todo: dict[str, set[str]] = {name: set() for name in {*PAGES, *linked}}
     while todo:
         new = {module: _page(module, names) for module, names in todo.items()}
         made |= new
@@ -101,10 +120,13 @@ def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
     for name in getattr(found, "__all__", ()):  # some are loaded when they are first asked for
         getattr(found, name)
     page = pdoc.doc.Module(found)
-    page.docstring = page.docstring.replace("::\n\n    ", ":\n\n    ")
+    listed = page.docstring.replace("\n::\n\n    ", "\n\n    ")
+    page.docstring = listed.replace("::\n\n    ", ":\n\n    ")
     members = page.members
     if module == "mcp_client":
         page.docstring += "\n\n" + "\n".join(_by_room())
+        for name in [name for name in members if name in _PUBLIC and _PUBLIC[name][0] != module]:
+            del members[name]
     else:
         loaded = vars(page.obj)
         public = [n for n in members if n in _EXPORTED and _EXPORTED[n] is loaded[n]]
@@ -314,12 +336,13 @@ class Index:
 
 def build(made: Pages, folder: Path) -> None:
     index = Index(made)
-    pdoc.render.configure(docformat="markdown", show_source=False)
+    pdoc.render.configure(docformat="google", show_source=False)
     for name, page in made.items():
         file = folder / f"{name.replace('.', '/')}.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(index.linked(name, pdoc.render.html_module(page, made)), encoding="utf-8")
-    (folder / "index.html").write_text(pdoc.render.html_index(made), encoding="utf-8")
+    entry = f'<meta http-equiv="refresh" content="0; url={ENTRY}.html">'
+    (folder / "index.html").write_text(f"<!doctype html>{entry}", encoding="utf-8")
     (folder / "search.js").write_text(pdoc.render.search_index(made), encoding="utf-8")
 
 
@@ -409,7 +432,7 @@ def main(folder: Path) -> int:
         *dangling_links(folder),
         *dangling_paths(),
     ]
-    print("\n".join(dict.fromkeys(wrong)) or f"{folder / 'mcp_client.html'}: {len(made)} pages")
+    print("\n".join(dict.fromkeys(wrong)) or f"{folder / 'index.html'}: {len(made)} pages")
     return bool(wrong)
 
 

@@ -132,3 +132,10 @@ def test_only_the_job_that_publishes_can_publish_and_what_it_publishes_was_teste
     assert [name for name, job in jobs.items() if "environment" in job] == ["publish"]
     assert jobs["publish"]["needs"] == "build"
     assert jobs["build"]["needs"] == "test"
+
+
+def test_a_release_publishes_the_reference_and_the_guides_as_a_site() -> None:
+    steps = workflow("release.yml")["jobs"]["site"]["steps"]
+    built = [step["run"].split()[-1] for step in steps if "tests.reference" in step.get("run", "")]
+    published = [step["with"]["path"] for step in steps if "upload-artifact@" in str(step)]
+    assert [f"{directory}/" for directory in built] == published == ["site/"]

@@ -11,7 +11,7 @@ HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 STATELESS = ("2026-07-28",)
 """Revisions without a handshake, newest first."""
 
-ERAS = {"handshake": HANDSHAKE, "stateless": STATELESS}
+ERAS: dict[str, tuple[str, ...]] = {"handshake": HANDSHAKE, "stateless": STATELESS}
 """The revisions of each era, by the name that a host gives to speak the newest of them."""
 
 VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
