@@ -4,6 +4,9 @@ A module each, named in ``PROVIDERS``: ``openai_chat``, ``openai_responses``, ``
 ``gemini``, each with a function ``toolset`` and a class ``Toolset``. They give plain dicts, take
 plain dicts or the providers' own objects, and import no provider's package.
 
+``official`` gives a session the shape of the official SDK's ``ClientSession``, which frameworks
+take; it imports the package ``mcp`` when it is used.
+
 The modules::
 
     openai_chat.py        OpenAI's Chat Completions
@@ -30,6 +33,10 @@ The modules::
     paused.py             model responses that wait for approval
     tool_search.py        three tools in place of many
     code_mode.py          code mode: one tool that runs a script
+    official.py           a session in the shape of the official SDK's
+    official_callbacks.py the callbacks of the official SDK as ``Handlers``
+    official_transport.py transports of the official SDK, for ``connect``
+    official_errors.py    our errors as those of the official SDK
 """
 
 __all__ = ["PROVIDERS"]

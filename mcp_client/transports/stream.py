@@ -159,7 +159,10 @@ class StreamTransport(Transport):
     async def _run(self) -> None:
         """Own the streams, from their opening until they are closed."""
         try:
-            async with self._server._open() as pair:
+            manager = self._server._open()
+            if self._server._name is None and getattr(manager, "gen", None) is not None:
+                self._shown = _name_of(manager.gen)  # type: ignore[attr-defined]
+            async with manager as pair:
                 receive, send = _streams(pair)
                 with anyio.CancelScope() as self._line:
                     self._settled.set()
@@ -352,7 +355,8 @@ def _described(error: BaseException) -> str:
     return safe_text(f"{kind}: {text}" if text else kind, _MAX_REASON_CHARS)
 
 
-def _name_of(open: Open) -> str:
+def _name_of(open: Any) -> str:
     """Return a name for a function, as its author wrote it."""
     open = inspect.unwrap(getattr(open, "func", open))
-    return str(getattr(open, "__qualname__", type(open).__name__)).rpartition("<locals>.")[2]
+    name = str(getattr(open, "__qualname__", type(open).__name__))
+    return safe_text(name.rpartition("<locals>.")[2], 80)

@@ -59,6 +59,7 @@ __all__ = [
     "node",
     "npx",
     "official",
+    "official_python",
     "oidc_provider",
     "postgresql",
     "providers",
@@ -77,9 +78,14 @@ _SERVERS = Path(__file__).parent / "servers"
 _MODULES = PEERS / "npm" / "node_modules"
 
 
+def official_python(version: str) -> Path:
+    """The Python that has that version of the official SDK."""
+    return _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
+
+
 def official(version: str) -> StdioServer:
     """The server in ``servers/`` for that version of the official SDK."""
-    python = _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
+    python = official_python(version)
     script = "official_1.py" if version.startswith("1.") else "official_2.py"
     return StdioServer(str(python), [str(_SERVERS / script)], env=_new_identity())
 
