@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4245,  # official: a session in the shape of the official SDK
-    "approval": 4175,  # misspelt options of its constructors are errors with a suggestion
+    "approval": 4184,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2978,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4395,  # options as in approval; the meta of lists
@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3803,
     "sandbox": 1085,  # options as in approval
-    "session": 2812,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2808,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer

@@ -114,8 +114,7 @@ def check_hook(option: str, hook: object) -> None:
         return
     else:
         raise ConfigError(
-            f"{option}={hook!r} is not a hook: give a function from ToolCall (or its siblings) to "
-            "Allow or Deny"
+            f"{option}={hook!r}: give a function from ToolCall (or its siblings) to Allow or Deny"
         )
     every = "deny_all" if hook is False or "Deny" in shown else "allow_all"
     raise ConfigError(

@@ -1,14 +1,14 @@
 """The gate: every tool call, skill, start of a server and use of the host's model is decided here.
 
-A policy decides first, where there is one; then remembered answers; then the approval hook.
+A policy decides first, if there is one; then remembered approvals; then the approval hook.
 
 A hook is a callable from ``ApprovalRequest`` to ``Allow`` or ``Deny``, async or sync. An async hook
-runs in the caller's task, a sync one in a thread. Calls made side by side are asked about side by
-side: ``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal takes one dialogue
-at a time in any case. An exception, a timeout, a late answer or any other answer means no.
+runs in the caller's task, a sync one in a thread. Concurrent calls are decided concurrently:
+``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal shows one dialogue at a
+time. An exception, a timeout, a late or invalid decision is a denial.
 
-Everything a request waits for here has one clock, ``Timeouts(approval=...)``. Closing the gate ends
-the wait. 2026-07-28 ``server/tools`` (security): clients SHOULD show the inputs and ask.
+All waits of a request have one timeout, ``Timeouts(approval=...)``. Closing the gate ends the wait.
+2026-07-28 ``server/tools`` (security): clients SHOULD show the inputs and ask.
 """
 
 from __future__ import annotations
@@ -58,41 +58,45 @@ _MAX_FAILURE_KINDS = 100
 _MAX_EDITS = 3
 """How often an approver is asked about an edit of their own that has findings."""
 _LOOP_TURNS = 3
-"""Turns of the event loop after a hook has answered, so that what the server said by then is known
-when it is checked whether the call is still the one that was approved: one for the loop to see that
-there is something to read, one to read it, one for the task that listens for changes."""
+"""Turns of the event loop between a decision and the check that the call is still the approved one.
+
+They let messages arrive that the server had sent: one turn to poll, one to read, one for the task
+that listens for changes.
+"""
 
 
 class Memory(Protocol):
-    """Where the gate finds what was decided earlier, and keeps what is decided now."""
+    """A store of earlier decisions for the gate."""
 
     @property
     def waits(self) -> bool:
-        """Whether ``recall`` and ``keep`` read and write files: they are called in a thread."""
+        """Whether ``recall`` and ``keep`` read and write files, and therefore run in a thread."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to recall, as far as that is known without waiting."""
+        """Whether there are no decisions, as far as is known without waiting."""
 
     def recall(self, request: ApprovalRequest) -> Allow | None:
-        """The yes that covers ``request``."""
+        """Return the approval that covers ``request``, or None."""
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None) -> None:
-        """Keep the yes of ``by``. Raises ``ConfigError`` where it cannot be kept."""
+        """Store the approval of ``by``. Raises ``ConfigError`` on failure."""
 
 
 class Given(NamedTuple):
-    """An answer to a request, and who gave it."""
+    """A decision on a request, and its author."""
 
     answer: Any
-    """An ``Allow`` or a ``Deny`` if whoever gave it made no mistake."""
+    """An ``Allow`` or a ``Deny``, or an invalid value."""
     by: str
-    """The policy, memory or the approval hook, as errors name them."""
+    """The name for errors: the policy, the memory or the approval hook."""
 
 
 class Gate:
-    """Decides requests of one kind of caller: the calls and skills of a session, its uses of the
-    host's model, the starts of a config file. ``connect`` makes one, and no call is sent without.
+    """A gate for requests of one kind of caller; no call is sent without one.
+
+    The callers are a session's calls and skills, its uses of the host's model, and the starts of a
+    config file.
     """
 
     def __init__(
@@ -121,12 +125,12 @@ class Gate:
         check: Check[R] | None = None,
         seconds: float = math.inf,
     ) -> Verdict[R]:
-        """The yes to ``request``, or to the call the approver made of it. Raises what
-        ``request.refusal`` gives, and ``CallPending`` and ``ConfigError`` where the hook does.
+        """Return the approval of ``request``, or of the call as the approver edited it.
 
-        ``once`` keeps a yes to this one call, for when the same call has to be made again.
-        ``check`` gives an edited call with what is found about it: the approver sees that first. It
-        may raise. ``seconds`` is the time for an answer, where that is less than the gate's own.
+        Raises the error of ``request.refusal`` for a denial, and ``CallPending`` and
+        ``ConfigError`` if the hook raises them. ``once`` stores the approval of this call for a
+        repetition. ``check`` returns an edited call with its findings, which the approver sees
+        first; it may raise. ``seconds`` is the time limit, if shorter than the gate's own.
         """
         seconds = min(seconds, self._seconds)
         at_once = self._at_once(request, once)
@@ -149,13 +153,13 @@ class Gate:
         return Verdict(approved, source, reason, remember, answer.by, expires_at, answer._scope)
 
     async def recall(self, request: ApprovalRequest) -> Allow | None:
-        """The remembered answer that covers ``request``."""
+        """Return the remembered approval that covers ``request``."""
         if self.memory.waits:
             return await in_thread(self.memory.recall, request)
         return self.memory.recall(request)
 
     def close(self) -> None:
-        """Refuse what waits for an answer, and every later request that would have to."""
+        """Refuse the waiting requests, and every later one that would have to wait."""
         self._closed = True
         for question in list(self._questions):
             question.close()
@@ -168,7 +172,7 @@ class Gate:
     # ------------------------------------------------------------------- asking
 
     def _at_once(self, request: Any, once: OneCallApproval | None) -> Given | None:
-        """Return the answer that needs no waiting; None if it has to be asked for."""
+        """Return the decision that needs no wait, or None."""
         by = "the policy"
         answer: Any = None
         memory = self.memory
@@ -185,12 +189,12 @@ class Gate:
                     if answer is None and self._hook_policy is not None:
                         by = "the approval hook"
                         answer = self._hook_policy.decide(request)
-        except Exception as error:  # any failure means no
+        except Exception as error:  # any failure is a denial
             raise self._failed(request, by, error) from error
         return None if answer is None else Given(answer, by)
 
     async def _wait(self, request: ApprovalRequest, seconds: float) -> Given:
-        """Return the answer from the file of answers or from the hook."""
+        """Return the decision from the file of decisions or from the hook."""
         by = "memory"
         before = cancel_requests()
         try:
@@ -204,7 +208,7 @@ class Gate:
                         await stop_if_cancelled(None, before)
         except CallPending:
             raise
-        except BaseException as error:  # any failure means no
+        except BaseException as error:  # any failure is a denial
             is_cancellation = isinstance(error, anyio.get_cancelled_exc_class())
             hook_alone = is_cancellation and not being_cancelled(before)
             if not isinstance(error, Exception) and not hook_alone:
@@ -245,9 +249,9 @@ class Gate:
     async def _edit(
         self, request: R, given: Given, check: Check[R] | None, seconds: float
     ) -> tuple[R, Given]:
-        """Return the call as the approver edited it, and the answer to it.
+        """Return the call as the approver edited it, and the decision on it.
 
-        The approver is asked about the edited call if something is found about it.
+        The approver is asked again if the edited call has findings.
         """
         shown, edits = request, [given.answer]
         while len(edits) <= _MAX_EDITS:
@@ -262,7 +266,7 @@ class Gate:
             shown = edited
             try:
                 given = await self._wait(edited, seconds)
-            except CallPending:  # the yes to what led here is needed again then
+            except CallPending:  # the first approval is needed again then
                 for earlier in reversed(edits):
                     if earlier._give_back is not None:
                         await earlier._give_back()
@@ -319,13 +323,13 @@ class Gate:
         raise request.refusal(reason, reason=reason)
 
     def _failed(self, request: ApprovalRequest, who: str, error: BaseException) -> McpError:
-        """What to raise for a failure of ``who`` to answer."""
+        """Return the error for a failure of ``who`` to decide."""
         if isinstance(error, StateError):
             error.server = error.server or request.server
             return error
         reason = self._failure_reason(error)
         self._log_failure(request, who, error)
-        if isinstance(error, NotStorable):  # a mistake of the host's, which no answer mends
+        if isinstance(error, NotStorable):  # a mistake of the host, which no decision can fix
             return ConfigError(error.message, server=request.server)
         told = _TOLD.get(type(error), "")
         return request.refusal(f"{who} gave no answer ({reason})", reason=reason, told=told)
@@ -371,7 +375,7 @@ class Gate:
     # -------------------------------------------------------------- remembering
 
     def _remembered(self, request: ApprovalRequest, answer: Allow) -> Remember | None:
-        """How far a yes goes. That of a person is for this call as long as it stays the same."""
+        """Return the reach of an approval; a person's covers this call while it stays the same."""
         if answer.remember is None:
             is_persons = answer.source == "person" or answer.by is not None
             return _THIS_CALL if is_persons else None
@@ -389,7 +393,7 @@ class Gate:
         approved: R,
         once: OneCallApproval | None,
     ) -> None:
-        """Remember a yes as far as it goes. One that cannot be written down is still a yes."""
+        """Remember an approval. One that cannot be stored is still valid."""
         if remember.scope == "call":
             if once is not None:
                 once.keep(request, approved, answer.by)  # type: ignore[arg-type]  # only of calls
@@ -411,12 +415,11 @@ class Gate:
 
 
 class Question:
-    """One request that a gate is waiting to have decided.
+    """A request that a gate is waiting to have decided.
 
-    A ``ContextVar`` holds it for code inside the hook, so child tasks and threads of the hook see
-    it too. Two things need it: a call that the hook makes on the same session, which would have to
-    be decided by that hook again and is refused instead; and a hook whose calls take turns, which
-    looks once more whether an answer remembered in the meantime covers its call.
+    A ``ContextVar`` holds it for code inside the hook, including child tasks and threads. It has
+    two uses. A call that the hook makes on the same session needs the same hook and is refused. A
+    hook whose calls take turns checks again whether a newly remembered approval covers its call.
     """
 
     __slots__ = ("closed", "gate", "is_open", "outer", "scope")
@@ -428,15 +431,16 @@ class Question:
         """The question whose hook made this call, if one did."""
         self.is_open: bool = True
         self.closed: bool = False
-        """Whether the gate was closed before there was an answer."""
+        """Whether the gate was closed before the decision."""
 
     def close(self) -> None:
+        """End the wait: the gate is closed."""
         self.closed = True
         self.scope.cancel()
 
     @property
     def is_nested(self) -> bool:
-        """Whether the call was made by the hook of the same gate while it decides another call."""
+        """Whether the gate's own hook made the call while it decides another one."""
         return _is_of(self.gate, self.outer)
 
 
@@ -454,7 +458,7 @@ current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval"
 
 
 async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
-    """The remembered answer that covers ``call`` by now, for a hook that waited for its turn."""
+    """Return the remembered approval that covers ``call`` by now, after a wait for a turn."""
     question = current_question.get()
     if question is None or not question.is_open:
         return None
@@ -480,7 +484,7 @@ _TOLD: dict[type[BaseException], str] = {
     _NoAnswer: "there was no answer in time",
     _Closed: "the session was closed",
 }
-"""``CallDenied.told`` of these; another failure concerns the program alone."""
+"""The reasons that a model may see in ``CallDenied.told``; others concern only the program."""
 
 
 def _name_of(request: ApprovalRequest) -> str:

@@ -1,9 +1,9 @@
-"""What an organisation allows on this machine, whatever its users, options and variables say.
+"""An organisation's policy for this machine, which users, options and variables cannot override.
 
 ```toml
 # /etc/mcp-client/policy.toml
-sandbox = "required"            # what is started has to be confined
-[servers]                       # where it has "allow", nothing else is allowed; "deny" wins
+sandbox = "required"            # each started program has to be confined
+[servers]                       # with "allow", nothing else is allowed; "deny" wins
 allow = ["/usr/bin/npx -y @acme/*", "https://*.acme.example/*"]
 deny = ["*mcp-remote*", "https://test.acme.example/*"]
 [[rules]]                       # as in a file of Rules, and only "deny" and "ask"
@@ -11,22 +11,21 @@ outcome = "deny"
 tool = "delete_*"
 ```
 
-``approval.start_patterns`` says what a pattern matches. An unknown key is an error, as is anything
-else that is wrong with the file, and then nothing is started or connected to: a policy that is not
-understood would not hold.
+``approval.start_patterns`` documents the patterns. If the file has an unknown key or any other
+error, nothing is started or connected to: a policy that is not understood cannot be enforced.
 
-The command line and ``Host.from_config`` keep the policy of the machine by themselves; a host's own
-program says ``Host(policy=ManagedPolicy.system())``, and decides for servers in its own process and
-for transports of its own. Each connection is judged when it is made, with the file that the
-command is then; a redirect, too. Where a login leads is not judged. Rules are asked before those
-of the host: what they deny, no one allows; about what they ask, no rule of the host says yes, but
-its hook or a remembered answer may.
+The command line and ``Host.from_config`` apply the policy of the machine by themselves. A host's
+own program passes ``Host(policy=ManagedPolicy.system())``, and decides for servers in its own
+process and for its own transports. Each connection is checked when it is made, with the current
+file of the command; so is each redirect. The destination of a login is not checked. The policy's
+rules are tried before those of the host. No one can allow what they deny. If they ask, no rule of
+the host can allow, but its hook or a remembered approval can.
 
-The file is root's own: with every folder that it is in, it belongs to root, no one else may write
-it, and none of them is a link. Its place is fixed. On Windows that is the folder of all users' data
-as the system tells it; whose it is follows from how that folder is set up, and is not looked at. A
-policy binds users of this program. It does not stop a user who runs other programs:
-they can start a server without it, or give a process another view of the file system.
+The file must belong to root. It and every directory above it must be writable by root only, and
+must not be a link. Its path is fixed. On Windows it is in the directory of all users' data,
+according to the system; its owner follows from that directory and is not checked. A policy
+restricts users of this program. It does not stop a user who runs other programs: they can start a
+server without it, or give a process another view of the file system.
 """
 
 from __future__ import annotations
@@ -55,21 +54,21 @@ __all__ = ["ManagedPolicy"]
 _MAX_BYTES = 256 * 1024
 _ROOT = 0
 _TOP = "/"
-"""The folder up to which all has to be root's."""
+"""The directory up to which every directory must belong to root."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedPolicy:
-    """What may be started, connected to and called: see ``mcp_client.approval.managed_policy``."""
+    """A policy for starts, connections and calls: see ``mcp_client.approval.managed_policy``."""
 
     path: Path | None = None
-    """The file; None if there is not one, and everything is allowed."""
+    """The file; None without one, which allows everything."""
     allow: Sequence[str] | None = None
     """Patterns of the servers that may be used; None for all."""
     deny: Sequence[str] = ()
-    """Patterns of those that may not, whatever ``allow`` says."""
+    """Patterns of the servers that may not be used, even if ``allow`` matches."""
     sandbox_required: bool = False
-    """Whether a server that is started has to be confined: ``StdioServer(sandbox=...)``."""
+    """Whether each started server has to be confined: ``StdioServer(sandbox=...)``."""
     rules: Sequence[Rule] = ()
     """Rules that deny or ask."""
     _allow: ServerPatterns = field(init=False, repr=False, compare=False)
@@ -91,14 +90,14 @@ class ManagedPolicy:
         for number, rule in enumerate(self.rules, 1):
             if rule.outcome == "allow":
                 raise ConfigError(
-                    f"rule {number} allows, and a policy only takes away: give 'deny' or 'ask'"
+                    f"rule {number} allows, and a policy can only restrict: give 'deny' or 'ask'"
                 )
 
     @classmethod
     def system(cls) -> ManagedPolicy:
-        """The policy of this machine; one that allows everything where it has none.
+        """Load the policy of this machine; without one, return a policy that allows everything.
 
-        Raises ``ConfigError`` where there is one that cannot be used, or is not root's own.
+        Raises ``ConfigError`` if it cannot be used or does not belong to root.
         """
         path = _place()
         try:
@@ -113,16 +112,23 @@ class ManagedPolicy:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> ManagedPolicy:
-        """A policy at another place, which may be this user's own: to try one, or a program's own.
+        """Load a policy from another path, to try one, or for a program's own.
 
-        Raises ``ConfigError`` where it is missing, cannot be used, or others may write it.
+        The file may belong to this user. Raises ``ConfigError`` if it is missing, cannot be used,
+        or others may write it.
         """
         return _read(given_path(path, f"ManagedPolicy.from_file({path!r})"), links=True)
 
     # ------------------------------------------------------------------- servers
 
     def check_command(self, words: Sequence[str], look_up: LookUp, *, confined: bool) -> None:
-        """Raises ``StartDenied`` where this command may not be started."""
+        """Raise ``StartDenied`` if this command may not be started.
+
+        Args:
+            words: The command and its arguments.
+            look_up: A function that returns the file of a command.
+            confined: Whether the command will run in a sandbox.
+        """
         try:
             pattern = self._deny.denies_command(words, look_up)
         except Unreadable as error:
@@ -130,14 +136,14 @@ class ManagedPolicy:
         if pattern is not None:
             self._refuse("started", f"it denies {pattern!r}", f"deny {pattern!r}")
         if self.allow is not None and not self._allow.allows_command(words):
-            self._refuse("started", "its command is none of those that it allows", "allow")
+            self._refuse("started", "its command is not among those that it allows", "allow")
         if self.sandbox_required and not confined:
             self._refuse(
                 "started", "it requires a sandbox: give sandbox=True, or --sandbox", "sandbox"
             )
 
     def check_url(self, url: str) -> None:
-        """Raises ``StartDenied`` where nothing may be sent to this URL."""
+        """Raise ``StartDenied`` if nothing may be sent to this URL."""
         try:
             pattern = self._deny.denies_url(url)
         except Unreadable as error:
@@ -145,7 +151,7 @@ class ManagedPolicy:
         if pattern is not None:
             self._refuse("connected to", f"it denies {pattern!r}", f"deny {pattern!r}")
         if self.allow is not None and not self._allow.allows_url(url):
-            self._refuse("connected to", "its URL is none of those that it allows", "allow")
+            self._refuse("connected to", "its URL is not among those that it allows", "allow")
 
     def _refuse(self, done: str, why: str, rule: str = "") -> NoReturn:
         reason = f"refused by {self._shown}: {safe_text(why, 300)}"
@@ -159,7 +165,7 @@ class ManagedPolicy:
     # --------------------------------------------------------------------- rules
 
     def over(self, hook: ApprovalHook | Policy | None) -> ApprovalHook | Policy | None:
-        """``hook``, and the rules before it."""
+        """Return ``hook`` preceded by the rules of this policy."""
         return _Over(Rules(self.rules), hook, self._shown) if self.rules else hook
 
 
@@ -256,7 +262,7 @@ def _read(path: str | os.PathLike[str], *, links: bool) -> ManagedPolicy:
 def _unusable(path: str | os.PathLike[str], why: str) -> NoReturn:
     raise ConfigError(
         f"the policy {safe_text(path, 300)} cannot be used: {why}; nothing is started or connected "
-        "to until that is mended"
+        "to until that is fixed"
     )
 
 
@@ -269,7 +275,7 @@ def _parsed(path: Path, whole: dict[str, Any]) -> ManagedPolicy:
     if type(rules) is not list:
         raise ConfigError("rules is not a list of tables: write [[rules]]")
     if whole.get("sandbox", "required") != "required":
-        raise ConfigError('sandbox: write "required", or leave it out')
+        raise ConfigError('sandbox: write "required", or omit it')
     return ManagedPolicy(
         path,
         servers.get("allow"),

@@ -1,4 +1,4 @@
-"""What ``ApprovalQueue.changes()`` returns."""
+"""The iterator that ``ApprovalQueue.changes()`` returns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ __all__ = ["PendingChanges"]
 
 
 class PendingChanges(Watch[Any]):
-    """What ``ApprovalQueue.changes()`` returns; see there."""
+    """An iterator over the states of a queue: see ``ApprovalQueue.changes()``."""
 
     def __init__(self, look: Callable[[], Any], notifier: Notifier, seconds: float | None) -> None:
-        """``look`` gives what is pending, ``notifier`` tells of changes; where these may come from
-        another process, ``look`` waits, and ``seconds`` are those after which it is called again.
-        """
+        """Set ``look``, which returns the pending requests, and ``notifier`` for changes."""
         super().__init__(notifier)
         self._look = look
         self._look_again_after = seconds

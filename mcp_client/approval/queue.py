@@ -1,4 +1,4 @@
-"""Calls that wait for a yes or no, for anyone to give: a web page, a chat, a ticket.
+"""A queue of calls that wait for a decision from anywhere: a web page, a chat, a ticket.
 
 ```python
 queue = ApprovalQueue()
@@ -8,15 +8,15 @@ for pending in queue.pending_for("ana"):              # in another task, thread 
     queue.decide(pending.id, Allow(remember="call"), by="ana")
 ```
 
-The queue is an approval hook. Each call is pending until it is decided, its caller goes, session or
-queue are closed, or ``Timeouts(approval=...)`` runs out. A call is decided once: a second decision
-raises ``NotPending``, a ``LookupError``. The same holds for skills, starts of servers
+The queue is an approval hook. Each call is pending until it is decided, its caller is gone, session
+or queue are closed, or ``Timeouts(approval=...)`` expires. A call is decided once: a second
+decision raises ``NotPending``, a ``LookupError``. The same applies to skills, starts of servers
 (``confirm=queue``) and uses of the host's model (``sampling_approval=queue``).
 
-A yes also holds where the server was restarted while somebody thought: the call goes out on the new
+An approval remains valid if the server was restarted in the meantime: the call is sent on the new
 connection if the definition of the tool and the arguments are the same.
 
-Where a call cannot be kept open for so long, or its process may end, give the queue a store:
+If a call cannot stay open for so long, or its process may end, give the queue a store:
 
 ```python
 queue = ApprovalQueue(decisions="decisions.json", wait=0)
@@ -26,16 +26,16 @@ except CallPending as error:
     tell(error.ticket)                # and later, anywhere: queue.decide(ticket, Allow(), by="bo")
 ```
 
-The same request (the same ``ApprovalRequest.key``) goes out once after its ticket was granted, from
-any process that has the store. ``wait`` is for how many seconds a call waits before
-``CallPending``; without it, as long as ``Timeouts(approval=...)`` lets it. The ticket of a call
-that raised ``CallPending`` stands for ``keep`` seconds; that of a caller that waits goes with it. A
-grant is used up when the call passes the queue, also where it then fails.
+The same request (the same ``ApprovalRequest.key``) is sent once after its ticket was granted, from
+any process that has the store. ``wait`` is the number of seconds a call waits before
+``CallPending``; by default it is ``Timeouts(approval=...)``. The ticket of a call that raised
+``CallPending`` exists for ``keep`` seconds; that of a waiting caller ends with the wait. A grant is
+used up when the call passes the queue, even if the call then fails.
 
-``Toolset.run`` raises one ``CallPending`` for all calls of a model's response that wait. What the
-others led to is kept: in the ``state`` of the session or host, or beside this queue's decisions (of
-a file, in another one whose name ends in ``.paused``), never in the exception. To run the response
-again would repeat them; ``kit.resume(session, error.paused)`` goes on, in any such process.
+``Toolset.run`` raises one ``CallPending`` for all waiting calls of a model's response. The results
+of the others are stored in the ``state`` of the session or host, or beside this queue's decisions
+(for a file, in a second file with the suffix ``.paused``), never in the exception. Do not run the
+response again: ``kit.resume(session, error.paused)`` continues it, in any such process.
 """
 
 from __future__ import annotations
@@ -79,46 +79,46 @@ __all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval"]
 
 _MAX_DECIDED = 100
 _MAX_DECIDED_CHARS = 1_000_000
-"""Of the arguments of decided calls, which are kept for people to look at."""
+"""The limit on stored arguments of decided calls, in characters."""
 _POLL_SECONDS = 1.0
 """Seconds after which a store is looked at again: other processes may change it."""
 _OUTAGE_SECONDS = 30.0
 """How long a database may be away from a call that waits for a decision in it."""
 _SLOW_LOOK_SECONDS = 5.0
-"""The same where the store tells of changes: a notification may be lost."""
+"""The same for a store that reports changes: a notification may be lost."""
 _KEEP_SECONDS = 7 * 86_400.0
 _CLEANUP_SECONDS = 5.0
-_WITHDRAWN = Deny("the question was withdrawn, without an answer", source="gate")
+_WITHDRAWN = Deny("the request was withdrawn without a decision", source="gate")
 
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
-    """A request that waits to be decided. Times are seconds since the beginning of 1970, UTC."""
+    """A request that waits for a decision. Times are seconds since the beginning of 1970, UTC."""
 
     id: str
-    """Random, and used for no other call; ``request.id`` is the one in the audit."""
+    """A random id, used for no other call; ``request.id`` is the one in the audit."""
     request: ApprovalRequest
-    """What is asked about."""
+    """The request to decide."""
     asked_at: float
-    """When it was asked about."""
+    """The time of the request."""
     expires_at: float | None
-    """When it will be refused if it is not decided; None where nothing limits that."""
+    """The time at which an undecided request is refused; None without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedApproval:
-    """A request that was decided lately. Whether a call was then sent and ran is in the audit."""
+    """A recently decided request. The audit records whether a call was then sent and ran."""
 
     id: str
     request: ApprovalRequest
     asked_at: float
     decided_at: float
     answer: Answer
-    """With ``answer.by``, who decided."""
+    """The decision; ``answer.by`` is the person."""
 
 
 class _Waiting:
-    """A pending call, and how to tell the task that waits for the answer."""
+    """A pending call, and the way to notify the task that waits for the decision."""
 
     __slots__ = ("_answered", "_deadline", "_now", "_run_soon", "answer", "pending")
 
@@ -147,10 +147,10 @@ class _Waiting:
 
 @with_option_names()
 class ApprovalQueue:
-    """Give it to ``connect(approval=...)``; every other method may be called from any thread.
+    """An approval hook for ``connect(approval=...)``, decided from anywhere.
 
-    With a store, ``pending``, ``decide``, ``withdraw`` and ``for`` over ``changes`` read and write
-    it, so code in an event loop calls them in a thread.
+    Other methods may be called from any thread. With a store, ``pending``, ``decide``, ``withdraw``
+    and ``for`` over ``changes`` use it, so call them in a thread from an event loop.
     """
 
     def __init__(
@@ -161,10 +161,14 @@ class ApprovalQueue:
         keep: float = _KEEP_SECONDS,
         limits: Limits | None = None,
     ) -> None:
-        """``decisions`` is the path of a file or ``Decisions``, as ``FileState(...).decisions``: a
-        store that processes may share. With it, a call waits ``wait`` seconds, then
-        raises ``CallPending``, and its ticket stands for ``keep`` seconds. Of ``limits`` only
-        ``pending`` counts. Raises ``ConfigError``."""
+        """Create a queue. Raises ``ConfigError`` for a wrong option.
+
+        Args:
+            decisions: A path or ``Decisions``, such as ``FileState(...).decisions``, to share.
+            wait: Seconds a call waits before it raises ``CallPending``; needs ``decisions``.
+            keep: Seconds for which the ticket of such a call exists.
+            limits: Limits, of which only ``pending`` is used.
+        """
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigError(f"ApprovalQueue(limits={limits!r}): give Limits(pending=...)")
         self._most = (limits or Limits()).pending
@@ -182,8 +186,8 @@ class ApprovalQueue:
             raise ConfigError(f"ApprovalQueue(keep={keep!r}): give seconds above 0")
         if wait is not None and self._store is None:
             raise ConfigError(
-                "ApprovalQueue(wait=...) without decisions=: a call without a waiting caller is "
-                "kept there, so give the path of a file, or Decisions(...)"
+                "ApprovalQueue(wait=...) needs decisions=, the store of calls without a waiting "
+                "caller: give the path of a file, or Decisions(...)"
             )
         self._wait = inf if wait is None else wait
         self._keep = keep
@@ -238,22 +242,21 @@ class ApprovalQueue:
 
     @property
     def waits(self) -> bool:
-        """Whether ``pending`` and ``decide`` read and write files, or what the store is."""
+        """Whether ``pending`` and ``decide`` read and write a store."""
         return self._store is not None
 
     @property
     def paused(self) -> Storage | None:
-        """Where a model's response is kept of which calls wait, for a session without a state."""
+        """The store for model responses whose calls wait, for a session without a state."""
         return self._paused
 
     def secret(self, name: str) -> bytes | None:
-        """A secret that is kept with its decisions, for all processes that have these; None where
-        they are in this process alone."""
+        """Return a secret for all processes that share the decisions, else None."""
         return None if self._store is None else self._store.secret(name)
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
-        """What waits to be decided, the oldest first."""
+        """Return the requests that wait for a decision, the oldest first."""
         if self._store is not None:
             found = tuple(map(_shown, self._store.pending()))
             self._ended.saw(found)
@@ -264,28 +267,26 @@ class ApprovalQueue:
             return self._pending
 
     def pending_for(self, context: Hashable) -> tuple[PendingApproval, ...]:
-        """What waits to be decided of the calls with this ``call_tool(context=...)``."""
+        """Return the waiting requests of calls with this ``call_tool(context=...)``."""
         return tuple(one for one in self.pending if same_context(one.request.context, context))
 
     @property
     def decided(self) -> tuple[DecidedApproval, ...]:
-        """What was decided lately by this object, the newest last: a hundred calls, or fewer that
-        are large."""
+        """Return the last requests that this object decided, at most a hundred, the newest last."""
         with self._lock:
             return tuple(self._decided)
 
     @property
     def logins(self) -> tuple[DeviceLogin, ...]:
-        """The logins on another device that people are asked to make now, the oldest first. Those
-        of this process alone, also with a store."""
+        """Return the logins on another device that this process asks for, the oldest first."""
         return self._logins.now
 
     async def show_login(self, login: DeviceLogin) -> Callable[[], None]:
-        """``OAuth(on_device=queue.show_login)``: the login stands in ``logins``, and on the page,
-        until it has ended or its code has expired. What this returns ends it.
+        """Show a login until it ends or its code expires: ``OAuth(on_device=queue.show_login)``.
 
-        The host acts with the account of the person who logs in: see ``ApprovalPage(visible=...)``.
-        Raises ``ConfigError`` where too many are shown.
+        It is in ``logins`` and on the page. Returns a function that ends it. The host acts with the
+        account of the person who logs in: see ``ApprovalPage(visible=...)``. Raises ``ConfigError``
+        if too many are shown.
         """
         return self._logins.show(login)
 
@@ -297,15 +298,20 @@ class ApprovalQueue:
         by: str | None = None,
         context: Hashable = ANY,
     ) -> None:
-        """Give ``answer`` to one pending call, or to several at once.
+        """Decide one pending call, or several at once.
 
-        With a ``context``, a call of another ``call_tool(context=...)`` is not pending: give it
-        if a user decides, who may decide only what is asked on their behalf.
+        Args:
+            ids: The id of a pending call, or several.
+            answer: ``Allow(...)`` or ``Deny(...)``.
+            by: The name of the person who decides, for the record (``decision.by``): at most 200
+                characters.
+            context: If set, only calls with this ``call_tool(context=...)`` are pending. Set it if
+                a user may decide only the calls on their behalf.
 
-        ``by`` is the name of who decides, for the record (``decision.by``), of at most 200
-        characters. Raises ``NotPending``, a ``LookupError``, where one of them is not pending (any
-        more): then none is decided. Raises ``ConfigError`` for an answer that could not be used,
-        and ``InvalidArguments`` for edited arguments that are not JSON; the call remains pending.
+        Raises:
+            NotPending: One of them is not pending; then none is decided. Also a ``LookupError``.
+            ConfigError: The decision cannot be used; the call remains pending.
+            InvalidArguments: The edited arguments are not JSON; the call remains pending.
         """
         wanted = ids_of(ids)
         answer = signed(answer, by)
@@ -327,8 +333,7 @@ class ApprovalQueue:
         self._notifier.notify()
 
     def withdraw(self, id: str) -> None:
-        """End a question without an answer: its caller gets ``CallDenied``, and the same request is
-        asked about again the next time. Raises ``NotPending`` where it is not pending."""
+        """End a request undecided; its caller gets ``CallDenied``. May raise ``NotPending``."""
         (wanted,) = ids_of(id)
         if self._store is None:
             self._answer((wanted,), _WITHDRAWN, is_decision=False)
@@ -341,11 +346,11 @@ class ApprovalQueue:
         self._notifier.notify()
 
     def close(self, reason: str = "the approval queue was closed") -> None:
-        """Deny what waits in this process, and every later request, for ``reason``.
+        """Deny the requests that wait in this process, and every later one, for ``reason``.
 
-        Call it when the program stops, so that no open question keeps it running; a task, a thread
-        or a signal handler may do so. Tickets for which no caller waits stay in the store. Raises
-        ``ConfigError`` if ``reason`` is empty or not a text.
+        Call it when the program stops, from a task, a thread or a signal handler. Tickets without a
+        waiting caller stay in the store. Raises ``ConfigError`` if ``reason`` is empty or not a
+        str.
         """
         if not isinstance(reason, str) or not reason:
             raise ConfigError(f"ApprovalQueue.close({reason!r}): give the reason as a text")
@@ -353,7 +358,7 @@ class ApprovalQueue:
 
     def _check_edited(self, wanted: tuple[str, ...]) -> None:
         if len(wanted) > 1:
-            raise ConfigError("decide(): an answer with arguments is for one call, not for several")
+            raise ConfigError("decide(): edited arguments are for one call, not for several")
         for one in self.pending:
             if one.id in wanted and one.request.kind != "call":
                 raise ConfigError(
@@ -363,10 +368,9 @@ class ApprovalQueue:
     def changes(self, *, context: Hashable = ANY) -> Watch[tuple[PendingApproval, ...]]:
         """Iterate over ``pending``, yielding it whenever it changes; first as soon as a call waits.
 
-        With a ``context``, iterate over ``pending_for(context)``.
-
-        Use ``async for`` in any event loop, or ``for`` in a thread; ``close`` ends it, from any
-        task or thread. A slow reader misses states in between, never the last one.
+        With a ``context``, iterate over ``pending_for(context)``. Use ``async for`` in any event
+        loop, or ``for`` in a thread; ``close`` ends it. A slow reader misses states in between,
+        never the last one.
         """
         look = lambda: self.pending if context is ANY else self.pending_for(context)  # noqa: E731
         return PendingChanges(look, self._notifier, self._listen())
@@ -377,7 +381,7 @@ class ApprovalQueue:
         return PendingChanges(look, self._notifier, self._listen())
 
     def _listen(self) -> float | None:
-        """Hear of what other processes change. After how many seconds to look all the same."""
+        """Watch for changes of other processes, and return the seconds until the next look."""
         store = self._store
         if store is None:
             return None
@@ -424,7 +428,7 @@ class ApprovalQueue:
         except CallPending:
             raise
         except BaseException:
-            # No one waits for it any more: a yes must not hold for the next who asks the same.
+            # No one waits for it: an approval must not cover the next caller of the same request.
             with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(McpError):
                 await in_thread(tickets.leave, request, mark)
             raise
@@ -456,13 +460,13 @@ class ApprovalQueue:
                 answer = await in_thread(tickets.use, found, mark)
                 if answer is not None and found.holds_for(request):
                     return answer
-                # It was used by another, or is for the same request when less was found.
+                # Another caller used it, or it is for the same request with fewer findings.
                 is_claimed = False
                 continue
             if clock() >= until:
                 await in_thread(tickets.leave, request, mark, time.time() + self._keep)
                 raise CallPending(
-                    f"it waits for approval, ticket {found.id}: make the same call again once "
+                    f"the call waits for approval, ticket {found.id}: repeat the same call once "
                     "it was allowed",
                     ticket=found.id,
                     retryable=True,
@@ -481,7 +485,7 @@ class ApprovalQueue:
             await anyio.sleep(_POLL_SECONDS)
 
     def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
-        """``left`` is for how many seconds its caller waits for an answer at most."""
+        """Return a ticket; ``left`` is the maximum number of seconds its caller waits."""
         now = time.time()
         if self._wait == 0:
             return Ticket(new_ticket_id(), request, now, now + self._keep, is_kept=True)

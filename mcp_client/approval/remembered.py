@@ -1,5 +1,7 @@
-"""What is remembered for one session: its own answers, those of the host's store, and the yes to
-one call, for when that same call has to be made again."""
+"""The remembered approvals of one session: its own, and those of the host's store.
+
+It also has the approval of one call, in case that call has to be repeated.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +33,25 @@ _WRITE_SECONDS = 15.0
 
 
 class ApprovalMemory:
-    """What a gate remembers: see ``gate.Memory``."""
+    """The memory of a gate: see ``gate.Memory``."""
 
     def __init__(
         self, identity: Callable[[], str | None] = lambda: None, store: Decisions | None = None
     ) -> None:
-        """``identity`` gives the server's ``lasting_identity``, where a request does not say it;
-        without one the store is not used.
+        """Set ``identity``, which returns the ``lasting_identity`` of servers; None uses no store.
 
-        It is called when it is first needed, because it computes a digest.
+        It is used if a request has no identity, and only when needed, because it computes a digest.
         """
         self.session: Decisions = Decisions()
         self.store = store
         self.waits: bool = store is not None and store.waits
-        """Whether looking into the store means reading a file."""
+        """Whether a query of the store reads a file."""
         self.identity: Callable[[], str | None] = cache(identity)
         self._warned: set[str] = set()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is remembered, as far as that is known without waiting."""
+        """Whether no approval is remembered, as far as is known without waiting."""
         return self.store is None and self.session.is_empty
 
     def tell(self, observer: Any) -> None:
@@ -59,7 +60,7 @@ class ApprovalMemory:
             store.observers.add(observer)
 
     def recall(self, request: ApprovalRequest) -> Allow | None:
-        """The yes that covers ``request``, if there is one."""
+        """Return the approval that covers ``request``, if any."""
         found: Decision | None = None
         if not self.session.is_empty:
             found = self.session.find(request, self._identity(request) or "")
@@ -78,7 +79,7 @@ class ApprovalMemory:
         )
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None = None) -> None:
-        """The answer of ``by``. Raises ``ConfigError`` where the store cannot be written."""
+        """Remember the approval of ``by``. Raises ``ConfigError`` if that cannot be stored."""
         where = remember.where
         if where and _is_exact(where, request):  # the same, but with the arguments in clear
             remember = replace(remember, where=None, exact=True)
@@ -96,8 +97,10 @@ class ApprovalMemory:
         (always or self.session).add(request, remember, identity or "", by)
 
     def end_run(self, script: str) -> None:
-        """A run of a script is over: forget what the session remembers for it alone. In the store
-        it expires: the run may have been a part of one that goes on elsewhere."""
+        """Forget the approvals for one run of a script, which is over.
+
+        In the store they expire: the run may have been a part of one that continues elsewhere.
+        """
         if not self.session.is_empty:
             over = {one.id for one in self.session.list() if one.script == script}
             if over:
@@ -109,9 +112,9 @@ class ApprovalMemory:
 
     def _missing_for_always(self, request: ApprovalRequest, identity: str | None) -> str | None:
         if self.store is None:
-            return "there is no state= to keep it in"
+            return "there is no state= to store it in"
         if identity is None:
-            return "this server cannot be told apart from others later"
+            return "this server cannot be distinguished from others later"
         if not is_storable(request.context):
             return "its context is not text, a number, a boolean or a tuple of them"
         return None
@@ -120,7 +123,7 @@ class ApprovalMemory:
         if why not in self._warned:
             self._warned.add(why)
             _log.warning(
-                "%s: an answer for always is kept until the session ends: %s",
+                "%s: an approval for always is stored until the session ends: %s",
                 safe_text(request.server, 60),
                 why,
             )
@@ -140,27 +143,30 @@ def _is_exact(where: Mapping[str, Any], request: Any) -> bool:
 
 
 class OneCallApproval:
-    """The yes to one call, for when that same call has to be made again: the server did not run
-    it, or was restarted before it was sent."""
+    """The approval of one call, in case that call has to be repeated.
+
+    The server did not run it, or was restarted before it was sent.
+    """
 
     asked: ToolCall | None = None
-    """What was allowed; None where nothing was."""
+    """The approved call, or None."""
     _by: str | None = None
     _edited_to: str | None = None
 
     def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
-        """``approved`` is ``asked`` as ``by`` allowed it, with the arguments the approver gave."""
+        """Store ``approved``: the call ``asked`` as ``by`` allowed it, with edited arguments."""
         self.asked, self._by = asked, by
         # The text, and not the hook's own mapping, which the hook may change afterwards.
         self._edited_to = approved.arguments_json if approved.edited else None
 
     def recall(self, call: ToolCall) -> Allow | None:
+        """Return the approval if it is for this call."""
         old = self.asked
         if old is None or not _same_call(old, call):
             return None
         if not all(is_known(one, old.findings) for one in call.findings):
             return None
-        reason = "this very call was allowed, and the server has not run it"
+        reason = "this call was allowed, and the server has not run it"
         arguments = None if self._edited_to is None else json.loads(self._edited_to)
         return Allow(arguments, reason=reason, source="memory", by=self._by)
 
@@ -179,11 +185,11 @@ def _same_call(one: ToolCall, other: ToolCall) -> bool:
 async def write_down(
     what: str, write: Callable[..., object], *args: Any, seconds: float = _WRITE_SECONDS
 ) -> None:
-    """Call ``write(*args)``, which writes a file, in a thread and for a bounded time.
+    """Call ``write(*args)``, which writes a file, in a thread and for a limited time.
 
-    A yes that cannot be written down in time is still a yes: that is logged, with ``what`` it was.
+    An approval that cannot be stored in time is still valid: that is logged with ``what``.
     """
     with anyio.move_on_after(seconds) as scope:
         await in_thread(write, *args)
     if scope.cancelled_caught:
-        _log.warning("%s is not remembered: writing it hangs", what)
+        _log.warning("%s is not remembered: the write takes too long", what)

@@ -1,7 +1,7 @@
-"""What waits for a yes: a tool call, a skill, the start of a server, a use of the host's model.
+"""The base of all requests for approval: a tool call, a skill, the start of a server, sampling.
 
-All four are an ``ApprovalRequest``, and the same hooks, rules and people decide them. What differs
-is an attribute or a method of the request, so that nothing that decides has to know the kind.
+All four are an ``ApprovalRequest``, and the same hooks, rules and people decide them. Differences
+are attributes or methods of the request, so that code that decides need not know the kind.
 """
 
 from __future__ import annotations
@@ -52,118 +52,137 @@ _OF_CALLS = frozenset({"tool", "arguments", "arguments_json", "meta_json"})
 
 @frozen_dataclass
 class Fact:
-    """One thing that a person has to know before answering."""
+    """A fact for the person who decides."""
 
     label: str
-    """A few words of ours: "Server", "Arguments"."""
+    """A short label: "Server", "Arguments"."""
     text: str
-    """Complete, and in part the server's own words: show it escaped, or
-    ``safe()``."""
+    """The complete text, in part the server's own words: show it escaped, or ``safe()``."""
     kind: str
-    """What it is, for programs: "server", "subject", "arguments", "finding"..."""
+    """The kind, for programs: "server", "subject", "arguments", "finding"..."""
     is_json: bool = False
     """Whether the text is JSON."""
     value: str | None = None
-    """Of a hint: "yes" or "no", which ``text`` begins with. None for any other fact."""
+    """The value of a hint: "yes" or "no", with which ``text`` begins. None for any other fact."""
     source: HintSource | None = None
-    """Of a hint: where the value comes from, as in ``Hints.source``. None for any other fact."""
+    """The source of a hint, as in ``Hints.source``. None for any other fact."""
 
     def safe(self, limit: int = 2_000) -> str:
-        """Return ``text`` for a message in a chat: one line that mentions nobody and links nowhere.
+        """Return ``text`` for a chat message: one line without mentions and without links.
 
-        What a person would not see is spelled out, and signs that a chat may read as markup are
-        replaced by others that look like them. At most ``limit`` characters of the text, and then
-        how many were left out.
+        Invisible characters are escaped, and characters that a chat may treat as markup are
+        replaced by similar ones. At most ``limit`` characters of the text are shown, then the
+        number omitted.
         """
         return without_markup(self.text, limit)
 
 
 class NotStorable(ConfigError):
-    """A request whose context no store can keep."""
+    """The request has a context that no store can contain."""
 
 
 class KeptAs(NamedTuple):
-    """What a remembered yes is for."""
+    """The scope of a remembered approval."""
 
     subject: str
-    """For people, without a secret: it is written down."""
+    """The subject for people, without a secret: it is stored."""
     topic: str
-    """A newer yes to the same topic takes the place of an older one."""
+    """The topic; a newer approval with the same topic replaces an older one."""
     fingerprint: str | None
-    """It holds as long as this is the same; None where none is remembered."""
+    """The fingerprint that has to stay the same; None if approvals cannot be remembered."""
     is_guessable: bool = False
-    """Whether the fingerprint covers what may be secret and short."""
+    """Whether the fingerprint covers data that may be secret and short."""
 
     def bound(self, key: bytes) -> str:
-        """The fingerprint as it is written down."""
+        """The fingerprint in its stored form."""
         found = self.fingerprint or ""
         return digest_with(key, found) if self.is_guessable else found
 
 
 class ApprovalRequest:
-    """What waits for a yes: a ``ToolCall``, ``SkillRequest``, ``StartRequest`` or
-    ``SamplingRequest``. An immutable value.
+    """A request that waits for approval, an immutable value.
+
+    It is a ``ToolCall``, ``SkillRequest``, ``StartRequest`` or ``SamplingRequest``.
 
     - ``kind``: "call", "skill", "start" or "sampling".
-    - ``id``: As in the audit.
-    - ``server``: The name the host gave the server, never the server's own claim.
-    - ``subject``: What it is about: the tool's name, the skill's URI, the command line or URL, the
-      model that is asked for.
-    - ``hints``: What it may do, as far as the host trusts the server's word: the worst case for
+    - ``id``: The id, as in the audit.
+    - ``server``: The host's name for the server, never the server's own claim.
+    - ``subject``: The tool's name, the skill's URI, the command line or URL, or the requested
+      model.
+    - ``hints``: The possible effects, by the server's hints if it is trusted: the worst case for
       everything that is not a call.
-    - ``trusted``: Whether the host trusts what the server says of its tools; False for what is not
-      a call.
-    - ``findings``: What a person should know before answering. What is not a call has at least one,
-      so that a hook that allows what has no findings does not allow it.
-    - ``context``: The host's own word on whose request it is, ``call_tool(context=...)``.
-    - ``origin``: "host", "app" for what a tool's view asks for, or "code" for a script's call.
-    - ``script``: The script of a model that makes the call, a ``Script``; None for anything else.
+    - ``trusted``: Whether the host trusts the server's annotations; False unless it is a call.
+    - ``findings``: The findings for the person who decides. A request that is not a call has at
+      least one, so that a hook that allows requests without findings does not allow it.
+    - ``context``: The host's identifier of the caller, ``call_tool(context=...)``.
+    - ``origin``: "host", "app" for a tool's view, or "code" for a script's call.
+    - ``script``: The model's script that makes the call, a ``Script``; None for anything else.
     - ``edited``: Whether the approver changed the arguments.
-    - ``fingerprint``: What a yes is bound to; None where nothing can be, so that none is kept.
+    - ``fingerprint``: The fingerprint that an approval is bound to; None if it cannot be
+      remembered.
 
-    A hook that looks at these alone answers all four kinds. What only calls have, such as ``tool``
-    and ``arguments``, raises ``AttributeError`` for the others, which means no.
+    A hook that uses only these attributes handles all four kinds. Attributes that only calls have,
+    such as ``tool`` and ``arguments``, raise ``AttributeError`` for the others, which is a denial.
     """
 
     __slots__ = ()
 
     kind: ClassVar[RequestKind]
-    """Which of the four it is."""
+    """The kind of request."""
     asks: ClassVar[str]
-    """What a person is asked: "May this tool run?"."""
+    """The question for a person: "May this tool run?"."""
     prompt: ClassVar[str]
-    """What a person is asked, in two or three words: "Run it?"."""
+    """The question for a person, in two or three words: "Run it?"."""
     can_edit: ClassVar[bool] = False
-    """Whether it has arguments, which a yes may replace."""
+    """Whether the request has arguments, which an approval may replace."""
     _covers_once: ClassVar[str]
-    """What a yes that is not remembered covers, as a sentence."""
+    """A sentence about the coverage of an approval that is not remembered."""
     _members: ClassVar[Mapping[str, Callable[[Any], Any]]]
-    """What ``to_json`` has of this kind alone, by the names of fields, and what reads each."""
+    """The fields of this kind in ``to_json``, and the parser of each."""
     _identity: Callable[[], str | None] | None
-    """Gives what the server is; None where that cannot be told."""
+    """A function that returns the server's identity; None if it is unknown."""
 
     if TYPE_CHECKING:
 
         @property
-        def id(self) -> str: ...
+        def id(self) -> str:
+            """The id, as in the audit."""
+
         @property
-        def server(self) -> str: ...
+        def server(self) -> str:
+            """The host's name for the server."""
+
         @property
-        def findings(self) -> tuple[Finding, ...]: ...
+        def findings(self) -> tuple[Finding, ...]:
+            """The findings for the person who decides."""
+
         @property
-        def subject(self) -> str: ...
+        def subject(self) -> str:
+            """The subject of the request."""
+
         @property
-        def fingerprint(self) -> str | None: ...
+        def fingerprint(self) -> str | None:
+            """The fingerprint that an approval is bound to."""
+
         @property
-        def context(self) -> Hashable: ...
+        def context(self) -> Hashable:
+            """The host's identifier of the caller."""
+
         @property
-        def origin(self) -> CallOrigin: ...
+        def origin(self) -> CallOrigin:
+            """The origin of the request."""
+
         @property
-        def script(self) -> Script | None: ...
+        def script(self) -> Script | None:
+            """The model's script that makes the call."""
+
         @property
-        def arguments_json(self) -> str: ...
+        def arguments_json(self) -> str:
+            """The arguments as JSON text."""
+
         @property
-        def edited(self) -> bool: ...
+        def edited(self) -> bool:
+            """Whether the approver changed the arguments."""
 
     else:  # a type checker reports these by itself
         context = None
@@ -175,36 +194,37 @@ class ApprovalRequest:
             kind = type(self).__name__
             if name in _OF_CALLS:
                 raise AttributeError(
-                    f"a {kind} has no {name!r}, which only a tool call has: look at request.kind, "
+                    f"a {kind} has no {name!r}, which only a tool call has: use request.kind, "
                     "request.subject and request.hints"
                 )
             raise AttributeError(f"a {kind} has no {name!r}")
 
     @property
     def hints(self) -> Hints:
-        """What it may do: for what is not a call, the worst case."""
+        """The possible effects; the worst case unless it is a call."""
         return WORST
 
     @property
     def trusted(self) -> bool:
-        """Whether the host trusts what the server says of its tools."""
+        """Whether the host trusts the server's annotations."""
         return False
 
     @property
     def key(self) -> str:
-        """Digest of kind, server, what is asked for, context and origin: equal for the same request
-        made again, also after a reconnect; never for one of a server that only has the same name,
-        and is another command or at another URL.
+        """The digest of kind, server, subject, context and origin.
 
-        Also in another process where the context is text, a number, a boolean or a tuple of them;
-        any other context only in this one.
+        It is equal for the same request made again, also after a reconnect. It differs for a server
+        with the same name but another command or URL. Other processes compute the same key if the
+        context is a str, a number, a boolean or a tuple of them.
         """
         whose = [context_text(self.context), self.origin, self._server_is()]
         return digest_of([self.kind, self.server, self._asked_for(), whose])
 
     def facts(self) -> tuple[Fact, ...]:
-        """What a person has to know before answering, in the order to read it in. Nothing else is
-        shown of a request, and its context is in none of these."""
+        """The facts for the person who decides, in reading order.
+
+        Show no other attribute of a request. The context is not among the facts.
+        """
         raise NotImplementedError
 
     def _question_facts(self) -> tuple[Fact, ...]:
@@ -216,50 +236,59 @@ class ApprovalRequest:
         return self
 
     def choices(self) -> tuple[Choice, ...]:
-        """How far a yes can go: names that ``Allow(remember=...)`` takes."""
+        """The possible reaches of an approval: names for ``Allow(remember=...)``."""
         raise NotImplementedError
 
     def for_one_call(self) -> ApprovalRequest:
-        """Return the request as of a session that ends with this call: "until the session ends" is
-        not among its choices, and "for one hour" is stored where "always" is."""
+        """Return the request as of a session that ends with this call.
+
+        "until the session ends" is not among its choices, and "for one hour" is stored as "always"
+        is.
+        """
         return self
 
     def why_not_kept(self, remember: Remember) -> str | None:
-        """Why a yes that goes so far cannot be kept; None where it can be."""
+        """Return why an approval with this reach cannot be remembered; None if it can."""
         if remember.where:
             return f"a {self.kind} has no arguments"
         if remember.scope != "call" and remember.scope not in self.choices():
-            return f"a yes to a {self.kind} is not for {remember.scope!r}"
+            return f"an approval of a {self.kind} is not for {remember.scope!r}"
         return None
 
     def refusal(self, message: str, **fields: Any) -> McpError:
-        """What is raised where the answer was not yes; ``fields`` are those of ``CallDenied``."""
+        """Return the error for a denial; ``fields`` are those of ``CallDenied``."""
         return CallDenied(f"{self._not_done}{message}", **fields, server=self.server)
 
     def with_arguments(self, arguments: Any) -> Any:
-        """A call with these arguments in place of its own. Raises ``TypeError`` for what is not a
-        call, and for arguments that are not a mapping, and ``NotJson``."""
+        """Return the call with these arguments in place of its own.
+
+        Raises ``TypeError`` for a request that is not a call and for arguments that are not a
+        mapping, and ``NotJson``.
+        """
         raise TypeError(f"a {self.kind} has no arguments")
 
     @property
     def _weight(self) -> int:
-        """About how many characters it takes to keep it."""
+        """The approximate number of characters needed to store it."""
         return sum(len(fact.text) for fact in self.facts())
 
     @property
     def _exactly(self) -> str | None:
-        """Digest of what is sent with it: a yes may be for exactly that. None but for calls."""
+        """The digest of everything sent with a call, for an approval of exactly that; else None."""
         return None
 
     def coverage(self, remember: Remember | None) -> str:
-        """What a yes that goes so far would cover, as sentences. Names in it are not made safe."""
+        """Return sentences about what an approval with this reach covers; names are unsafe."""
         if remember is None or remember.scope == "call":
             return self._covers_once
         return self._covers(remember, until(remember))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON, which ``from_json`` takes. Raises ``ConfigError`` for a context
-        that cannot be stored: text, numbers, booleans and tuples of them can."""
+        """Return the request as plain JSON, for ``from_json``.
+
+        Raises ``ConfigError`` for a context that cannot be stored: str, numbers, booleans and
+        tuples of them can.
+        """
         if not is_storable(self.context):
             raise NotStorable(
                 "a request can be stored if its context is text, a number, a boolean or a tuple of "
@@ -281,31 +310,31 @@ class ApprovalRequest:
 
     @staticmethod
     def from_json(value: Any) -> ApprovalRequest:
-        """Raises ``ValueError`` for anything that ``to_json`` did not give."""
+        """Parse the result of ``to_json``. Raises ``ValueError`` for anything else."""
         try:
             module, name = _CLASSES[value["kind"]]
             kind: Any = getattr(import_module(f".{module}", __package__), name)
             request: ApprovalRequest = kind._made_of(kind._common_members(value), value)
         except (LookupError, TypeError, AttributeError, NotJson, ConfigError) as error:
-            raise ValueError(f"it is not a request ({type(error).__name__})") from None
+            raise ValueError(f"the value is not a request ({type(error).__name__})") from None
         if request.key != value.get("key"):
-            raise ValueError("its key is not that of the request")
+            raise ValueError("the key does not match the request")
         return request
 
     def _server_is(self) -> Any:
-        """What the server is, besides its name; None where that cannot be told."""
+        """The server's identity besides its name; None if unknown."""
         return None if self._identity is None else self._identity()
 
     def _asked_for(self) -> Any:
-        """What ``key`` covers besides kind, server, context and origin, as JSON."""
+        """The part of ``key`` besides kind, server, context and origin, as JSON."""
         raise NotImplementedError
 
     def _kept_as(self) -> KeptAs:
-        """What a remembered yes to it is for. Here: the same subject, while the fingerprint is."""
+        """The scope of a remembered approval: by default the same subject and fingerprint."""
         return KeptAs(self.subject, self.subject, self.fingerprint)
 
     def _covers(self, remember: Remember, until: str) -> str:
-        """``coverage`` of a yes that is remembered."""
+        """The ``coverage`` of an approval that is remembered."""
         raise NotImplementedError
 
     @property
@@ -315,16 +344,16 @@ class ApprovalRequest:
 
     @property
     def _recorded(self) -> dict[str, Any]:
-        """What its record in the audit has of this kind alone."""
+        """The part of its audit record for this kind."""
         return {}
 
     def _own_members(self) -> dict[str, Any]:
-        """What ``to_json`` has of this kind alone."""
+        """The part of ``to_json`` for this kind."""
         return {name: as_json(getattr(self, name)) for name in self._members}
 
     @classmethod
     def _common_members(cls, value: Any) -> dict[str, Any]:
-        """Those that ``to_json`` has of every kind, as far as they are fields of this one."""
+        """The part of ``to_json`` for all kinds, as far as this kind has the fields."""
         identity, context = value["identity"], context_from_json(value["context"])
         members = {
             "id": text(value["id"]),
@@ -347,11 +376,12 @@ class ApprovalRequest:
 
 
 def digest_of(value: Any) -> str:
+    """Return the SHA-256 digest of the canonical JSON text of ``value``."""
     return "sha256:" + sha256(json.dumps(value, sort_keys=True, separators=(",", ":")))
 
 
 def new_id(kind: RequestKind) -> str:
-    """For what no session numbers."""
+    """Return a random id, for a request without a session."""
     return f"{kind}-{os.urandom(8).hex()}"
 
 
@@ -359,7 +389,7 @@ def new_id(kind: RequestKind) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """A member as plain JSON."""
+    """Return a field as plain JSON."""
     if isinstance(value, Mapping):
         return {name: as_json(one) for name, one in value.items()}
     if isinstance(value, tuple):
@@ -370,24 +400,26 @@ def as_json(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """Raises ``ValueError`` for anything but a text."""
+    """Return ``value``. Raises ``ValueError`` if it is not a str."""
     if type(value) is not str:
-        raise ValueError("a member that is a text is missing")
+        raise ValueError("a str member is missing")
     return value
 
 
 def optional_text(value: Any) -> str | None:
+    """Return ``value``. Raises ``ValueError`` if it is neither a str nor None."""
     return None if value is None else text(value)
 
 
 def texts(value: Any) -> tuple[str, ...]:
+    """Return a list of str as a tuple. Raises ``ValueError`` for anything else."""
     if type(value) is not list:
-        raise ValueError("a member that is a list is missing")
+        raise ValueError("a list member is missing")
     return tuple(map(text, value))
 
 
 def named(read: Callable[[Any], T]) -> Callable[[Any], Mapping[str, T]]:
-    """Reads an object, and each of its members with ``read``."""
+    """Return a parser for an object whose members are parsed with ``read``."""
     return lambda value: MappingProxyType({text(name): read(one) for name, one in value.items()})
 
 
@@ -395,28 +427,31 @@ def named(read: Callable[[Any], T]) -> Callable[[Any], Mapping[str, T]]:
 
 
 def facts_of(*rows: tuple[str, str | None, str]) -> list[Fact]:
-    """Facts of label, text and kind, without those whose text is None."""
+    """Return facts of label, text and kind, without those whose text is None."""
     return [Fact(label, text, kind) for label, text, kind in rows if text is not None]
 
 
 def finding_facts(findings: Sequence[Finding]) -> list[Fact]:
+    """Return the facts of findings."""
     return [Fact("Note", str(finding), "finding") for finding in findings]
 
 
 def until(remember: Remember) -> str:
-    """How long an answer is remembered, as the end of a sentence."""
+    """Return the end of an approval as the end of a sentence."""
     until = "until the session ends"
     if remember.seconds is not None:
         limit = "" if remember.scope == "always" else f", at most {until}"
         return f"for {remember.seconds / 60:g} minutes{limit}"
     if remember.scope == "always":
-        return f"until it is revoked, where the host keeps answers; else {until}"
+        return f"until it is revoked, if the host stores approvals; else {until}"
     return until
 
 
 def is_known(finding: Finding, asked: Iterable[Finding]) -> bool:
-    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, is a
-    note, or says no more than that the connection is another one."""
+    """Return whether an approval given with the findings ``asked`` covers ``finding``.
+
+    It does if it was among them, is a note, or reports only another connection.
+    """
     if finding.note or finding.kind == "reconnected":
         return True
     return finding.known_as in {one.known_as for one in asked}

@@ -141,6 +141,7 @@ class Rule:
     if not TYPE_CHECKING:  # a type checker reports these by itself
 
         def __new__(cls, *args: Any, **options: Any) -> Rule:
+            """Refuse unknown keys with a suggestion."""
             for name in options:
                 if name not in RULE_KEYS:
                     raise ConfigError(f"Rule({name}=...): unknown key{near(name, RULE_KEYS)}")

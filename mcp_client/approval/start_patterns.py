@@ -180,7 +180,7 @@ def _quoted(word: str) -> str:
 
 
 def _url_in(word: str) -> str | None:
-    """The URL in a word, as a lenient program reads it: ``https:\\\\host``, ``https:host``."""
+    r"""Return the URL in a word, as a lenient program parses it: ``https:\\host``."""
     text = word.translate(_LENIENT)
     found = _URL.search(text)
     return None if found is None else f"{found[1] or found[2]}://{text[found.end() :]}"

@@ -232,8 +232,8 @@ class StartRequest(ApprovalRequest):
 
     def _covers(self, remember: Remember, until: str) -> str:
         return (
-            f"Each start of {self.server} from {self.path}, until it is revoked, where the host "
-            "keeps answers. You are asked again if anything above changes."
+            f"Each start of {self.server} from {self.path}, until it is revoked, if the host "
+            "stores approvals. You are asked again if anything above changes."
         )
 
     def _kept_as(self) -> KeptAs:

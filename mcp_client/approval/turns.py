@@ -25,6 +25,7 @@ class OneAtATime:
         return f"one_at_a_time({self._hook!r})"
 
     async def __call__(self, call: ApprovalRequest) -> Answer:
+        """Decide ``request`` when it is its turn."""
         async with self._lock.turn() as waited:
             answer: Any = await remembered_meanwhile(call) if waited else None
             if answer is None:
@@ -49,6 +50,6 @@ def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
         )
     if not callable(hook):
         raise ConfigError(
-            f"one_at_a_time({hook!r}) is not a hook: give a function from ToolCall to Allow or Deny"
+            f"one_at_a_time({hook!r}): give a function from ToolCall to Allow or Deny"
         )
     return OneAtATime(hook)

@@ -242,9 +242,7 @@ def _handlers(handlers: Any) -> Handlers:
     from ..handlers.handlers import Handlers
 
     if not isinstance(handlers, Handlers):
-        raise ConfigError(
-            f"handlers={handlers!r} is not valid: give Handlers(elicitation=..., ...)"
-        )
+        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
     return handlers
 
 

@@ -138,9 +138,7 @@ class ServerMessages:
     async def set_log_level(self, live: Callable[[], Awaitable[RpcConnection]], level: str) -> None:
         """Do ``Session.set_log_level`` on the connection that ``live`` returns."""
         if level not in LOG_LEVELS:
-            raise ConfigError(
-                f"log level {level!r} is not valid: give one of {', '.join(LOG_LEVELS)}"
-            )
+            raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
         rpc = await live()
         if _sets_log_level(rpc):
             await rpc.request("logging/setLevel", {"level": level}, self._context.timeouts)

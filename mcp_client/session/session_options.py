@@ -154,7 +154,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     name, info = given["name"], given["client_info"]
     if name is not None and (not isinstance(name, str) or not name):
-        raise ConfigError(f"name={name!r} is not valid: give a non-empty str")
+        raise ConfigError(f"name={name!r}: give a non-empty str")
     check_instance("client_info", info, ClientInfo, "ClientInfo('my-app', '1.0')")
     return {option: check(option, given[option]) for option, check in OF_SESSION.items()}
 
@@ -184,7 +184,7 @@ def check_instance(option: str, value: Any, kind: type, example: str) -> Any:
         example: A correct value, for the error.
     """
     if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{option}={value!r} is not valid: give {example}")
+        raise ConfigError(f"{option}={value!r}: give {example}")
     return value
 
 

@@ -92,13 +92,16 @@ class TestTheFile:
             ("[server]\ndeny = ['x']", "unknown key server; did you mean servers"),
             ("[servers]\ndenied = ['x']", "unknown key servers.denied; did you mean deny"),
             ("sandboxed = true", "unknown key sandboxed; did you mean sandbox"),
-            ("sandbox = true", 'sandbox: write "required", or leave it out'),
+            ("sandbox = true", 'sandbox: write "required", or omit it'),
             ("servers = ['npx *']", r"servers is not a table: write \[servers\]"),
             ("[servers]\ndeny = 'npx *'", "deny: give a list of patterns"),
             ("[servers]\nallow = [5]", "allow: 5 is not a pattern"),
             ("[servers]\ndeny = ['https:///x']", "deny: 'https:///x' is not a pattern of URLs"),
             ("rules = 5", r"rules is not a list of tables: write \[\[rules\]\]"),
-            ("[[rules]]\noutcome = 'allow'\ntool = '*'", "rule 1 allows, and a policy only takes"),
+            (
+                "[[rules]]\noutcome = 'allow'\ntool = '*'",
+                "rule 1 allows, and a policy can only restrict",
+            ),
             ("[[rules]]\noutcome = 'deny'\ntools = '*'", "rule 1: unknown key 'tools'"),
             ("[[rules]]\ntool = '*'", "rule 1: outcome is missing"),
             ("[servers", "it is not TOML"),
@@ -115,7 +118,7 @@ class TestTheFile:
         with pytest.raises(ConfigError, match=why) as raised:
             ManagedPolicy.system()
         assert str(raised.value).startswith(f"the policy {place} cannot be used: ")
-        assert "nothing is started or connected to until that is mended" in str(raised.value)
+        assert "nothing is started or connected to until that is fixed" in str(raised.value)
         with pytest.raises(ConfigError, match=why):
             ManagedPolicy.from_file(place)
 
@@ -220,7 +223,7 @@ class TestServers:
         )
         policy.check_command(["npx", "y"], lambda word: None, confined=True)
         policy.check_url("https://a.example/mcp")  # which is nothing to confine
-        with pytest.raises(StartDenied, match="none of those that it allows"):
+        with pytest.raises(StartDenied, match="not among those that it allows"):
             policy.check_url("https://b.example/mcp")
 
 

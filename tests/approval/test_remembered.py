@@ -589,8 +589,8 @@ async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({}, "there is no state= to keep it in"),
-        ({"identity": None, "state": Decisions()}, "cannot be told apart"),
+        ({}, "there is no state= to store it in"),
+        ({"identity": None, "state": Decisions()}, "cannot be distinguished"),
     ],
     ids=["no store", "no identity"],
 )
@@ -606,7 +606,7 @@ async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_sa
     assert len(server.asked) == 2
     logged = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert len(logged) == 1
-    assert logged[0].getMessage().startswith("memory: an answer for always is kept until")
+    assert logged[0].getMessage().startswith("memory: an approval for always is stored until")
     assert re.search(why, logged[0].getMessage())
 
 

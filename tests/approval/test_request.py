@@ -248,7 +248,7 @@ def test_what_only_calls_have_is_an_error_that_says_where_to_look(
     if request_.kind == "call":
         return
     for name in ("tool", "arguments"):
-        with pytest.raises(AttributeError, match=r"look at request\.kind"):
+        with pytest.raises(AttributeError, match=r"use request\.kind"):
             getattr(request_, name)
 
 
@@ -258,7 +258,7 @@ def test_a_yes_that_goes_further_than_the_kind_allows_is_not_kept(
 ) -> None:
     assert request_.why_not_kept(Remember("call")) is None
     assert request_.why_not_kept(Remember("script")) == (
-        f"a yes to a {request_.kind} is not for 'script'"
+        f"an approval of a {request_.kind} is not for 'script'"
     )
     where = request_.why_not_kept(Remember("session", where={"/a": {"equals": 1}}))
     assert where is not None

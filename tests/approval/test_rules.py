@@ -416,9 +416,9 @@ def test_rules_and_what_they_are_made_of_cannot_be_changed() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"outcome": "alow"}, "give 'allow', 'ask' or 'deny'"),
     ({"outcome": ["allow"]}, "give 'allow', 'ask' or 'deny'"),
-    ({"outcome": "allow"}, "say tool="),
-    ({"outcome": "allow", "findings": True}, "say tool="),
-    ({"outcome": "allow", "arguments": {}}, "say tool="),
+    ({"outcome": "allow"}, "write tool="),
+    ({"outcome": "allow", "findings": True}, "write tool="),
+    ({"outcome": "allow", "arguments": {}}, "write tool="),
     ({"outcome": "allow", "tool": ""}, "tool ''"),
     ({"outcome": "allow", "tool": 7}, "tool 7"),
     ({"outcome": "allow", "tool": ["a"]}, "tool ['a']"),

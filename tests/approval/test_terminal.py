@@ -98,7 +98,7 @@ async def test_a_skill_is_asked_about_in_the_same_dialogue(
     screen = "\n".join(await desk.screen())
     for shown in (
         *("May this skill be loaded?", "docs", "pdf", PDF, "Fill in forms", "2 files"),
-        *("allowed-tools (a yes does not grant these)", "references/FORMS.md"),
+        *("allowed-tools (an approval does not grant these)", "references/FORMS.md"),
     ):
         assert shown in screen
 

@@ -55,8 +55,8 @@ async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None
     assert await answered(desk, request, "y") == YES
     assert await desk.screen() == [
         "",
-        "A server wants to use your model, and will see the response. May the model",
-        "be used?",
+        "A server wants to use your model, and will see the response. May the model be",
+        "used?",
         "Server       | poet",
         "Model        | any model",
         "Most tokens    1,000",

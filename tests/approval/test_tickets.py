@@ -693,7 +693,7 @@ async def test_a_question_that_is_withdrawn_refuses_its_caller_and_is_asked_agai
             async with anyio.create_task_group() as group:
 
                 async def ask() -> None:
-                    with pytest.raises(CallDenied, match="withdrawn, without an answer"):
+                    with pytest.raises(CallDenied, match="withdrawn without a decision"):
                         await session.call_tool("t", {"n": 1})
 
                 group.start_soon(ask)

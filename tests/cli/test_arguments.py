@@ -577,7 +577,7 @@ def test_an_option_of_another_command_is_said_to_be_one_of_it() -> None:
         ],
         (
             "tools t --allow-finding gon",
-            "argument --allow-finding: 'gon' is not a kind of finding; did",
+            "argument --allow-finding: 'gon' is no kind of finding; did",
         ),
     ],
 )

@@ -399,7 +399,7 @@ async def test_a_hook_that_looks_at_what_only_calls_have_refuses_a_skill_and_say
         return Allow() if call.tool.name == "pdf" else Deny("no")
 
     async with connect(SkillServer().transport, approval=hook) as session:
-        with pytest.raises(CallDenied, match=r"look at request\.kind"):
+        with pytest.raises(CallDenied, match=r"use request\.kind"):
             await session.load_skill(PDF)
 
 

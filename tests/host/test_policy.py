@@ -72,7 +72,7 @@ async def test_a_session_is_not_opened_to_what_is_denied(tmp_path: Path) -> None
         with pytest.raises(StartDenied, match=TELLS) as raised:
             await connect(Recording(given, tmp_path / "r.jsonl"), policy=DENIED, approval=allow_all)
         assert raised.value.server
-    with pytest.raises(StartDenied, match="none of those that it allows"):
+    with pytest.raises(StartDenied, match="not among those that it allows"):
         await connect(server, policy=ManagedPolicy(allow=["npx *"]), approval=allow_all)
     with pytest.raises(StartDenied, match="it requires a sandbox"):
         await connect(server, policy=ManagedPolicy(sandbox_required=True), approval=allow_all)

@@ -218,7 +218,7 @@ async def test_approver_rules_and_audit_see_what_is_sent(revision: str) -> None:
     assert json.loads(facts["arguments"]) == call.arguments
     again = ApprovalRequest.from_json(json.loads(json.dumps(call.to_json())))
     assert (again, again.facts()) == (call, call.facts())
-    with pytest.raises(ValueError, match="a list is missing"):
+    with pytest.raises(ValueError, match="a list member is missing"):
         ApprovalRequest.from_json({**call.to_json(), "bound": "tenant"})
     assert [one["facts"]["bound"] for one in records if one["event"] == "opened"] == ["tenant"] * 2
     written = [one["arguments"] for one in records if one["event"] == "opened"]

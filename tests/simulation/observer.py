@@ -31,7 +31,7 @@ DENIALS = (
     "the session was closed",
     "the seed denies it",
     "the person denies it",
-    "the question was withdrawn",
+    "the request was withdrawn",
 )
 """Why a gate denies a call."""
 
