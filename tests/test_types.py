@@ -247,7 +247,7 @@ def test_every_example_passes_pyright(pyright: Callable[..., dict[str, Any]]) ->
 def _shown_programs(folder: Path) -> list[Path]:
     """The programs of README and of the guides, without those that need other packages, and
     without the scripts of code mode."""
-    paths = []
+    paths: list[Path] = []
     for page in TEXTS:
         for block in blocks(page.read_text(), "python"):
             if not block.needs and "(await weather." not in block.code:
