@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..errors import ConnectError, McpError
+from ..errors import ConnectError
 from ..protocol.era import Era
 from ..protocol.headers import METHOD
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
@@ -256,13 +256,11 @@ class HttpExchange:
             response = await self._client.open("POST", self._headers, self._body)
             self._response = response
             if not response.ok:
-                outcome = await http_error(
+                refusal = await http_error(
                     self._client.endpoint, response, self._id, agreed=self._transport.agreed
                 )
-                self._transport.note_response(response, outcome)
-                if isinstance(outcome, McpError):
-                    raise outcome
-                return outcome
+                self._transport.note_response(response, refusal.outcome)
+                return refusal.response()
             self._transport.note_response(response, None)
         while not self._inbox:
             frame = await response.frame()

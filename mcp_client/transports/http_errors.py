@@ -27,8 +27,9 @@ from ..protocol.response_headers import Challenge, parse_challenges, what_is_wan
 from ..runtime.safe_text import safe_text
 from .http_options import origin_of, shown
 from .http_response import HttpResponse
+from .multiplexer import LineExchange
 
-__all__ = ["NOT_KNOWN", "Endpoint", "http_error", "is_foreign", "is_passing"]
+__all__ = ["NOT_KNOWN", "Endpoint", "Refusal", "http_error", "is_foreign", "is_passing"]
 
 NOT_KNOWN = frozenset({400, 404, 405})
 """The statuses of a server that does not know the request: HTTP+SSE is tried after these."""
@@ -149,10 +150,37 @@ class Endpoint(NamedTuple):
         )
 
 
+class Refusal(NamedTuple):
+    """A response with the status of an error, as what it means for its request."""
+
+    words: str
+    """The server's own words."""
+    outcome: ErrorResponse | McpError
+    """The JSON-RPC error in its body, or else the error of its status."""
+
+    @property
+    def auth_error(self) -> AuthError | None:
+        """The error of a refused login."""
+        return self.outcome if isinstance(self.outcome, AuthError) else None
+
+    def response(self) -> ErrorResponse:
+        """Return the JSON-RPC error. Raises the error of the status if there is none."""
+        if isinstance(self.outcome, McpError):
+            raise self.outcome
+        return self.outcome
+
+    def settle(self, exchange: LineExchange) -> None:
+        """End the request with it."""
+        if isinstance(self.outcome, McpError):
+            exchange.fail(self.outcome)
+        else:
+            exchange.deliver(self.outcome)
+
+
 async def http_error(
     endpoint: Endpoint, response: HttpResponse, id: Id | None, *, agreed: bool
-) -> ErrorResponse | McpError:
-    """Return the error that the response means for the request ``id``.
+) -> Refusal:
+    """Return what the response means for the request ``id``.
 
     ``agreed`` is whether an era was agreed on: before that, nothing was called.
     """
@@ -161,8 +189,16 @@ async def http_error(
     failure = _failure(endpoint, body)
     if failure is not None and response.status not in (401, 403):
         failure = response.without_secrets(failure)
-        return failure._replace(id=id, status=response.status, retry_after=response.retry_after)
+        status, after = response.status, response.retry_after
+        answer = failure._replace(id=id, status=status, retry_after=after)
+        return Refusal(f"{failure.message} {failure.data or ''}", answer)
     excerpt = _excerpt(body, response, failure)
+    return Refusal(excerpt, _error_of_status(endpoint, response, excerpt, agreed))
+
+
+def _error_of_status(
+    endpoint: Endpoint, response: HttpResponse, excerpt: str, agreed: bool
+) -> McpError:
     text = f"{endpoint.described} answered HTTP {response.status}"
     if response.status == 404 and not agreed and urlsplit(endpoint.url).path in ("", "/"):
         text += "; many servers are at the path /mcp: give the whole URL"

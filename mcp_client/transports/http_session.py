@@ -23,13 +23,13 @@ host to open a new one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import anyio
 
 from ..errors import AuthError, ConfigError, McpError
-from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
+from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Message, Response, parse
 from ..protocol.notifications import is_news
 from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.backoff import doubled
@@ -209,13 +209,10 @@ class HttpSession:
         sent: tuple[Headers, RequestBody, Headers],
     ) -> None:
         headers, body, given = sent
-        outcome = await http_error(self.client.endpoint, response, inner.id, agreed=True)
-        said = getattr(outcome, "body_excerpt", "")
-        if isinstance(outcome, ErrorResponse):
-            said = f"{outcome.message} {outcome.data or ''}"
-        gone = self.id is not None and session_is_gone(response.status, said)
-        if self.id and not gone and isinstance(outcome, AuthError):
-            gone = self._refused.note(body.data, outcome)
+        refusal = await http_error(self.client.endpoint, response, inner.id, agreed=True)
+        gone = self.id is not None and session_is_gone(response.status, refusal.words)
+        if self.id and not gone and refusal.auth_error:
+            gone = self._refused.note(body.data, refusal.auth_error)
             if gone and self.client.asks_person and not await self._opens_another(given):
                 body.spares_login = None
                 body.rewind()
@@ -229,10 +226,8 @@ class HttpSession:
         if gone:
             self._end()
             inner.fail(self.client.endpoint.session_lost())
-        elif isinstance(outcome, ErrorResponse):
-            inner.deliver(outcome)
         else:
-            inner.fail(outcome)
+            refusal.settle(inner)
 
     async def _opens_another(self, given: Headers) -> bool:
         """Whether the server opens another session for the credentials that this one refuses.
@@ -267,7 +262,7 @@ class HttpSession:
         while True:
             lost: McpError | None = None
             try:
-                await self._read(response, inner)
+                await self._read_response(response, inner)
             except McpError as error:
                 lost = error
             finally:
@@ -327,40 +322,49 @@ class HttpSession:
     # ----------------------------------------------------------------- streams
 
     async def _read_unasked(self, response: HttpResponse) -> None:
-        await self._read(response, None)
-
-    async def _read(self, response: HttpResponse, inner: LineExchange | None) -> None:
-        """Sort the messages, until the end of the stream or the response to ``inner``."""
+        """Sort what the server sends by itself, until the end of the stream."""
         while (frame := await response.frame()) is not None:
             frame = frame.strip()
-            try:
-                messages = parse(frame, self._context.limits.depth, self._context.accept)
-            except InvalidFrame as error:
-                if inner is not None and not response.streaming:
-                    if self.id and names_lost_session(frame[:_MAX_SAID].decode(errors="replace")):
-                        self._end()  # but who knows whether the request ran
-                    raise (
-                        error
-                        if "json" in response.kind
-                        else InvalidFrame(f"it is {response.unlike(frame)}")
-                    ) from None
-                self._multiplexer.junk(frame, error)
-                continue
-            if inner is not None and any(type(m) in (Response, ErrorResponse) for m in messages):
+            for message in self._parsed(frame, None):
+                if type(message) is ErrorResponse:
+                    message = response.without_secrets(message)
+                self._listener.brought |= is_news(message)
+                self._multiplexer.sort(frame, message)
+
+    async def _read_response(self, response: HttpResponse, inner: LineExchange) -> None:
+        """Sort the messages, until the end of the stream or the response to ``inner``."""
+        whole = None if response.streaming else response
+        while not inner.settled and (frame := await response.frame()) is not None:
+            frame = frame.strip()
+            messages = self._parsed(frame, whole)
+            if any(type(one) in (Response, ErrorResponse) for one in messages):
                 await self.client.finish(response)
             for message in messages:
                 if type(message) is ErrorResponse:
                     message = response.without_secrets(message)
-                    if inner is not None and message.id is None:
-                        message = message._replace(id=inner.id)
-                    if inner is not None and self._says_session_is_gone(response, message, inner):
+                    message = message if message.id is not None else message._replace(id=inner.id)
+                    if self._says_session_is_gone(response, message, inner):
                         self._end()
                         inner.fail(self.client.endpoint.session_lost())
                         return
-                self._listener.brought |= inner is None and is_news(message)
                 self._multiplexer.sort(frame, message)
-            if inner is not None and inner.settled:
-                return
+
+    def _parsed(self, frame: bytes, whole: HttpResponse | None) -> Sequence[Message | InvalidFrame]:
+        """Return the messages of a frame, none if they cannot be read.
+
+        Raises ``InvalidFrame`` if the frame is the ``whole`` of a response.
+        """
+        try:
+            return parse(frame, self._context.limits.depth, self._context.accept)
+        except InvalidFrame as error:
+            if whole is None:
+                self._multiplexer.junk(frame, error)
+                return ()
+            if self.id and names_lost_session(frame[:_MAX_SAID].decode(errors="replace")):
+                self._end()  # but who knows whether the request ran
+            if "json" in whole.kind:
+                raise
+            raise InvalidFrame(f"it is {whole.unlike(frame)}") from None
 
     def _says_session_is_gone(
         self, response: HttpResponse, message: ErrorResponse, inner: LineExchange

@@ -103,13 +103,11 @@ class SseTransport(HttpBasedTransport):
     async def _read(self, client: HttpClient, response: HttpResponse, settled: anyio.Event) -> None:
         shown = client.endpoint.shown
         if not response.ok:
-            error = await http_error(client.endpoint, response, None, agreed=False)
-            if isinstance(error, ErrorResponse):
-                error = ConnectError(
-                    f"{shown} answered HTTP {response.status}: {safe_text(error.message, 200)}",
-                    http_status=response.status,
-                )
-            raise error
+            failure = (await http_error(client.endpoint, response, None, agreed=False)).response()
+            raise ConnectError(
+                f"{shown} answered HTTP {response.status}: {safe_text(failure.message, 200)}",
+                http_status=response.status,
+            )
         if not response.streaming:
             body = await response.excerpt()
             raise ConnectError(f"the response of {shown} to GET is {response.unlike(body)}")
@@ -211,15 +209,13 @@ class SseTransport(HttpBasedTransport):
                 return
             id = None if inner is None else inner.id
             announced = client.endpoint._replace(url=endpoint, announced_by=client.endpoint.url)
-            error = await http_error(announced, response, id, agreed=self._agreed)
-            said = getattr(error, "body_excerpt", "") or getattr(error, "message", "")
-            if self._agreed and session_is_gone(response.status, said):
+            refusal = await http_error(announced, response, id, agreed=self._agreed)
+            if self._agreed and session_is_gone(response.status, refusal.words):
                 self._end()
                 raise client.endpoint.session_lost()
-            if isinstance(error, McpError):
-                raise error
+            failure = refusal.response()
             if inner is not None:
-                inner.deliver(error)
+                inner.deliver(failure)
         finally:
             await response.aclose()
 
