@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 from mcp_client import Sandbox
-from mcp_client.sandbox import abstract_sockets, bubblewrap
+from mcp_client.sandbox import bubblewrap
 from tests.interop import fetch_suite, install
 
 __all__ = ["IN_CI", "NEEDS", "Need", "closing_lines", "missing", "need", "unlisted"]
@@ -62,7 +62,7 @@ def _unusable_bubblewrap() -> str | None:
 
 
 def _keeps_abstract_sockets_out() -> bool:
-    return sys.platform == "linux" and abstract_sockets.lacking() is None
+    return sys.platform == "linux" and bubblewrap.lacking() is None
 
 
 def _has_ipv6() -> bool:

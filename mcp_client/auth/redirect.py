@@ -29,7 +29,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 
-from ..runtime.loopback import is_loopback
+from ..runtime.urls import is_loopback
 
 __all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "read_redirect"]
 

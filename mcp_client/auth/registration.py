@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from ..errors import Advice, AuthError, ConfigError
 from ..protocol.response_headers import scopes_of
-from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
+from ..runtime.urls import is_loopback
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer, ServerMetadata, same_issuer
 from .one_issuer import check_registration

@@ -38,9 +38,9 @@ from ..errors import ConnectionLost, McpError
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.daemon_thread import NoThread
 from ..runtime.limits import Limits
-from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
+from ..runtime.urls import is_loopback
 from ..transports.http_options import origin_of, shown
 from ..transports.http_response import HttpResponse
 from ..transports.http_stock import (

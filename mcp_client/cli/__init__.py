@@ -4,7 +4,6 @@
 
     main.py              runs a command, and decides how it ends
     parser.py            the commands with their arguments and options
-    command_examples.py  two examples of each command, for its ``--help``
     target.py            what ``TARGET`` is: a URL, a server of a config file, or a command
     session.py           the session and the files that a command uses, by its options
     session_commands.py  the commands that use one server: tools, call, search, resources, prompts
@@ -19,9 +18,8 @@
     desk_command.py      ``desk``: the approval page for other programs and commands
     shell.py             ``shell``: one session for many commands
     completion.py        ``completion``: a script for bash, zsh or fish
-    terminal.py          the terminal at which a person is asked
     screen.py            colours, tables, bars and pictures
-    standard_input.py    standard input that a signal can interrupt
+    standard_input.py    standard input that a signal can interrupt, and the terminal
     output.py            standard output and standard error
     exits.py             exit codes, and errors as text or JSON
     signals.py           Ctrl-C, SIGTERM and SIGHUP

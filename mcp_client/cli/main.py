@@ -110,7 +110,7 @@ def _run_command(options: Namespace) -> int:
 
     from .output import log_to_stderr
     from .signals import until_ended
-    from .terminal import find_terminal
+    from .standard_input import find_terminal
 
     find_terminal(options)
     log_to_stderr()

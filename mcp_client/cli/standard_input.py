@@ -1,19 +1,22 @@
-"""Standard input, read so that a signal ends the command while nothing comes."""
+"""Standard input, read so that a signal ends the command while nothing comes; and the terminal at
+which a person is asked."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 
 import anyio
 
 from ..runtime.daemon_thread import run_in_thread
 from .exits import UsageError
 
-__all__ = ["standard_input", "stdin_bytes", "stdin_lines"]
+__all__ = ["find_terminal", "standard_input", "stdin_bytes", "stdin_lines"]
 
 _MAX_STDIN_BYTES = 64 * 1024 * 1024
 
@@ -66,3 +69,45 @@ async def stdin_bytes(most: int = sys.maxsize) -> bytes:
     except (OSError, AttributeError, ValueError) as error:
         raise UsageError(f"standard input cannot be read: {error}") from None
     return bytes(data)
+
+
+def find_terminal(options: argparse.Namespace) -> None:
+    """Set ``options.terminal``: whether a person can be asked.
+
+    The terminal is ``/dev/tty`` if standard input or standard error is a pipe or a file. Input from
+    a pipe is never a decision.
+    """
+    options.terminal = False
+    if getattr(options, "no_input", False):
+        return
+    if _is_terminal(sys.stdin) and _is_terminal(sys.stderr):
+        options.terminal = True
+        return
+    try:
+        fd = os.open(_terminal_name(), os.O_RDWR | getattr(os, "O_NOCTTY", 0))
+    except OSError:
+        return
+    from ..runtime.console import ask_at
+
+    encoding = sys.stderr.encoding if sys.stderr is not None else "utf-8"
+    input = open(fd, encoding=encoding, errors="replace", closefd=False)  # noqa: SIM115
+    screen = open(fd, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    ask_at(input, screen)
+    options.terminal = True
+
+
+def _terminal_name() -> str:
+    if sys.platform == "win32":
+        raise OSError("a console has another name for its input than for its output")
+    os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))  # whether there is one that controls us
+    for stream in (sys.stdin, sys.stderr, sys.stdout):
+        if _is_terminal(stream):  # macOS cannot wait for /dev/tty by that name
+            return os.ttyname(stream.fileno())
+    return "/dev/tty"
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False

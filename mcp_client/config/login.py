@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from ..runtime.loopback import is_loopback
+from ..runtime.urls import is_loopback
 from .fields import Fields
 from .programs import UNUSED
 from .values import Expanded

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from ..catalog.finding import Finding
 from ..protocol.consent_url import host_warnings
-from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
+from ..runtime.urls import is_loopback
 from ..transports.http_options import shown
 from .server import Launch
 from .values import LOADERS, Expanded, followed, is_within

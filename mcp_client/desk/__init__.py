@@ -6,13 +6,11 @@
     serve.py     the page alone, on this machine: ``serve_desk``
     http.py      headers, form fields and refusals
     document.py  the page around the requests
-    inbox.py     the list of pending requests
+    inbox.py     the lists: pending requests, what was decided, logins on another device
     card.py      one request
     subject.py   what a request is about, in a few words
-    decided.py   what was decided lately
-    several.py   several requests decided at once
     answer.py    the decision that a form contains
-    logins.py    logins on another device
+    several.py   several requests decided at once
     markup.py    HTML in which foreign text stays text
 """
 

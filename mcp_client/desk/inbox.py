@@ -1,25 +1,52 @@
-"""What waits, as a list: a row for each request, by server and tool, what needs a look first.
+"""The lists of the page: what waits, what was decided lately, and logins on another device.
 
+What waits has a row for each request, by server and tool, what needs a look first.
 The list is made by the server also where a script shows it, so that both have the same order, the
 same filters and the same bounds.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import urlencode, urlsplit
 
-from ..approval.queue import PendingApproval
+from ..approval.decision import CHOICES, Allow, Answer, Deny, Remember
+from ..approval.queue import DecidedApproval, PendingApproval
 from ..approval.request import ApprovalRequest
+from ..protocol.consent_url import host_warnings
 from ..runtime.safe_text import safe_text
 from .http import whole_number
 from .markup import Html, Part, element, filled, joined
-from .subject import NAME_OF, age_of, gist, is_destructive, name_of, section_of, whose
+from .subject import (
+    NAME_OF,
+    age_of,
+    gist,
+    is_destructive,
+    name_of,
+    section_of,
+    time_of,
+    title_of,
+    whose,
+)
 
-__all__ = ["MAX_ROWS", "Proof", "View", "filters", "in_order", "inbox"]
+if TYPE_CHECKING:
+    from ..auth.steps import DeviceLogin
+
+__all__ = [
+    "MAX_ROWS",
+    "Proof",
+    "View",
+    "decided_list",
+    "filters",
+    "in_order",
+    "inbox",
+    "login_list",
+    "mark_of",
+]
 
 Proof: TypeAlias = Callable[[PendingApproval], "str | None"]
 """Gives what proves that a row said all of a request, where it can."""
@@ -235,3 +262,82 @@ def _searched(request: ApprovalRequest, context: bool) -> str:
     whom = whose(request) if context else ""
     parts = (request.kind, request.server, name_of(request), request.subject, whom, arguments)
     return " ".join(parts).lower()
+
+
+def decided_list(decided: Sequence[DecidedApproval]) -> Html:
+    """Return the newest first."""
+    if not decided:
+        return element("p", "Nothing yet.", class_="hint")
+    return element("ol", *(_decided(one) for one in reversed(decided)), class_="decided")
+
+
+def _decided(one: DecidedApproval) -> Html:
+    answer = one.answer
+    allowed = isinstance(answer, Allow)
+    parts: list[Part] = [
+        element("strong", "Allowed" if allowed else "Denied", class_="yes" if allowed else "no"),
+        " ",
+        element("a", *title_of(one.request), href=f"decided/{one.id}"),
+        " by ",
+        element("bdi", answer.by or "somebody"),
+        ", ",
+        age_of(one.decided_at),
+    ]
+    if isinstance(answer, Allow):
+        if answer.arguments is not None:
+            parts.append(", with other arguments")
+        remember = Remember.of(answer.remember)
+        labels = [one.label for one in CHOICES.values() if one.remember == remember]
+        if remember is not None and remember.scope != "call":
+            parts += [", remembered: ", labels[0] if labels else remember.scope]
+    about = gist(one.request)
+    if about:
+        parts.append(element("span", element("bdi", about), class_="gist"))
+    if answer.reason and not _is_without_reason(answer):
+        parts.append(element("q", element("bdi", answer.reason[:500])))
+    return element("li", *parts)
+
+
+def _is_without_reason(answer: Answer) -> bool:
+    """What stands in place of a reason is not quoted as if somebody had written it."""
+    bare = isinstance(answer, Deny) and Deny(source=answer.source, by=answer.by, rule=answer.rule)
+    return answer == bare
+
+
+_WHOSE = (
+    "The host then acts with the account that logs in there. Log in only if this is your login."
+)
+
+
+def login_list(logins: Sequence[DeviceLogin]) -> Html:
+    return joined(map(_login, logins))
+
+
+def mark_of(logins: Sequence[DeviceLogin]) -> str:
+    """Another text for other logins."""
+    parts = [repr((one.server, one.url, one.code, one.expires_at, one.issuer)) for one in logins]
+    return hashlib.sha256("".join(parts).encode("utf-8", "replace")).hexdigest() if parts else ""
+
+
+def _login(login: DeviceLogin) -> Html:
+    where: Html | str = login.url
+    if login.url.startswith("https://"):
+        where = element("a", login.url, href=login.url, rel="noreferrer noopener", target="_blank")
+    asked_by = (", asked by ", element("bdi", login.issuer)) if login.issuer else ()
+    told = element(
+        "p",
+        "Log in at ",
+        where,
+        " with code ",
+        element("code", login.code),
+        " for server ",
+        element("bdi", login.server),
+        *asked_by,
+        ", until ",
+        time_of(login.expires_at),
+        ".",
+    )
+    about = [*host_warnings(urlsplit(login.url).hostname or "")]
+    about += [] if login.warning is None else [login.warning]
+    warnings = (element("p", one, class_="cut") for one in about)
+    return element("article", told, *warnings, element("p", _WHOSE, class_="hint"), class_="login")

@@ -47,7 +47,6 @@ from ..runtime.callbacks import in_thread, invoke_callback, is_async
 from ..runtime.watch import Watch
 from .answer import answer_of, draft_for
 from .card import card, part, was, whole
-from .decided import decided_list
 from .document import document, list_of, message, page_of
 from .http import (
     Refused,
@@ -60,8 +59,7 @@ from .http import (
     static,
     whole_number,
 )
-from .inbox import View, in_order
-from .logins import login_list, mark_of
+from .inbox import View, decided_list, in_order, login_list, mark_of
 from .markup import Html, joined
 from .several import Signer, check_several, proof_of_opening, proof_of_row, question
 

@@ -7,8 +7,7 @@ The names for config files are in ``mcp_client.config``.
     host.py             ``Host``: many servers as one set of tools
     options.py          the options of a host
     server.py           the life of one server: started, listed, lost, restarted, closed
-    status.py           how each server is doing
-    availability.py     why a server's tools are missing
+    status.py           how each server is doing, and why its tools are missing
     tools.py            the tools of all servers
     listing.py          the tools of one server, kept up to date
     naming.py           what each tool is called

@@ -19,8 +19,8 @@ from ..catalog.listed import Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text
-from .availability import may_become_available, why_unavailable
 from .naming import Names
+from .status import may_become_available, why_unavailable
 
 if TYPE_CHECKING:
     from .server import HostedServer

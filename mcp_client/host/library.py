@@ -20,8 +20,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.safe_text import one_line, safe_text
 from ..runtime.watch import Notifier
 from ..session.session import Session
-from .availability import why_unavailable
-from .status import StatusEvents, wait_for_most
+from .status import StatusEvents, wait_for_most, why_unavailable
 
 if TYPE_CHECKING:
     from ..catalog.library import PromptResult, ResourceResult

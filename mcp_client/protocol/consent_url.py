@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from ..runtime.loopback import is_loopback
+from ..runtime.urls import is_loopback
 
 __all__ = ["Address", "NotOpenable", "address_of", "host_warnings"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
+from ..runtime.urls import is_loopback
 
 __all__ = ["RESTRICTIVE", "ContentPolicy", "allow_of", "host_of", "policy_of", "usable_domain"]
 

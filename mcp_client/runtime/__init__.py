@@ -31,8 +31,7 @@
     masking.py          hides secrets in text from outside
     secret_names.py     the names that secrets have
     keyed_digest.py     digests under a key
-    path_keys.py        keys in the path of a URL
-    loopback.py         whether a host name is this machine
+    urls.py             keys in the path of a URL; whether its host is this machine
     python_source.py    writes Python source from any text
     console.py          the terminal, for one dialogue at a time
     console_layout.py   a question as lines of a terminal

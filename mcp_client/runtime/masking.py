@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
-from .path_keys import path_keys
 from .secret_names import KEYS, SecretNames, SecretText
+from .urls import path_keys
 
 __all__ = [
     "MASK",

@@ -9,7 +9,6 @@
     visible_paths.py     what is mounted, and the links on the way to it
     bubblewrap.py        the sandbox itself, made by the program bwrap (Linux)
     seccomp.py           the filter of system calls inside
-    abstract_sockets.py  keeps abstract sockets out of reach
     confined_group.py    the processes: started, asked to end, and gone
 """
 

@@ -14,6 +14,10 @@ something on is read-only, so that a write outside of what is granted fails, rat
   are nodes of the sandbox's own, so that their mode is not the machine's.
 - Without the network no Unix socket can be made either: one that lies in a directory that can be
   read could be connected to, read-only or not. Pipes are files, and no filter tells them apart.
+- Abstract Unix sockets have no path, so no mount hides them, and the network they belong to is the
+  machine's: the bus of the desktop is among them. One call of Landlock does (Linux 6.12): bwrap is
+  started in a domain whose only rule is that abstract sockets of other domains cannot be connected
+  to. A process of its own enters the domain and becomes bwrap: what it does cannot be undone.
 - bwrap ends with a code of 128 and more for a signal, as a shell does, so an exit code of a
   server's own above 128 is taken for a signal.
 - A signal to bwrap ends all at once. One that asks to end goes to what runs inside instead. When
@@ -37,15 +41,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import ConfigError, ConnectError
 from ..runtime.folder import CLOSED_IN_CHILDREN
 from ..runtime.safe_text import safe_text
-from .abstract_sockets import lacking, without_abstract_sockets
 from .grants import DEVICES, Confinement, Grants, system_paths
 from .seccomp import machine, namespace_program
 from .visible_paths import VisiblePaths, inside
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
+import ctypes
+import functools
 
-__all__ = ["PLACES", "Launch", "confine", "why_not"]
+__all__ = ["PLACES", "Launch", "confine", "lacking", "why_not", "without_abstract_sockets"]
 
 PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 """Where it is looked for: never on a server's PATH."""
@@ -352,3 +357,32 @@ def _written(options: Iterator[str]) -> int:
     if any("\0" in word for word in words):
         raise ConnectError("the environment of a server in a sandbox cannot contain a NUL")
     return _memory_file(b"".join(os.fsencode(word) + b"\0" for word in words))
+
+
+_ABI, _KERNEL = 6, "6.12"
+_CREATE_RULESET, _VERSION = 444, 1
+_LAUNCHER = """
+import ctypes, os, sys
+call = ctypes.CDLL(None, use_errno=True).syscall
+rules = call(444, (ctypes.c_uint64 * 3)(0, 0, 1), ctypes.c_size_t(24), 0)
+if ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) or rules < 0 or call(446, rules, 0):
+    sys.exit("cannot keep abstract sockets out of reach")
+os.closerange(rules, rules + 1)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@functools.cache
+def lacking() -> str | None:
+    """Return why abstract sockets cannot be kept out of reach here; None if they can."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return "that needs a Python interpreter to start, and this program has none"
+    abi = ctypes.CDLL(None).syscall(_CREATE_RULESET, None, None, _VERSION)
+    if abi < _ABI:
+        return f"that needs Landlock as Linux {_KERNEL} and newer have it"
+    return None
+
+
+def without_abstract_sockets(words: Sequence[str]) -> list[str]:
+    """Return the command that enters the domain and becomes ``words``."""
+    return [sys.executable, "-I", "-S", "-c", _LAUNCHER, *words]

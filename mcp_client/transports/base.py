@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 from ..errors import Advice, AuthError, ConnectError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
 from ..runtime.limits import Limits, Timeouts
-from ..runtime.loopback import is_loopback
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import KnownSecrets, StartPolicy, Stats
+from ..runtime.urls import is_loopback
 
 if TYPE_CHECKING:
     from ..protocol.era import Era

@@ -26,10 +26,10 @@ import httpx
 
 from ..errors import AuthError, ConnectError, McpError
 from ..runtime.event_loop import current
-from ..runtime.loopback import is_loopback
 from ..runtime.masking import is_harmless, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
+from ..runtime.urls import is_loopback
 from .base import TransportContext
 from .http_credentials import HttpCredentials
 from .http_errors import Endpoint, is_foreign

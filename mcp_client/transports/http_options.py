@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from ..errors import ConfigError
 from ..processes.executables import shown_words, split_words
 from ..protocol.canonical_json import sha256
-from ..runtime.loopback import is_loopback
 from ..runtime.option_names import with_option_names
-from ..runtime.path_keys import path_keys, without_path_keys
 from ..runtime.safe_text import safe_text
+from ..runtime.urls import is_loopback, path_keys, without_path_keys
 
 if TYPE_CHECKING:
     import httpx

@@ -23,9 +23,9 @@ import anyio
 import httpx
 
 from ..errors import Advice, ConfigError
-from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
+from ..runtime.urls import is_loopback
 from .base import PersonAsked
 from .http_options import origin_of, shown
 

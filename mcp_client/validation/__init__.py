@@ -6,9 +6,8 @@
     checker.py          whether a value is valid, within bounded time
     usable_schema.py    the part of a schema that can be judged
     schema_repair.py    removes what cannot be judged
-    schema_shape.py     what a schema shows without ``jsonschema``
+    schema_shape.py     what a schema shows without ``jsonschema``, and dialects
     keyword_shapes.py   the shape of each keyword's value
-    dialects.py         the dialects of JSON Schema
     ecma_patterns.py    regular expressions of ECMA-262 for Python's ``re``
     code_points.py      sets of Unicode characters
     simple_patterns.py  regular expressions whose search time is known

@@ -13,10 +13,9 @@ from urllib.parse import unquote
 from ..protocol.json_pointer import escape, parse, resolve
 from ..protocol.schema_walk import copy_of
 from ..runtime.safe_text import safe_text
-from .dialects import DRAFT3, DRAFT4, LATEST, OLD, dialect_of
 from .ecma_patterns import Untranslatable, translate
 from .keyword_shapes import SHAPES, TYPES
-from .schema_shape import shown
+from .schema_shape import DRAFT3, DRAFT4, LATEST, OLD, dialect_of, shown
 
 __all__ = ["Repair"]
 

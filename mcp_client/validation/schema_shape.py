@@ -24,9 +24,15 @@ from .keyword_shapes import SHAPES, TYPES, is_names, is_schema_list, is_type
 from .simple_patterns import simple_pattern
 
 __all__ = [
+    "DRAFT3",
+    "DRAFT4",
+    "DRAFT7",
+    "LATEST",
     "NO_LIMITS",
+    "OLD",
     "SchemaSurvey",
     "add_schema_texts",
+    "dialect_of",
     "is_known_dialect",
     "is_ordinary",
     "listed_schema_fault",
@@ -37,16 +43,33 @@ __all__ = [
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 DRAFT7 = "http://json-schema.org/draft-07/schema"
 COMMON_DIALECTS = frozenset({LATEST, DRAFT7})
-_KNOWN = frozenset(
-    {
-        LATEST,
-        DRAFT7,
-        "https://json-schema.org/draft/2019-09/schema",
-        "http://json-schema.org/draft-06/schema",
-        "http://json-schema.org/draft-04/schema",
-        "http://json-schema.org/draft-03/schema",
-    }
+DRAFT4 = "http://json-schema.org/draft-04/schema"
+DRAFT3 = "http://json-schema.org/draft-03/schema"
+_DRAFT6 = "http://json-schema.org/draft-06/schema"
+_DRAFT2019 = "https://json-schema.org/draft/2019-09/schema"
+OLD = frozenset({DRAFT3, DRAFT4, _DRAFT6, DRAFT7})
+"""Those in which what stands beside ``$ref`` does not count."""
+_NAMED = {
+    "3": DRAFT3,
+    "4": DRAFT4,
+    "5": DRAFT4,
+    "6": _DRAFT6,
+    "7": DRAFT7,
+    "8": _DRAFT2019,
+    "2019-09": _DRAFT2019,
+    "2020-12": LATEST,
+}
+_SPELLING = re.compile(
+    r"\s*(?:(?:https?:)?(?://)?(?:www\.)?json-schema\.org/)?"
+    r"(?:draft[-/]?)?(?:v?0?([3-8])|(2019-09|2020-12))"
+    r"(?:/(?:hyper-)?schema(?:\.json)?)?/?#?/?\s*",
+    re.IGNORECASE,
 )
+_NEWEST = re.compile(
+    r"\s*(?:https?:)?//(?:www\.)?json-schema\.org(?:/draft)?(?:/schema)?/?#?\s*", re.IGNORECASE
+)
+"""Spellings that name JSON Schema and no dialect."""
+_KNOWN = frozenset(_NAMED.values())
 _PLAIN_REFERENCE = re.compile(r"#(?:/[A-Za-z0-9_$.~-]*)*\Z")
 _PLAIN_ID = re.compile(r"https?://(?!json-schema\.org)[A-Za-z0-9.-]+(?:/[A-Za-z0-9._~-]*)*#?\Z")
 NO_LIMITS = Limits(
@@ -385,3 +408,19 @@ def _all_resolve(schema: dict[str, Any], references: list[str]) -> bool:
         if type(target) is not bool and (type(target) is not dict or id(target) not in looked_at):
             return False
     return True
+
+
+def dialect_of(schema: Any) -> tuple[str | None, bool]:
+    """Return the dialect that ``$schema`` means, and whether it names one.
+
+    Without a name it is 2020-12. None for a dialect that is not known.
+    """
+    named = schema.get("$schema") if type(schema) is dict else None
+    if named is None or (type(named) is str and not named.strip("# \t\r\n")):
+        return LATEST, False
+    if type(named) is not str or len(named) > 200:
+        return None, True
+    if _NEWEST.fullmatch(named):
+        return LATEST, False
+    spelled = _SPELLING.fullmatch(named)
+    return (_NAMED[spelled[1] or spelled[2]], True) if spelled else (None, True)

@@ -61,8 +61,8 @@ def usable_schema(schema: Any) -> UsableSchema:
         return UsableSchema(True, (f"{shown(schema)} is not a schema",), is_broken=True)
     if survey_schema(schema, Limits()).over_limit:
         return UsableSchema(schema)
-    from .dialects import dialect_of
     from .schema_repair import Repair
+    from .schema_shape import dialect_of
 
     dialect, is_named = dialect_of(schema)
     if dialect is None:

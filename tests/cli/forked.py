@@ -43,7 +43,6 @@ _MODULES = (
     "mcp_client.cli.session",
     "mcp_client.cli.session_commands",
     "mcp_client.cli.shell",
-    "mcp_client.cli.terminal",
     "mcp_client.handlers.handlers",
     "mcp_client.host.host",
     "mcp_client.processes.loop_process",

@@ -11,9 +11,8 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import Tool
-from mcp_client.cli.command_examples import COMMAND_EXAMPLES
 from mcp_client.cli.description import argument_rows, example_of
-from mcp_client.cli.parser import commands, parsed
+from mcp_client.cli.parser import COMMAND_EXAMPLES, commands, parsed
 from tests.cli.shell import at_terminal, offering, run
 
 NESTED: dict[str, Any] = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mcp_client.approval.start_request import Scope
 from mcp_client.config import load_config
 
 PUNYCODE = ": its host has letters outside ASCII; in ASCII (punycode) it is xn--gthub-n2e.com"
@@ -45,7 +46,9 @@ def test_only_the_findings_of_a_projects_server_begin_with_that_it_can_do_anythi
 ) -> None:
     file = project / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"server": server}}))
-    for scope, wanted in ((None, ["anything"]), ("project", ["anything"]), ("user", [])):
+    scopes: tuple[Scope | None, ...] = (None, "project", "user")
+    for scope in scopes:
+        wanted = [] if scope == "user" else ["anything"]
         _, *found = load_config(file, scope=scope).requests["server"].findings
         assert [one.about for one in found if one.kind == "start"] == wanted
         assert all(

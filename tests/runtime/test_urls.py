@@ -1,4 +1,4 @@
-"""Keys in the path of a URL: what counts as one, and that none is shown anywhere."""
+"""Keys in the path of a URL, none of which is shown anywhere; and what counts as this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.runtime.masking import secrets_given, secrets_sent
-from mcp_client.runtime.path_keys import path_keys, without_path_keys
+from mcp_client.runtime.urls import is_loopback, path_keys, without_path_keys
 from mcp_client.transports.http_options import name_of_url, shown
 from tests.cli.shell import run
 from tests.server.http_apps import Handshake, Stateless, failure
@@ -153,3 +153,45 @@ def test_doctor_and_the_shell_do_not_show_the_key() -> None:
 def test_a_command_with_such_a_url_does_not_show_the_key() -> None:
     server = StdioServer("mcp-remote", [f"https://example.com/s/{KEY}/mcp"])
     assert KEY not in repr(server)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "app.localhost",
+        "127.0.0.1",
+        "127.255.255.254",
+        "::1",
+        "[::1]",
+        "::1%lo",
+        "::ffff:127.0.0.1",
+    ],
+)
+def test_this_machine_is_recognized_by_name_and_by_address(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "localhost.example.com",
+        "mylocalhost",
+        "127.0.0.1.example.com",
+        "127.1",
+        "0x7f000001",
+        "2130706433",
+        "127.0.0.999",
+        "0.0.0.0",
+        "::",
+        "128.0.0.1",
+        "::ffff:10.0.0.1",
+        "2002:7f00:1::",
+        "64:ff9b::127.0.0.1",
+    ],
+)
+def test_no_other_host_counts_as_this_machine(host: str) -> None:
+    assert not is_loopback(host)

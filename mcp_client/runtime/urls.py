@@ -1,9 +1,12 @@
-"""Keys in the path of a URL: ``https://example.com/s/<key>/mcp``.
+"""What the text of a URL tells: keys in its path, and whether its host is this machine.
 
-Many services put the key of a user there, so that a URL is all that has to be copied. Nothing marks
-such a segment as a secret. ``path_keys`` goes by its form: letters mixed with digits or of mixed
-case, for 8 characters or more, and runs that are too long for words. After a segment that is called
-as a secret is (``/token/<key>``), 4 characters are enough.
+No name is looked up.
+
+Many services put the key of a user into the path, so that a URL is all that has to be copied:
+``https://example.com/s/<key>/mcp``. Nothing marks such a segment as a secret. ``path_keys`` goes by
+its form: letters mixed with digits or of mixed case, for 8 characters or more, and runs that are
+too long for words. After a segment that is called as a secret is (``/token/<key>``), 4 characters
+are enough.
 
 What reads like words is not found: ``streamable-http``, ``v1``, ``2025-06-18``, ``gmailServer2``.
 """
@@ -16,7 +19,7 @@ from urllib.parse import unquote
 
 from .secret_names import KEYS, SecretNames
 
-__all__ = ["path_keys", "without_path_keys"]
+__all__ = ["is_loopback", "path_keys", "without_path_keys"]
 
 _MARK = "***"
 _MIN_CHARS, _MIN_NAMED_CHARS = 8, 4
@@ -69,3 +72,23 @@ def _is_key(segment: str, least: int) -> bool:
     parts = _PART.findall(unquote(segment))
     odd = [part for part in parts if not _WORD.fullmatch(part) or _NO_WORD.search(part)]
     return sum(map(len, odd)) >= least
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host``, as a URL has it, is ``localhost``, below it, or a loopback address.
+
+    Names below ``localhost`` never leave the machine (RFC 6761 section 6.3). Of the IPv6 addresses
+    that contain an IPv4 address only a mapped one (``::ffff:127.0.0.1``) is one of this machine:
+    what is sent to the others goes to a gateway.
+    """
+    host = host.lower().strip("[]").removesuffix(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    import ipaddress
+
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
