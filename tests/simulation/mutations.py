@@ -36,18 +36,18 @@ class Mutation(NamedTuple):
 MUTATIONS: dict[str, Mutation] = {
     "a hook that fails allows": Mutation(
         "approval.gate",
-        "raise\n            raise self._failed(request, who, error) from error\n",
-        "raise\n            return Allow(), who\n",
+        "raise\n            raise self._failed(request, by, error) from error\n",
+        "raise\n            return Given(Allow(), by)\n",
     ),
     "an answer that is none allows": Mutation(
         "approval.gate",
-        "        if type(answer) is not Allow:\n            self._refuse(request, answer, who)\n",
+        "        if type(answer) is not Allow:\n            self._refuse(request, given)\n",
         "        if type(answer) is not Allow:\n            answer = Allow()\n",
     ),
     "an edit is not what is sent": Mutation(
         "approval.gate",
-        "approved, answer = await self._edit(request, answer, who, check, seconds)",
-        "_, answer = await self._edit(request, answer, who, check, seconds)",
+        "approved, given = await self._edit(request, given, check, seconds)",
+        "_, given = await self._edit(request, given, check, seconds)",
     ),
     "a cancellation that a hook swallows is forgotten": Mutation(
         "connection.cancellation",
@@ -96,7 +96,7 @@ MUTATIONS: dict[str, Mutation] = {
         "        return (lambda text, why, **more: ConnectError(text, **more))(\n",
     ),
     "a line that has begun to leave is withdrawn": Mutation(
-        "runtime.loop_process", "                pending.begun = True\n", ""
+        "processes.loop_process", "                pending.begun = True\n", ""
     ),
     "what HTTP has sent counts as not begun": Mutation(
         "transports.http_pool",
