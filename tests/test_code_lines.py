@@ -25,7 +25,7 @@ CODE_LINES = {
     "cli": 3992,
     "code": 886,  # the record of a run has the tag
     "config": 2863,  # config files came out of "host"
-    "connection": 1538,  # the one scope that a CancelToken cancels
+    "connection": 1541,  # the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1768,
     "errors": 200,

@@ -8,7 +8,7 @@
     call_options.py  the options of a tool call and of a read
     deadlines.py     the timeouts of one request, and when they are paused
     cancellation.py  cancels a call from elsewhere: ``CancelToken``
-    retry.py         how often a failed call is attempted
+    retry.py         when a failed call is attempted again
     tracing.py       client spans of OpenTelemetry
     metrics.py       durations as metrics of OpenTelemetry
 """

@@ -1,12 +1,12 @@
-"""The options of a tool call and of a read: one list, for every face that makes them.
+"""The options of a tool call and of a read: one list for every interface.
 
-``Session``, ``Host``, ``App``, ``Toolset.run`` and ``mcp_client.sync`` take them by these names and
-check them here, so that a wrong value is the same error wherever it is given.
+``Session``, ``Host``, ``App``, ``Toolset.run`` and ``mcp_client.sync`` accept these names and check
+them here, so that a wrong value is the same error everywhere.
 
-By default no call is repeated: ``error.retryable`` tells whether that would be safe. With
-``connect(retry=Retry())`` or ``call_tool(retry=Retry())`` an attempt that failed is followed by
-another one where nothing reached the server and another attempt may succeed, and where it is not
-known whether the tool ran but a trusted server says that it only reads or is idempotent.
+By default no call is repeated: ``error.retryable`` states whether that would be safe. With
+``connect(retry=Retry())`` or ``call_tool(retry=Retry())`` a failed attempt is repeated if nothing
+reached the server and another attempt may succeed. It is also repeated if the tool may have run,
+but a trusted server declares it read-only or idempotent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MAX_KEY_CHARS = 500
-"""Of an ``idempotency_key``."""
+"""The maximum length of an ``idempotency_key``, in characters."""
 _MAX_TAG_CHARS = 4_000
 _TIMEOUTS = Timeouts()
 
@@ -57,33 +57,36 @@ class CallProgress:
     name: str
     """The qualified name of the tool; "run_code" for a script, whose calls take these steps."""
     step: Literal["asked", "sent", "running", "done", "pending"]
-    """What happens: its approval is decided, it is sent, the server reports progress, it has ended,
-    or it ends without an outcome because it waits for approval (``CallPending``)."""
+    """The step of the call.
+
+    Its approval is decided, it is sent, the server reports progress, it has ended, or it ends
+    without an outcome because it waits for approval (``CallPending``).
+    """
     progress: float | None = None
-    """How far it is, as the server reports it; None for the other steps."""
+    """The progress that the server reports; None for the other steps."""
     total: float | None = None
-    """What ``progress`` reaches at the end, if the server reports that."""
+    """The value of ``progress`` at the end, if the server reports it."""
     message: str | None = None
-    """What the server says about it: untrusted text."""
+    """The server's text about the progress: untrusted."""
     is_error: bool = False
-    """Whether it was refused or failed, once it is done."""
+    """Whether the call was refused or failed, once it is done."""
 
 
 class CallSteps:
-    """An ``on_progress`` that is told the steps of its call, too."""
+    """An ``on_progress`` that also receives the steps of its call."""
 
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """The server reports progress."""
 
     def step(self, step: Literal["asked", "sent"]) -> None:
-        """The call has come so far."""
+        """Note that the call reached this step."""
 
 
 OnCallProgress: TypeAlias = Callable[[CallProgress], Awaitable[None] | None]
 
 
 class ReadOptions(TypedDict, total=False):
-    """The options of reading a resource and of getting a prompt: each as in ``CallOptions``."""
+    """The options of reading a resource and of requesting a prompt: each as in ``CallOptions``."""
 
     timeout: float | Timeouts | None
     meta: Mapping[str, Any] | None
@@ -91,28 +94,28 @@ class ReadOptions(TypedDict, total=False):
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of a tool call: the same on every face that makes one. None, the default of each,
-    is what the session says for all its calls.
+    """The options of a tool call, the same on every interface.
 
-    - ``timeout`` in seconds bounds the call from when it is sent, and lifts no clock that was set
-      for the session; a ``Timeouts`` sets the clocks one by one, ``approval`` if it is shorter.
-    - ``on_progress(progress, total, message)`` may be async; a plain function is called in the
-      event loop and must not block. In ``Toolset.run`` it may take one ``CallProgress`` instead,
-      which names the call and its step.
-    - ``meta`` goes into the request's ``_meta`` beside the protocol's own members.
-    - ``validation`` says for this call what ``connect(validation=...)`` says for all.
-    - ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task or thread.
-    - ``context`` is the host's own word on whose call it is: any hashable value, which the approval
-      hook finds as ``call.context`` and which is never sent.
-    - ``tag`` is the host's own word on which call it is, such as the chat and the turn: any JSON
-      value, or a tuple of them, of at most 4,000 characters. The approval hook finds it as
-      ``call.tag``, and the audit records it. It is not among the facts that a person is shown, no
-      approval is bound to it, and it is never sent.
-    - ``retry`` says for this call what ``connect(retry=...)`` says for all.
-    - ``idempotency_key`` is the caller's own name for this one call, at most 500 characters. With a
-      ``state`` it is written down under it, so that the same call with the same key, also in
-      another process and after a crash, gives its result and is not made twice: see
-      ``mcp_client.session.journal``.
+    The default of each is None, which uses the session's own option.
+
+    - ``timeout``: Seconds that limit the call from when it is sent; it cannot exceed the session's
+      timeouts. A ``Timeouts`` sets them one by one, and ``approval`` if it is shorter.
+    - ``on_progress``: A function of ``progress``, ``total`` and ``message``. It may be async; a
+      plain function is called in the event loop and must not block. In ``Toolset.run`` it may take
+      one ``CallProgress`` instead, which names the call and its step.
+    - ``meta``: Members for the request's ``_meta`` beside the protocol's own.
+    - ``validation``: For this call, as ``connect(validation=...)``.
+    - ``cancel``: A token whose ``cancel(reason)`` cancels the call from any task or thread.
+    - ``context``: The host's identifier of the caller: any hashable value. The approval hook gets
+      it as ``call.context``; it is never sent.
+    - ``tag``: The host's identifier of the call, such as the chat and the turn: any JSON value, or
+      a tuple of them, of at most 4,000 characters. The approval hook gets it as ``call.tag``, and
+      the audit records it. It is not among the facts that a person sees, no approval is bound to
+      it, and it is never sent.
+    - ``retry``: For this call, as ``connect(retry=...)``.
+    - ``idempotency_key``: The caller's own name for this one call, at most 500 characters. It needs
+      a ``state``. The same call with the same key, even in another process and after a crash,
+      returns the stored result and is not made twice: see ``mcp_client.session.journal``.
     """
 
     timeout: float | Timeouts | None
@@ -127,14 +130,17 @@ class CallOptions(TypedDict, total=False):
 
 
 def check_call_options(options: Mapping[str, Any], session: Timeouts = _TIMEOUTS) -> Timeouts:
-    """The clocks of a call with these options, in a session with those. Raises ``ConfigError`` or
-    ``InvalidArguments`` for a value that is wrong in itself, ``TypeError`` for an unknown name."""
+    """Return the timeouts of a call with these options in a session with those timeouts.
+
+    Raises ``ConfigError`` or ``InvalidArguments`` for an invalid value, ``TypeError`` for an
+    unknown name.
+    """
     _check(options, "a call", CallOptions.__annotations__)
     return session.for_call(options.get("timeout"))
 
 
 def check_read_options(options: Mapping[str, Any]) -> None:
-    """``check_call_options`` for those of a read."""
+    """Do ``check_call_options`` for the options of a read."""
     _check(options, "a read", ReadOptions.__annotations__)
 
 
@@ -158,7 +164,7 @@ def _check_progress(on_progress: object) -> None:
 
 
 def takes(function: Any, count: int) -> bool:
-    """Whether it can be called with so many positional arguments, as far as that can be told."""
+    """Return whether a function accepts so many positional arguments, as far as is known."""
     if not callable(function):
         return False
     try:
@@ -182,7 +188,7 @@ def _check_cancel(cancel: object) -> None:
 
 
 def check_context(context: object) -> None:
-    """Raises ``ConfigError`` for a ``context`` that cannot be compared with others."""
+    """Raise ``ConfigError`` for a ``context`` that cannot be compared with others."""
     try:
         hash(context)
     except TypeError:
@@ -213,7 +219,7 @@ def _check_retry(retry: object) -> None:
 
 
 def check_key(option: str, key: object, most: int = MAX_KEY_CHARS) -> None:
-    """Raises ``ConfigError`` unless ``key`` is a text of at most so many characters."""
+    """Raise ``ConfigError`` unless ``key`` is a str of at most ``most`` characters."""
     if not isinstance(key, str) or not 0 < len(key) <= most:
         shown = f"a text of {len(key)} characters" if isinstance(key, str) else repr(key)
         raise ConfigError(f"{option}={shown}: give a text of 1 to {most} characters")

@@ -1,14 +1,13 @@
 """Cancelling a call from elsewhere: ``call_tool(..., cancel=token)``, and ``token.cancel(reason)``.
 
-A call with a token runs inside a cancel scope of its own, which the token cancels. Cancelling the
-caller's task or scope needs no token and works as for any coroutine. Either way the server is told
-as its era and transport want, with the reason where they have room for one (2025-11-25
-``basic/utilities/cancellation``; 2026-07-28 ``basic/patterns/cancellation``), and an answer that
-still comes is dropped.
+A call with a token runs in a cancel scope of its own, which the token cancels. Cancelling the
+caller's task or scope needs no token and works as for any coroutine. In both cases the server is
+notified as its era and transport require, with the reason if there is a field for it (2025-11-25
+``basic/utilities/cancellation``; 2026-07-28 ``basic/patterns/cancellation``). A late response is
+dropped.
 
-An approval hook or a handler may swallow a cancellation and answer as if nothing had happened. So
-the last thing before each ``tools/call`` is written is ``stop_if_cancelled``, which no callback can
-come after.
+An approval hook or a handler may swallow a cancellation and return normally. So the last step
+before each ``tools/call`` is written is ``stop_if_cancelled``, which no callback can follow.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MAX_REASON_CHARS = 500
 
 
 class CancelToken:
-    """Cancels the calls it was given to, from any task or thread.
+    """A token that cancels the calls it was passed to, from any task or thread.
 
     One token may serve several calls, at once or one after the other; it can be cancelled once.
     """
@@ -56,13 +55,13 @@ class CancelToken:
 
     @property
     def reason(self) -> str | None:
-        """Why it was cancelled, as first given; None while it was not."""
+        """The first reason passed to ``cancel``; None before that."""
         return self._reasons[0] if self._reasons else None
 
     def cancel(self, reason: str = "the caller changed their mind") -> None:
-        """Cancel the calls under way with this token, and every call that is given it from now on.
+        """Cancel all calls under way with this token, and every later call with it.
 
-        The server is told the first 500 characters of ``reason``. Each call raises
+        The first 500 characters of ``reason`` are sent to the server. Each call raises
         ``CallWithdrawn`` if nothing was sent, or ``CallCancelled``: then it may have run. A call
         that has ended is not affected, nor is one that ends before it could be interrupted.
         """
@@ -80,7 +79,7 @@ class CancelToken:
         return partial(self._stops.pop, key, None)
 
     def _error(self, server: str, tool: str, sent: bool, follows: bool = False) -> McpError:
-        """What a call raises that this token cancelled."""
+        """Return the error for a call that this token cancelled."""
         kind, when = (
             (CallCancelled, f"cancelled: {self.reason}; it may have run")
             if sent
@@ -116,13 +115,13 @@ async def cancelled_by(
 
 
 async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:
-    """Raises the cancellation of the current task, or of the scope that ``token`` cancels.
+    """Raise the cancellation of the current task, or of the scope that ``token`` cancels.
 
-    ``before`` is ``cancel_requests()`` as it was when the call began: a host may call a tool while
-    it cleans up in a task that was cancelled earlier. asyncio delivers a cancellation once, and a
+    ``before`` is ``cancel_requests()`` at the start of the call: a host may call a tool while it
+    cleans up in a task that was cancelled earlier. asyncio delivers a cancellation once, and a
     callback that swallows it leaves no trace but that count.
     """
     if (token is None or not token.cancelled) and not being_cancelled(before):
         return
-    await checkpoint()  # raises it where it is still pending, as on trio and in scopes of anyio
+    await checkpoint()  # raises it if it is still pending, as on trio and in scopes of anyio
     raise anyio.get_cancelled_exc_class()("the call was cancelled, and a callback swallowed it")

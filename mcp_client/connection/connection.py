@@ -1,9 +1,9 @@
-"""The connection under a session: established once, and again when it is lost.
+"""The connection of a session: established once, and again when it is lost.
 
-Callers ask for it each time (``ensure_connected``) and never keep it. A server process that has
+Callers request it each time (``ensure_connected``) and never store it. A server process that has
 died is started again (2026-07-28 ``basic/transports/stdio``), and a session that the server has
-ended is opened again (2025-11-25 ``basic/transports``, session management), both at most
-``Limits.restarts`` times a minute, unless another ``RestartPolicy`` is in charge.
+ended is opened again (2025-11-25 ``basic/transports``, session management). Both happen at most
+``Limits.restarts`` times a minute, unless another ``RestartPolicy`` is used.
 """
 
 from __future__ import annotations
@@ -35,24 +35,26 @@ _PING_TIMEOUTS = Timeouts(idle=2.0, total=2.0)
 
 
 class RestartPolicy(Protocol):
-    """Decides whether a lost connection may be established again now."""
+    """A policy that decides whether a lost connection may be established again now."""
 
     def begin(self) -> None:
-        """It is about to be established. Raises ``ConnectError`` where that must not be."""
+        """Note that a connection will be established. Raises ``ConnectError`` to prevent it."""
 
     def end(self, error: BaseException | None) -> None:
-        """It was established; or it was not, because of ``error``."""
+        """Note that it was established, or not, because of ``error``."""
 
     def lost(self, error: McpError) -> None:
-        """The connection in use has ended. Called in a loop callback or any task; only if all
-        requests share one line, for others have no connection to lose."""
+        """Note that the connection in use has ended, in a loop callback or any task.
+
+        It is called only if all requests share one line: others have no connection to lose.
+        """
 
 
 class Messages(Protocol):
-    """Receives what belongs to no request, and is notified of the state of the connection."""
+    """The receiver of messages that belong to no request, and of changes of the connection."""
 
     def receive(self, transport: Transport, message: Request | Notification) -> None:
-        """Receive what the server sends by itself."""
+        """Receive a message that the server sent on its own."""
 
     def connected(self, rpc: RpcConnection) -> None:
         """Note a new connection."""
@@ -61,12 +63,11 @@ class Messages(Protocol):
         """Note that the connection in use has ended, or may have."""
 
     def missed(self, transport: Transport) -> None:
-        """Note that what the server sent by itself may have been lost, although the connection was
-        not."""
+        """Note that messages may have been lost, although the connection was not."""
 
 
 class Connection:
-    """The connection of one session, established again if it is lost and ``restarts`` permits."""
+    """The connection of a session; ``messages`` receives its events."""
 
     def __init__(
         self,
@@ -100,12 +101,13 @@ class Connection:
 
     @property
     def rpc(self) -> RpcConnection:
-        """What was agreed on last, alive or not."""
+        """The most recent connection, alive or not."""
         if self.latest is None:
             raise ConnectError("the session is not open", server=self._name)
         return self.latest
 
     async def open(self) -> None:
+        """Establish the first connection."""
         self._turn = LoopLock()
         backend = current()
         self._loop, self._running_loop = backend.loop, backend.running_loop
@@ -114,14 +116,14 @@ class Connection:
 
     @property
     def usable(self) -> RpcConnection | None:
-        """What ``ensure_connected`` gives, where that takes no wait; else None."""
+        """The result of ``ensure_connected`` if it needs no wait, else None."""
         rpc = self.latest
         if rpc is None or self._running_loop() is not self._loop:
             return None
         return rpc if self.is_current(rpc) else None
 
     async def ensure_connected(self) -> RpcConnection:
-        """The connection to use now; a server that has gone is started again."""
+        """Return the connection to use now; a server that has gone is started again."""
         rpc = self.usable
         if rpc is not None:
             return rpc
@@ -138,7 +140,7 @@ class Connection:
                 await rpc.transport.retire()
                 self._restarts.begin()
                 self._context.stats.restarts += 1
-                _log.warning("%s: the connection was lost and is established again", self._name)
+                _log.warning("%s: the connection was lost; connecting again", self._name)
                 self.transport = rpc.transport.clone()
                 try:
                     rpc = self.latest = await self._open()
@@ -149,28 +151,29 @@ class Connection:
             return rpc
 
     async def replace(self, rpc: RpcConnection, why: str) -> None:
-        """Give ``rpc`` up because of ``why``, which its requests fail with, and connect again."""
+        """Give up ``rpc``, whose requests fail with ``why``, and connect again."""
         if rpc is self.latest and rpc.transport.alive:
             rpc.transport.closed_because = why
             await rpc.transport.aclose()
         await self.ensure_connected()
 
     def check_loop(self) -> None:
-        """Raises ``ConfigError`` where the caller runs in another event loop than the session."""
+        """Raise ``ConfigError`` if the caller runs in another event loop than the session."""
         if self.latest is not None and self._running_loop() is not self._loop:
             raise ConfigError(
-                "this session was opened in another event loop and works only there: open and "
+                "the session was opened in another event loop and works only there: open and "
                 "close one session in each event loop, or use mcp_client.sync, whose sessions any "
                 "thread may use",
                 server=self._name,
             )
 
     def is_current(self, rpc: RpcConnection) -> bool:
-        """Whether ``rpc`` is what ``ensure_connected`` gives, and gives at once."""
+        """Return whether ``ensure_connected`` returns ``rpc`` without a wait."""
         transport = rpc.transport
         return rpc is self.latest and transport.alive and not transport.suspect and not self.closed
 
     async def aclose(self) -> None:
+        """End the connection and the transport."""
         self.closed = True
         if self._opened_at is not None and "opentelemetry.metrics" in sys.modules:
             self._record_duration(self._opened_at)
@@ -235,7 +238,7 @@ class _RestartLimit:
         self._starts = [start for start in self._starts if now - start < _MINUTE_SECONDS]
         if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
-                f"the server keeps dying, or ending our session: it was started again "
+                f"the server keeps exiting or ending the session: it was started again "
                 f"{len(self._starts)} times within a minute (Limits.restarts)",
                 server=self._context.server,
             )
@@ -258,18 +261,18 @@ async def _answers(rpc: RpcConnection) -> bool:
 
 
 def session_ended(error: ConnectError) -> bool:
-    """Whether nothing was sent because the server had ended our session."""
+    """Return whether nothing was sent because the server had ended the session."""
     return error.http_status == 404 and error.retryable
 
 
 class _KeepAlive:
-    """Signs of life, asked for at intervals: ``Timeouts(ping=...)``. One task a session.
+    """The task of a session that requests signs of life at intervals: ``Timeouts(ping=...)``.
 
-    2025-11-25 ``basic/utilities/ping``: the sender may ping at intervals, and without an answer in
-    time consider the connection stale and make another. 2026-07-28 has no ping: over stdio, where
-    there is a connection to be lost, ``server/discover`` takes its place. Over HTTP that revision
-    has no connection: every request is one of its own, a stream of notices that is cut is opened
-    again by itself, and nothing is sent here.
+    2025-11-25 ``basic/utilities/ping``: the sender may ping at intervals, and without a response in
+    time consider the connection stale and make another. 2026-07-28 has no ping. Over stdio, where
+    there is a connection to be lost, ``server/discover`` replaces it. Over HTTP that revision has
+    no connection: every request is independent, a stream of notifications that is cut is opened
+    again, and nothing is sent here.
     """
 
     def __init__(self, connection: Connection, context: SessionContext, every: float) -> None:
@@ -296,7 +299,7 @@ class _KeepAlive:
             while not self._connection.closed:
                 await anyio.sleep(self._every)
                 await self._look()
-        except AuthError as error:  # asking again would begin a login without a caller
+        except AuthError as error:  # another ping would begin a login without a caller
             _log.warning("%s: no more pings until the next login: %s", self._server, error)
 
     async def _look(self) -> None:
@@ -313,7 +316,7 @@ class _KeepAlive:
             except AuthError:
                 raise
             except (OutcomeUnknown, NotSent) as error:
-                why = f"the server did not answer a ping within {self._clocks.total:g} s"
+                why = f"the server did not respond to a ping within {self._clocks.total:g} s"
                 _log.warning("%s: %s (%s): connecting again", self._server, why, error.message)
             except McpError:
                 return  # an error is a sign of life

@@ -1,13 +1,13 @@
 """The timeouts of one request, and when they are paused.
 
 Each sign of life restarts the ``idle`` timeout; ``total`` is never restarted (2026-07-28
-``basic/patterns/cancellation``, timeouts). While the server waits for our answer to a question it
-cannot be expected to send anything, so both are paused. In the handshake era a question does not
-say which request it belongs to. So the timeouts of all requests that were under way when it came
-are paused, and of none that started later: otherwise a handler that calls the same server and gets
-no answer would be kept waiting by its own question. A request is paused for at most
-``Timeouts.approval`` seconds in all, so that a server that asks without end does not hold it up
-for ever.
+``basic/patterns/cancellation``, timeouts). While the server waits for the client's response to a
+request, it cannot be expected to send anything, so both are paused.
+
+In the handshake era such a request does not state which call it belongs to. So the timeouts of all
+calls under way are paused, but not those of calls that start later: otherwise a handler that calls
+the same server without success would be blocked by its own request. A call is paused for at most
+``Timeouts.approval`` seconds in total, so that a server that keeps asking cannot block it forever.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _PAUSED_POLL_SECONDS = 0.25
 
 @dataclass(slots=True, eq=False)
 class RequestDeadline:
-    """When one request has waited long enough. Times are the loop's own, in seconds."""
+    """The deadline of one request. Times are the loop's own, in seconds."""
 
     _timeouts: Timeouts
     _started: float
     _last_sign: float = field(default=-math.inf, init=False)
     """When the server last gave a sign of life."""
     _questions: int = field(default=0, init=False)
-    """Questions of the server that wait for our answer."""
+    """The number of the server's requests that wait for a response."""
     _paused_at: float = field(default=0.0, init=False)
     _paused_seconds: float = field(default=0.0, init=False)
     _script: PausableClock | None = field(default_factory=script_clock.get, init=False)
     """The clock of the script that makes the call, if one does: it is paused as well."""
 
     def sign(self, now: float) -> None:
-        """The server gave a sign of life, or is not expected to give one before that time."""
+        """Note a sign of life, or that none is expected before that time."""
         self._last_sign = max(self._last_sign, now)
 
     def allows(self, until: float) -> bool:
-        """Whether the total timeout leaves the request waiting until then."""
+        """Return whether the total timeout permits waiting until then."""
         return until < self._started + self._timeouts.total + self._paused_seconds
 
     def until(self, now: float) -> float:
-        """When to look again whether it is over; it is over where that is not after ``now``."""
+        """Return the next time to check; the deadline has passed if it is not after ``now``."""
         timeouts = self._timeouts
         latest = self._started + timeouts.total
         if not self._questions:
@@ -59,11 +59,12 @@ class RequestDeadline:
         return max(latest, now + _PAUSED_POLL_SECONDS) if latest > now else latest
 
     def ran_out(self, now: float) -> str:
-        """Which clock it was."""
+        """Return the name of the timeout that expired."""
         spent = now - self._started - self._credit(now)
         return "total" if spent >= self._timeouts.total else "idle"
 
     def pause(self, now: float) -> None:
+        """Pause the timeouts."""
         if not self._questions:
             self._paused_at = now
         self._questions += 1
@@ -71,6 +72,7 @@ class RequestDeadline:
             self._script.stop()
 
     def resume(self, now: float) -> None:
+        """Resume the timeouts."""
         self._paused_seconds = self._credit(now)
         self._paused_at = self._last_sign = now
         self._questions -= 1
@@ -95,11 +97,11 @@ class RequestDeadlines(set[RequestDeadline]):
 
     @property
     def paused(self) -> float:
-        """Seconds in which some question of the server waited for our answer."""
+        """Seconds in which some request of the server waited for a response."""
         return self._lost + (self._now() - self._paused_at if self._pauses else 0.0)
 
     def pause(self) -> Callable[[], None]:
-        """Stop the clocks of what is under way now; call what is returned to let them go on."""
+        """Pause the timeouts of all requests under way, and return a function that resumes them."""
         stopped, now = tuple(self), self._now()
         for clock in stopped:
             clock.pause(now)

@@ -1,16 +1,17 @@
-"""Establish a connection: start the server, agree on a revision, restart it where that is needed.
+"""Establish a connection: start the server, agree on a revision, restart it if needed.
 
-``protocol.negotiation`` decides what to ask, and this module sends it. The one decision made here
-is how long to wait for an answer. A server that ignores ``server/discover`` should cost
-one second, but a server that takes ten seconds to start must not be mistaken for one. So the second
-is counted from the moment the server has read the probe, which the transport can see. If the
-revision is fixed there is nothing else to try, and the answer has all the time that connecting has.
+``protocol.negotiation`` decides what to send, and this module sends it. The only decision made here
+is how long to wait for a response. A server that ignores ``server/discover`` should cost one
+second, but a server that takes ten seconds to start must not be mistaken for one. So the second is
+counted from the moment the server has read the probe, which the transport can observe. If the
+revision is fixed, there is no alternative, and the response has the complete connect timeout.
 
-A server may be stuck because of the probe. If it has read all and is mute after a third of the
-connect timeout, it is started again, and asked ``initialize`` first. Nothing is started once the
-connect timeout has expired: the error is raised at once, and the process is ended behind it.
+A server may hang because of the probe. If it has read everything and is silent after a third of the
+connect timeout, it is started again and gets ``initialize`` first. Nothing is started once the
+connect timeout has expired: the error is raised at once, and the process is ended in the
+background.
 
-That a server wants ``initialize`` first is remembered for the life of the process, so that the
+That a server needs ``initialize`` first is remembered for the life of the process, so that the
 second is spent once per server (2026-07-28 ``basic/versioning``).
 """
 
@@ -64,7 +65,7 @@ from .tracing import span
 __all__ = ["ConnectionAttempt", "Listeners"]
 
 _PROBE_SECONDS = 1.0
-"""For the answer to a probe that the server has read."""
+"""Seconds to wait for a response after the server has read the probe."""
 _PROBE_SECONDS_BLIND = 3.0
 """The same, where the transport cannot see whether the server has read it."""
 _POLL_SECONDS = 0.05
@@ -81,7 +82,7 @@ _wants_initialize: dict[Hashable, None] = {}
 
 
 class Listeners(NamedTuple):
-    """Who is told what a transport tells by itself: see ``TransportContext``."""
+    """The callbacks for a transport's events: see ``TransportContext``."""
 
     unasked: Callable[[Transport, Request | Notification], None]
     ended: Callable[[Transport, McpError], None]
@@ -90,7 +91,7 @@ class Listeners(NamedTuple):
 
 
 class ConnectionAttempt:
-    """One attempt to reach a server. ``run`` once; what it returns is open."""
+    """One attempt to reach a server. Call ``run`` once; its result is open."""
 
     def __init__(
         self,
@@ -119,7 +120,10 @@ class ConnectionAttempt:
         """See ``_output``: that of the process that was replaced."""
 
     async def run(self) -> RpcConnection:
-        """Raises ``ConnectError``, and then nothing is left running but what is being ended."""
+        """Return an open connection.
+
+        Raises ``ConnectError``; then nothing remains running except processes that are being ended.
+        """
         self._began = self._now()
         self._deadline = self._began + self._timeouts.connect
         try:
@@ -239,8 +243,10 @@ class ConnectionAttempt:
         return outcome
 
     async def _go_the_other_way(self, refused: AnsweredWithError | Failed) -> Outcome | None:
-        """Carry messages by the other way to the same server. Returns the refusal if there is
-        none, and raises ``AuthError`` if a login is needed there."""
+        """Use the server's other transport. Returns the refusal if there is none.
+
+        Raises ``AuthError`` if a login is needed there.
+        """
         other = self._transport.fallback()
         if other is None:
             return refused
@@ -253,7 +259,7 @@ class ConnectionAttempt:
         except (ConnectError, TimeoutError) as error:
             await other.aclose()
             self._transport = before
-            if isinstance(error, AuthError) and error.http_status != 403:  # it is there
+            if isinstance(error, AuthError) and error.http_status != 403:  # the server exists
                 if isinstance(refused, Failed):
                     error.args = (f"{error.args[0]} (before that, {refused.error.args[0]})",)
                 raise
@@ -290,7 +296,7 @@ class ConnectionAttempt:
         return outcome
 
     async def _await(self, step: Ask, exchange: Exchange) -> Outcome:
-        """Wait for the answer. Raises ``TimeoutError`` at the deadline."""
+        """Wait for the response. Raises ``TimeoutError`` at the deadline."""
         if step.probe and self._pin is None:
             may_be_slow, share = self._transport.always_responds, 0.0
         elif step.replaces and not self._transport.is_remote:
@@ -320,7 +326,7 @@ class ConnectionAttempt:
                 if give_up is None or now < give_up:
                     continue
                 if step.replaces and self._answers_others():
-                    give_up = math.inf  # it is not stuck: starting it again would be in vain
+                    give_up = math.inf  # the server does not hang: starting it again would not help
                     continue
                 return Silent()
 
@@ -345,7 +351,7 @@ class ConnectionAttempt:
             except ConnectionLost as error:
                 return Failed(_not_sent(error, self._transport))
             except InvalidFrame as error:
-                unusable = ConnectError(f"the server's answer cannot be used: {error.reason}")
+                unusable = ConnectError(f"the server's response cannot be used: {error.reason}")
                 return Failed(unusable, may_pass=not self._transport.is_remote)
             if type(message) is Response:
                 return Answered(message.result)
@@ -356,7 +362,7 @@ class ConnectionAttempt:
                 )
 
     def _output(self) -> str:
-        """What the server sent that is not a response to a request of ours, if anything."""
+        """A text about the output of the server that is not a response, or empty."""
         output = self._transport.unmatched_output()
         if output is None:
             return ""
@@ -372,10 +378,10 @@ class ConnectionAttempt:
         seconds = self._timeouts.connect
         output = self._first_output or self._output()
         unread = self._transport.unread() and not self._restarted
-        why = "it has not read what it was sent" if unread else f"it does not answer {method}"
+        why = "it has not read its input" if unread else f"it does not answer {method}"
         try_it = "open it" if self._transport.is_remote else "run it by hand"
         advice = Advice(
-            f"give it longer with Timeouts(connect=...), or {try_it} and see",
+            f"allow more time with Timeouts(connect=...), or {try_it} to check",
             "connect_timeout",
             try_it,
         )
@@ -404,7 +410,7 @@ def _wants_no_probe(outcome: Outcome) -> bool:
 
 
 def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
-    """What a lost connection raises before a session is open: nothing was called."""
+    """Return the error for a connection lost before the session is open: nothing was called."""
     if transport.is_remote or transport.only_its_word:
         return ConnectError(error.why, advice=transport.exit_advice())
     code = error.exit_code
@@ -412,7 +418,7 @@ def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
     if code is not None and code < 0:
         how = f"was ended by signal {-code}"
     return ConnectError(
-        f"the server {how} before it had introduced itself",
+        f"the server {how} before the session was open",
         advice=transport.exit_advice() or Advice("run it by hand to see why"),
         exit_code=code,
         stderr_tail=error.stderr_tail,

@@ -1,13 +1,14 @@
-"""Durations as metrics, where the host uses those of OpenTelemetry.
+"""Durations as metrics, if the host uses OpenTelemetry metrics.
 
-The semantic conventions for MCP name two histograms, in seconds: ``mcp.client.operation.duration``
-of each request, from before it is sent to its answer, without the time that approval takes; and
-``mcp.client.session.duration`` of each session that was open. Their attributes are the revision,
-how the server is reached, and for a request its method, its tool or prompt, and what went wrong.
+The semantic conventions for MCP define two histograms, in seconds.
+``mcp.client.operation.duration`` covers each request, from before it is sent to its response,
+without the time that approval takes. ``mcp.client.session.duration`` covers each session that was
+open. Their attributes are the revision, the kind of transport, and for a request its method, its
+tool or prompt, and its error.
 
-A server must not decide how many time series there are: of the codes of its errors, only those that
-JSON-RPC reserves are told apart, all others are ``_OTHER``. Of its tools, those count that are
-called.
+A server must not control the number of time series. Of its error codes, only those that JSON-RPC
+reserves are recorded, all others are ``_OTHER``. Of its tools, only those that are called are
+recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _RESERVED = range(-32_768, -31_999)
 
 @contextmanager
 def operation(attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Record how long what is done inside takes. What is added to ``attributes`` there counts."""
+    """Record the duration of the body. Attributes added to ``attributes`` in the body count."""
     began = perf_counter()
     try:
         yield attributes
@@ -49,7 +50,7 @@ def operation(attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def note_error(attributes: dict[str, Any], error: BaseException) -> None:
-    """Add what went wrong to the attributes of an operation."""
+    """Add the error to the attributes of an operation."""
     attributes["error.type"] = kind = error_type(error)
     if isinstance(error, ServerError) and error.code is not None:
         reserved = error.code in _RESERVED
@@ -81,8 +82,10 @@ def _histogram(provider: Any, name: str) -> Any:
 
 
 def error_type(error: BaseException) -> str:
-    """The JSON-RPC code of an error, as a text, or the class of another; "cancelled" for a
-    cancellation."""
+    """Return the JSON-RPC code of an error as a str, or the class of another.
+
+    A cancellation is "cancelled".
+    """
     if isinstance(error, ServerError) and error.code is not None:
         return str(error.code)
     return type(error).__name__ if isinstance(error, Exception) else "cancelled"

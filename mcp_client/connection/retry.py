@@ -1,4 +1,4 @@
-"""How often a failed call is attempted: where nothing reached the server, or it does no harm."""
+"""When a failed call is attempted again: nothing reached the server, or it is harmless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_IMPLEMENTED = 501
 
 
 def may_pass(status: int | None) -> bool:
-    """Whether a request that was refused with this HTTP status may be answered later."""
+    """Return whether a request that was refused with this HTTP status may succeed later."""
     if status is None:
         return False
     return status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED)
@@ -32,16 +32,16 @@ def may_pass(status: int | None) -> bool:
 @with_option_names()
 @frozen_dataclass
 class Retry:
-    """How often a failed call is attempted, and when.
+    """The number and the times of attempts at a failed call.
 
     One approval covers all attempts of the same call: the same definition and arguments. The total
-    timeout of the call covers them, too, with the pauses between them.
+    timeout of the call also covers them, including the pauses.
 
-    - ``attempts``: How many there are at most, the first one included.
-    - ``backoff``: Seconds before the second attempt, twice as many before each one that follows;
-      with jitter, and never less than the server asks for (``retry_after``).
-    - ``safe``: The host's word that repeating the call does no harm, although it may have run
-      already. Then HTTP 500, 503 and other faults of the server permit another attempt, too.
+    - ``attempts``: The maximum number, including the first.
+    - ``backoff``: Seconds before the second attempt, doubled for each one that follows, with
+      jitter; never less than the server requests (``retry_after``).
+    - ``safe``: Whether repeating the call is harmless, although it may have run already. Then HTTP
+      500, 503 and other faults of the server permit another attempt, too.
     """
 
     attempts: int = 3
@@ -57,10 +57,12 @@ class Retry:
             raise ConfigError(f"Retry(safe={self.safe!r}): give True or False")
 
     def permits(self, error: BaseException) -> bool:
-        """Whether a call that ended with ``error`` may be attempted again: a durable engine asks
-        this about its own retries, too."""
+        """Return whether a call that ended with ``error`` may be attempted again.
+
+        A durable engine uses this for its own retries, too.
+        """
         if isinstance(error, NotSent | ServerError):
-            # A person has to visit a URL, or to decide: neither is a matter of seconds.
+            # A person has to visit a URL or to decide, which takes longer than seconds.
             waits = isinstance(error, UrlElicitationRequired | CallPending)
             safe = self.safe and isinstance(error, ServerError) and may_pass(error.http_status)
             return (error.retryable or safe) and not waits
@@ -69,8 +71,13 @@ class Retry:
         return False
 
     def next_pause(self, error: McpError, attempts: int, left: float) -> float | None:
-        """Seconds before the next attempt, after ``attempts``; None if it was the last: ``error``
-        does not permit another, or the pause takes the ``left`` seconds of the total timeout."""
+        """Return the seconds before the next attempt; None if there is none.
+
+        Args:
+            error: The error of the last attempt, which may not permit another.
+            attempts: The number of attempts so far.
+            left: Seconds left of the total timeout, which the pause must not exceed.
+        """
         error.attempts = attempts
         if attempts == self.attempts or not self.permits(error):
             return None
@@ -78,6 +85,6 @@ class Retry:
         return pause if pause < left else None
 
     def pause(self, error: McpError, attempts: int) -> float:
-        """Seconds before the next attempt, after ``attempts``."""
+        """Return the seconds before the next attempt, after ``attempts``."""
         wanted: float | None = getattr(error, "retry_after", None)
         return max(spread(doubled(self.backoff, attempts - 1)), wanted or 0.0)

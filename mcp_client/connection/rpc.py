@@ -1,12 +1,12 @@
 """Send one request and receive its response: ids, timeouts, progress, cancellation.
 
-An ``RpcConnection`` is a transport on which an era has been agreed. It runs in the caller's task
-and keeps nothing between requests but a counter. A request's id is also its progress token, which
-is how a progress notification finds its request without a table.
+An ``RpcConnection`` is a transport with an agreed era. It runs in the caller's task and stores only
+a counter between requests. A request's id is also its progress token, so that a progress
+notification finds its request without a table.
 
-When a timeout expires (see ``deadlines``, and ``runtime.pausable_clock`` for time that a person
-needs to log in) or the caller is cancelled, the server is told as its era and transport want, and a
-late response is dropped. Progress that does not increase is dropped (2026-07-28
+A timeout may expire (see ``deadlines``, and ``runtime.pausable_clock`` for the time of a person's
+login), or the caller may be cancelled. Then the server is notified as its era and transport
+require, and a late response is dropped. Progress that does not increase is dropped (2026-07-28
 ``basic/patterns/progress``). An async progress callback runs in a task of its own, a plain function
 in place.
 """
@@ -59,11 +59,11 @@ from .tracing import Span, span
 __all__ = ["REPEATABLE", "OnProgress", "RequestOptions", "RpcConnection", "Traffic", "server_error"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
-"""Called with ``progress``, ``total`` and ``message`` of each progress notification.
+"""A function called with ``progress``, ``total`` and ``message`` of each notification.
 
-An async one may take its time: what it is not quick enough for waits, the oldest is dropped beyond
-``Limits.notices``, and the call returns at most a second later for it. A plain function is called
-in place, in the event loop, and must not block.
+An async function may be slow: notifications wait, the oldest are dropped beyond ``Limits.notices``,
+and the call waits for it at most one second at the end. A plain function is called in the event
+loop and must not block.
 """
 
 
@@ -73,59 +73,62 @@ _BUSY = frozenset({429, 503})
 _MAX_TRIES = 4
 _BACKOFF_SECONDS = 0.25
 _LATE_PROGRESS_SECONDS = 1.0
-"""Seconds a slow callback has to hear the rest of the progress once the answer is there."""
+"""Seconds for a slow callback to receive the remaining progress after the response."""
 _GAVE_UP = "the client gave up waiting"
 
 
 class Traffic:
-    """What went out for one call, and what came back, all its requests together."""
+    """The bytes sent and received for one call, in all its requests."""
 
     __slots__ = ("_last", "answers", "received", "sent")
 
     def __init__(self) -> None:
         self._last = 0
         self.sent: int = 0
-        """Bytes of the messages sent, or handed over to be sent."""
+        """Bytes of the messages sent, or passed on to be sent."""
         self.received: int = 0
-        """Bytes of the answers."""
+        """Bytes of the responses."""
         self.answers: int = 0
 
     def send(self, text: str) -> None:
+        """Count a message that is sent."""
         self._last = len(text) if text.isascii() else len(text.encode())
         self.sent += self._last
 
     def take_back(self) -> None:
-        """Nothing of the message that was handed over last has left."""
+        """Note that none of the last message was sent."""
         self.sent -= self._last
         self._last = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class RequestOptions:
-    """How one request is to be made. A call that takes rounds makes each of them so."""
+    """The options of one request. All requests of a call with several rounds use the same."""
 
     meta: Mapping[str, Any] | None = None
     """The caller's own ``_meta``."""
     progress: bool = False
-    """Whether progress is asked for; it restarts the idle clock."""
+    """Whether progress is requested; it restarts the idle timeout."""
     on_progress: OnProgress | None = None
     mirrors: Sequence[HeaderParam] = ()
-    """The arguments of the tool that HTTP headers repeat."""
+    """The arguments of the tool that are repeated in HTTP headers."""
     repeatable: bool = False
-    """Whether it may be sent again if the server says that it is busy (HTTP 429 and 503), after a
-    pause, within the clocks."""
+    """Whether to repeat the request if the server is busy (HTTP 429 and 503).
+
+    It is sent again after a pause, within the timeouts.
+    """
     traffic: Traffic | None = None
-    """Where bytes are counted."""
+    """The counter of bytes."""
     cancel: CancelToken | None = None
-    """Knows why the request is given up."""
+    """The token with the reason for giving up the request."""
     cancel_requests: int = 0
     """``cancel_requests()`` as it was when the call began."""
     ids: list[Id] | None = None
-    """Where the ids of its requests are noted."""
+    """The list to which the ids of its requests are added."""
     holds: bool = False
-    """Whether it must not be sent once a person was asked to log in: see ``Transport.hold``."""
+    """Whether the request must not be sent after a login of a person: see ``Transport.hold``."""
     withdraws: bool = True
-    """Whether the server is told with a notification when the request is given up."""
+    """Whether the server gets a notification when the request is given up."""
 
 
 _DEFAULT = RequestOptions()
@@ -133,6 +136,8 @@ REPEATABLE = RequestOptions(repeatable=True)
 
 
 class RpcConnection:
+    """A transport with an agreed era, and the requests on it."""
+
     def __init__(
         self,
         transport: Transport,
@@ -163,11 +168,11 @@ class RpcConnection:
 
     @property
     def sign_of_life(self) -> str:
-        """The method that asks the server for one: the stateless era has no ping."""
+        """The method that requests a sign of life: the stateless era has no ping."""
         return "ping" if self.era.server_may_ask else "server/discover"
 
     def ask_for_logs(self, level: str | None) -> None:
-        """Ask for log messages from ``level`` on with every request, in the stateless era."""
+        """Request log messages from ``level`` on with every request, in the stateless era."""
         self._log_level = level
 
     def request(
@@ -177,11 +182,10 @@ class RpcConnection:
         timeouts: Timeouts,
         options: RequestOptions = _DEFAULT,
     ) -> Coroutine[Any, Any, Reading]:
-        """Send a request and read its answer.
+        """Send a request and parse its response.
 
-        Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
-        it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
-        answered.
+        Raises ``ConnectError`` if nothing was sent, ``CallTimeout`` or ``ConnectionLost`` if the
+        effect is unknown, and ``ServerError`` or ``ProtocolViolation`` after a response.
         """
         if options.repeatable or "opentelemetry.trace" in sys.modules:
             return self._repeated(method, fields, timeouts, options)
@@ -250,7 +254,7 @@ class RpcConnection:
                 await progress.aclose(_LATE_PROGRESS_SECONDS)
         except InvalidFrame as error:
             raise ProtocolViolation(
-                "the server's answer cannot be used: "
+                "the server's response cannot be used: "
                 f"{self._context.secrets.text(error.reason)}; it may have run",
                 result=error.raw,
                 server=self.server,
@@ -310,7 +314,7 @@ class RpcConnection:
             raise
         except TimeoutError:
             self._give_up(id, options)
-            # Some of it may have left, and the rest follows in its turn.
+            # Some of it may be sent; the rest follows in its turn.
             spent = "total" if self.clock.time() - started >= timeouts.total else "idle"
             raise self._timeout(method, timeouts, spent) from None
         except BaseException:
@@ -331,7 +335,7 @@ class RpcConnection:
     def _expect_silence(self, until: float, deadline: RequestDeadline, timeouts: Timeouts) -> None:
         if not deadline.allows(until):
             raise CallTimeout(
-                "the stream of this request ended before the answer, and the server asks to wait "
+                "the stream of this request ended before the response, and the server asks to wait "
                 f"{seconds_text(until - self.now())} before the rest is fetched: longer than is "
                 f"left of the total timeout of {seconds_text(timeouts.expired('total')[1])}; it "
                 "may have run",
@@ -357,13 +361,13 @@ class RpcConnection:
             ) from None
 
     def _not_taken(self, id: Id, method: str, options: RequestOptions) -> ConnectError | None:
-        """What a request raises that is too late to be sent; None where some of it has left."""
+        """Return the error for a request that is too late to be sent; None if a part was sent."""
         if not self.transport.withdraw(id):
             return None
         if options.traffic is not None:
             options.traffic.take_back()
         return ConnectError(
-            f"the server did not take the request ({method}) within the time it had: it does not "
+            f"the server did not accept the request ({method}) in time: it does not "
             "read its input; nothing was sent",
             server=self.server,
             retryable=True,
@@ -374,7 +378,7 @@ class RpcConnection:
         clock, seconds = timeouts.expired(clock)
         junk = self._stats.junk_lines
         noise = (
-            f"; {junk} frames from the server were not JSON-RPC messages, the last began "
+            f"; {junk} frames from the server were not JSON-RPC messages, the last one began "
             f"{self._stats.last_junk!r}"
             if junk
             else ""
@@ -387,7 +391,7 @@ class RpcConnection:
         )
 
     def _give_up(self, id: Id, options: RequestOptions = _DEFAULT) -> None:
-        """Tell the server that the request is abandoned, unless closing the exchange does."""
+        """Notify the server that the request is abandoned, unless closing the exchange does."""
         transport = self.transport
         reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP
         _log.debug("%s: request id=%s is given up: %s", self.server, id, safe_text(reason, 200))
@@ -405,7 +409,7 @@ class RpcConnection:
     async def listen(
         self, method: str, fields: Mapping[str, Any], until: float
     ) -> tuple[Id, Exchange]:
-        """Send a request that is answered by notifications, and at the end by a response.
+        """Send a request whose responses are notifications, with a final response at the end.
 
         Raises ``ConnectError`` or ``TimeoutError``. Close the exchange with ``leave``.
         """
@@ -417,7 +421,7 @@ class RpcConnection:
         return id, await self.transport.exchange(id, text, headers, until)
 
     async def leave(self, id: Id, exchange: Exchange, *, answered: bool) -> None:
-        """Close what ``listen`` opened, and tell the server where closing does not."""
+        """Close the exchange of ``listen``, and notify the server if closing does not."""
         if not answered:
             self._give_up(id)
         await exchange.aclose()
@@ -464,7 +468,7 @@ class _Progress:
 
 
 def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
-    """What to raise for an error that the server answered with."""
+    """Return the exception for an error response of the server."""
     said = safe_text(answer.message.strip(), lines=True)
     text = f"the server answered with an error: {said}"
     fields = {
@@ -477,7 +481,7 @@ def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
         "retryable": answer.status == 429,
     }
     required, advice = missing_capabilities(answer.data)
-    # An older revision leaves the code to the server, to which it may mean something else.
+    # In older revisions the server defines the code, which may have another meaning.
     if answer.code != MISSING_CAPABILITY or not (required or not era.server_may_ask):
         return ServerError(f"{text} (code {answer.code})", **fields)
     text = f"{text.rstrip('.')}; it needs the client to declare {advice} (code {answer.code})"

@@ -1,20 +1,20 @@
-"""Traces, where the host uses OpenTelemetry: client spans whose context the server is told.
-Their durations are also metrics: see ``metrics``.
+"""Traces, if the host uses OpenTelemetry: client spans whose context is sent to the server.
 
-A tool call has one span from the first step to the last, named ``tools/call`` and its tool, with
-its outcome: a refusal is one, too. Below it are a span for the approval and one for each request:
-a call may take several (rounds, a server that was busy, ``Retry``). Any other request has one span,
-those that open a session too, whose ``_meta`` carries no trace context.
+Their durations are also metrics: see ``metrics``. A tool call has one span from the first step to
+the last, named ``tools/call`` and its tool, with its outcome, including a refusal. Below it are a
+span for the approval and one for each request: a call may take several (rounds, a busy server,
+``Retry``). Any other request has one span, including those that open a session, whose ``_meta``
+carries no trace context.
 
-2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` go into
-``_meta``, in every revision; for a tool call, those of its own span. The spans follow the semantic
-conventions for MCP: named after the method and its tool or prompt, with the revision and what went
-wrong, and never a header. Arguments and results are on the span of a call only with
+2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` are
+added to ``_meta``, in every revision; for a tool call, those of its own span. The spans follow the
+semantic conventions for MCP: named after the method and its tool or prompt, with the revision and
+the error, and never a header. Arguments and results are on the span of a call only with
 ``Audit(trace_content=True)``, as ``gen_ai.tool.call.arguments`` and ``gen_ai.tool.call.result``:
 JSON texts that show what a record of the audit would.
 
-Baggage goes to the server too, as it does with any request of a host that uses it: what is in it
-is told to the operator of the server.
+Baggage is sent to the server, as with any request of a host that uses it, so the operator of the
+server can read it.
 
 A host that uses OpenTelemetry has imported it (extra ``otel``). Until then nothing of it is
 imported here, and a request costs one look-up.
@@ -51,62 +51,67 @@ class _Verdict(Protocol):
 
 
 class Content(Protocol):
-    """What a span may show of a call."""
+    """The parts of a call that a span may show."""
 
-    def arguments(self, call: Any, /) -> str: ...
-    def result(self, result: Any, /) -> str: ...
+    def arguments(self, call: Any, /) -> str:
+        """Return the arguments as JSON text."""
+
+    def result(self, result: Any, /) -> str:
+        """Return the result as JSON text."""
 
 
 class Result(Protocol):
+    """A result that can be an error."""
+
     @property
-    def is_error(self) -> bool: ...
+    def is_error(self) -> bool:
+        """Whether the tool reported an error."""
 
 
 class Span:
-    """One request under way. This one has no span: it is used where tracing is at fault."""
+    """One request under way; this class has no span and is used if tracing fails."""
 
     def __init__(self, measured: dict[str, Any] | None) -> None:
         """``measured``: the attributes of its duration; None without metrics."""
         self._measured = measured
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """The caller's own ``_meta``, which wins, with the trace context beside it."""
+        """Return the caller's own ``_meta``, which takes precedence, with the trace context."""
         return own
 
     def sent(self, id: Id) -> None:
         """Note on the span the id that the request is sent with."""
 
     def failed(self, error: BaseException) -> None:
-        """Note what went wrong where no exception leaves the span."""
+        """Note an error that no exception carries out of the span."""
         if self._measured is not None:
             from .metrics import note_error
 
             note_error(self._measured, error)
 
     def done(self, reading: Reading) -> Reading:
-        """Note what the server answered; ``reading`` is returned."""
+        """Note the server's response; ``reading`` is returned."""
         if self._measured is not None and _is_tool_error(reading):
             self._measured["error.type"] = "tool_error"
         return reading
 
 
 class CallSpan:
-    """One tool call under way. This one does nothing: it is used where tracing is at fault."""
+    """One tool call under way; this class does nothing and is used if tracing fails."""
 
     async def approval(self, call: Any, deciding: Awaitable[Verdict]) -> Verdict:
         """Wait for the decision on ``call``, in a span of its own below this one."""
         return await deciding
 
     def done(self, result: Result | None) -> None:
-        """Note on the span what the tool has answered."""
+        """Note the result of the tool on the span."""
 
 
 @contextmanager
 def span(
     method: str, fields: Mapping[str, Any], revision: str, transport: Transport
 ) -> Iterator[Span]:
-    """The span of one request, around all of its waiting. Only where OpenTelemetry is
-    imported."""
+    """Open the span of one request, around all of its waiting, if OpenTelemetry is imported."""
     trace: Any = sys.modules["opentelemetry.trace"]
     call = trace.get_current_span() if method == TOOLS_CALL else None
     name, attributes = _names(method, fields.get("name"))
@@ -133,8 +138,7 @@ def _measured(attributes: dict[str, Any]) -> AbstractContextManager[dict[str, An
 
 @contextmanager
 def call_span(tool: str, content: Content | None) -> Iterator[CallSpan]:
-    """The span of one tool call, around all of its steps. Only where OpenTelemetry is
-    imported."""
+    """Open the span of one tool call, around all of its steps, if OpenTelemetry is imported."""
     trace: Any = sys.modules["opentelemetry.trace"]
     name, attributes = _names(TOOLS_CALL, tool)
     with _current(trace, name, trace.SpanKind.CLIENT, attributes) as started:
@@ -148,7 +152,7 @@ def _current(trace: Any, name: str, kind: Any, attributes: dict[str, Any]) -> It
     try:
         started = trace.get_tracer("mcp_client").start_span(name, kind=kind, attributes=attributes)
     except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
-        _log.warning("no span could be started", exc_info=True)
+        _log.warning("cannot start a span", exc_info=True)
     if started is None:
         yield None
         return
@@ -194,7 +198,7 @@ class _TracedRequest(Span):
             context = self._trace.set_span_in_context(told)
             import_module("opentelemetry.propagate").inject(carrier, context)
         except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
-            _log.warning("the trace context could not be sent", exc_info=True)
+            _log.warning("cannot send the trace context", exc_info=True)
         given = set(own or ())
         if given & _TRACE:  # half of one trace with half of another is not a trace
             given |= _TRACE
@@ -243,7 +247,7 @@ class _TracedCall(CallSpan):
         try:
             self._started.set_attribute(f"gen_ai.tool.call.{what}", show(value))
         except Exception as error:  # noqa: BLE001 - the host's own redaction may raise anything
-            _log.warning("the %s of a call cannot be shown: %s", what, type(error).__name__)
+            _log.warning("cannot show the %s of a call: %s", what, type(error).__name__)
 
 
 def _is_tool_error(reading: Reading) -> bool:

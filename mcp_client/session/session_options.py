@@ -161,7 +161,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @frozen_dataclass
 class ForScripts:
-    """What the run of a script needs of a ``Session`` or a ``Host``."""
+    """The part of a ``Session`` or a ``Host`` that the run of a script needs."""
 
     limits: Limits
     timeouts: Timeouts

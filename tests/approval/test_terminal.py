@@ -245,7 +245,7 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
         "  a  Always",
         "  x  Always, for exactly these arguments",
         "a covers     | Calls with any arguments of rm on files, until it is revoked,",
-        "             : where the host keeps answers; else until the session ends. You",
+        "             : if the host stores approvals; else until the session ends. You",
         "             : are asked again if the definition of the tool changes or",
         "             : something more is found about a call.",
         "Run it? [y/N/s/h/a/x/v] n",

@@ -80,7 +80,7 @@ def test_each_deviation_that_was_accepted_is_listed_and_is_no_fault() -> None:
         ("/no/such/program --stdio", "cannot be run"),
         ("/no/such/program --stdio", "Install the program, or give its full path."),
         ("http://127.0.0.1:9/mcp", "cannot connect"),
-        ("sleep 1000", "has not read what it was sent"),
+        ("sleep 1000", "has not read its input"),
     ],
 )
 def test_a_dead_server(target: str, cause: str) -> None:

@@ -166,11 +166,11 @@ async def test_a_missed_one_is_logged_ends_the_calls_and_connects_again(
         await settled(lambda: server.connections > began and lost)
         clock.resume()
         (error,) = lost
-        assert "did not answer a ping within 30 s" in str(error)
+        assert "did not respond to a ping within 30 s" in str(error)
         assert (error.server, error.tool) == ("memory", "b")
         assert (await session.call_tool("a")).text == "done"
         assert session.generation == 2
-    assert "did not answer a ping" in caplog.text
+    assert "did not respond to a ping" in caplog.text
 
 
 async def test_an_error_is_a_sign_of_life(clock: Clock) -> None:

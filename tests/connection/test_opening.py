@@ -523,7 +523,7 @@ STDIO = [
     Row(
         "one that exits at initialize, too, is described by its end",
         {P: [UNKNOWN], I: ["exit"]},
-        (ConnectError, "exited with code 3 before it had introduced itself"),
+        (ConnectError, "exited with code 3 before the session was open"),
         ["start", P, *offer(NEW), "start", *offer(NEW)],
     ),
     Row(
@@ -559,7 +559,7 @@ STDIO = [
     Row(
         "an answer that cannot be parsed is one",
         {P: [UNKNOWN], I: [raw('{"jsonrpc": "2.0", "id": ID, "result": {"a" 1}}\n')]},
-        (ConnectError, "the server's answer cannot be used"),
+        (ConnectError, "the server's response cannot be used"),
         ["start", P, *offer(NEW), "start", *offer(NEW)],
     ),
 ]

@@ -114,5 +114,5 @@ async def test_junk_before_the_first_answer_is_counted_and_skipped() -> None:
 
 async def test_a_server_that_answers_nothing_ends_with_the_connect_clock() -> None:
     server = scripted("--era", "stateless", "--ignore-unknown", "--slow-start", "30")
-    with pytest.raises(Exception, match=r"within 0.5 s: it has not read what it was sent"):
+    with pytest.raises(Exception, match=r"within 0.5 s: it has not read its input"):
         await connect(server, timeouts=Timeouts(connect=0.5, close=0.2))
