@@ -13,6 +13,7 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     script.py            the script of a model that makes a call (code mode)
     decision.py          the decisions of an approval hook: ``Allow`` or ``Deny``
     remember.py          how far an approval reaches: one call, a session, an hour, always
+    question.py          the timeout of a request that waits for its decision
     gate.py              where every request is decided
     rules.py             an ordered policy that decides calls without asking a person
     constraints.py       the constraints of a rule on arguments
@@ -52,6 +53,7 @@ __getattr__, __dir__, __all__ = _lazy(
             "Remember",
             "allow_all",
             "deny_all",
+            "quick",
         ],
         "rules": ["Rules", "Rule"],
         "managed_policy": ["ManagedPolicy"],

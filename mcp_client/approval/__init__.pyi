@@ -7,6 +7,7 @@ from .decision import Policy as Policy
 from .decision import Remember as Remember
 from .decision import allow_all as allow_all
 from .decision import deny_all as deny_all
+from .decision import quick as quick
 from .decisions import Decision as Decision
 from .decisions import Decisions as Decisions
 from .managed_policy import ManagedPolicy as ManagedPolicy

@@ -30,6 +30,7 @@ __all__ = [
     "not_an_answer",
     "not_arguments",
     "policy_of",
+    "quick",
 ]
 
 _MAX_PERSON_CHARS = 200
@@ -237,6 +238,27 @@ def allow_all(request: ApprovalRequest) -> Answer:
 def deny_all(request: ApprovalRequest) -> Answer:
     """Deny every request: tools can be listed, not called."""
     return Deny("deny_all refuses every call")
+
+
+def quick(hook: _Hook) -> _Hook:
+    """Mark a plain hook that never waits, so that it is called in the event loop.
+
+    Any other plain hook runs in a thread, because it may ask a person; that costs more than a call.
+    Everything in the event loop stops while a quick hook runs, so it must not read files, ask
+    anyone or call a server. A class of hooks has the attribute ``is_quick = True`` instead::
+
+        @quick
+        def approve(call: ToolCall) -> Allow | Deny:
+            return Allow() if call.tool.name in READS else Deny("it may write")
+
+    Raises ``ConfigError`` for an async function.
+    """
+    from ..runtime.callbacks import is_async  # only now: it loads anyio
+
+    if not callable(hook) or is_async(hook):
+        raise ConfigError(f"quick({hook!r}): give a plain function from ToolCall to Allow or Deny")
+    hook.is_quick = True  # type: ignore[attr-defined]
+    return hook
 
 
 def policy_of(hook: object) -> Policy | None:

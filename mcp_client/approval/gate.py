@@ -3,9 +3,9 @@
 A policy decides first, if there is one; then remembered approvals; then the approval hook.
 
 A hook is a callable from ``ApprovalRequest`` to ``Allow`` or ``Deny``, async or sync. An async hook
-runs in the caller's task, a sync one in a thread. Concurrent calls are decided concurrently:
-``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal shows one dialogue at a
-time. An exception, a timeout, a late or invalid decision is a denial.
+runs in the caller's task, a sync one in a thread unless it is marked as ``quick``. Concurrent calls
+are decided concurrently: ``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal
+shows one dialogue at a time. An exception, a timeout, a late or invalid decision is a denial.
 
 All waits of a request have one timeout, ``Timeouts(approval=...)``. Closing the gate ends the wait.
 2026-07-28 ``server/tools`` (security): clients SHOULD show the inputs and ask.
@@ -16,22 +16,18 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
 from ..protocol.canonical_json import NotJson
-from ..runtime.callbacks import in_thread, invoke_hook, is_async
+from ..runtime.callbacks import in_thread, invoke_plain_hook, is_async
 from ..runtime.daemon_thread import NoThread
-from ..runtime.event_loop import being_cancelled, cancel_requests
+from ..runtime.event_loop import being_cancelled
 from ..runtime.limits import seconds_text
-from ..runtime.pausable_clock import asking
 from ..runtime.safe_text import safe_text
 from .decision import (
     Allow,
@@ -45,10 +41,11 @@ from .decision import (
     not_arguments,
     policy_of,
 )
+from .question import Closed, Nested, NoAnswer, Question, Questions, current_question
 from .remembered import ApprovalMemory, OneCallApproval, write_down
 from .request import ApprovalRequest, NotStorable
 
-__all__ = ["Gate", "Memory", "current_question", "remembered_meanwhile"]
+__all__ = ["Gate", "Memory"]
 
 R = TypeVar("R", bound=ApprovalRequest)
 Check: TypeAlias = Callable[[R, Allow], Awaitable[R]]
@@ -57,12 +54,6 @@ _log = logging.getLogger("mcp_client.approval")
 _MAX_FAILURE_KINDS = 100
 _MAX_EDITS = 3
 """How often an approver is asked about an edit of their own that has findings."""
-_LOOP_TURNS = 3
-"""Turns of the event loop between a decision and the check that the call is still the approved one.
-
-They let messages arrive that the server had sent: one turn to poll, one to read, one for the task
-that listens for changes.
-"""
 
 
 class Memory(Protocol):
@@ -113,9 +104,11 @@ class Gate:
         self._hook = fallback if named is None else named
         self._hook_policy = policy_of(self._hook)
         self._is_async = is_async(self._hook)
+        self._is_quick = not self._is_async and getattr(self._hook, "is_quick", None) is True
         self._seconds = seconds
-        self._questions: set[Question] = set()
-        self._closed = False
+        self.questions: Questions = Questions()
+        self.catch_up: Callable[[], Awaitable[None] | None] = lambda: None
+        """Called after an answer that was waited for: see ``Transport.catch_up``."""
         self._failures: set[tuple[str, str]] = set()
 
     async def decide(
@@ -133,7 +126,7 @@ class Gate:
         first; it may raise. ``seconds`` is the time limit, if shorter than the gate's own.
         """
         seconds = min(seconds, self._seconds)
-        at_once = self._at_once(request, once)
+        at_once = self._at_once(request, once, seconds)
         given = at_once or await self._wait(request, seconds)
         approved = request
         if type(given.answer) is Allow and given.answer.arguments is not None:
@@ -148,8 +141,8 @@ class Gate:
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
             expires_at = expires_at or (remember.seconds and time.time() + remember.seconds)
-        for _ in range(0 if at_once else _LOOP_TURNS):
-            await checkpoint()
+        if not at_once and (unread := self.catch_up()) is not None:
+            await unread
         return Verdict(approved, source, reason, remember, answer.by, expires_at, answer._scope)
 
     async def recall(self, request: ApprovalRequest) -> Allow | None:
@@ -160,18 +153,17 @@ class Gate:
 
     def close(self) -> None:
         """Refuse the waiting requests, and every later one that would have to wait."""
-        self._closed = True
-        for question in list(self._questions):
-            question.close()
+        self.questions.close()
 
     @property
     def asks_this_task(self) -> bool:
         """Whether the current task is a hook of this gate, while it decides."""
-        return _is_of(self, current_question.get())
+        question = current_question.get()
+        return question is not None and question.is_of(self)
 
     # ------------------------------------------------------------------- asking
 
-    def _at_once(self, request: Any, once: OneCallApproval | None) -> Given | None:
+    def _at_once(self, request: Any, once: OneCallApproval | None, seconds: float) -> Given | None:
         """Return the decision that needs no wait, or None."""
         by = "the policy"
         answer: Any = None
@@ -189,22 +181,34 @@ class Gate:
                     if answer is None and self._hook_policy is not None:
                         by = "the approval hook"
                         answer = self._hook_policy.decide(request)
+                    elif answer is None and self._is_quick:
+                        by = "the approval hook"
+                        answer = self._quickly(request, seconds)
         except Exception as error:  # any failure is a denial
             raise self._failed(request, by, error) from error
         return None if answer is None else Given(answer, by)
 
+    def _quickly(self, request: Any, seconds: float) -> Any:
+        now = self.questions.loop().now
+        until = now() + seconds
+        answer = self._hook(request)
+        if now() >= until:
+            raise NoAnswer(seconds)
+        return answer
+
     async def _wait(self, request: ApprovalRequest, seconds: float) -> Given:
         """Return the decision from the file of decisions or from the hook."""
         by = "memory"
-        before = cancel_requests()
+        loop = self.questions.loop()
+        before = loop.current_task().cancelling()
         try:
-            with self._question(seconds) as question:
+            with Question(self, seconds) as question:
                 answer: Any = await self.recall(request) if self.memory.waits else None
                 if answer is None:
                     by = "the approval hook"
                     answer = await self._ask(question, request)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
-                    if being_cancelled(before):
+                    if loop.in_cancelled_scope() or loop.current_task().cancelling() > before:
                         await stop_if_cancelled(None, before)
         except CallPending:
             raise
@@ -216,31 +220,16 @@ class Gate:
             raise self._failed(request, by, error) from error
         return Given(answer, by)
 
-    @contextmanager
-    def _question(self, seconds: float) -> Iterator[Question]:
-        """The approval timeout, over everything that is waited for inside."""
-        with anyio.move_on_after(seconds) as scope, asking():
-            question = Question(self, scope)
-            self._questions.add(question)
-            try:
-                if self._closed:
-                    raise _Closed
-                yield question
-            finally:
-                question.is_open = False
-                self._questions.discard(question)
-        # A hook that holds up the event loop answers before its cancellation comes.
-        if scope.cancelled_caught or anyio.current_time() >= scope.deadline:
-            raise _Closed if question.closed else _NoAnswer(seconds)
-
     async def _ask(self, question: Question, request: Any) -> Any:
         if question.is_nested:
-            raise _Nested
+            raise Nested
         token = current_question.set(question)
         try:
             if self._is_async:
                 return await self._hook(request)  # type: ignore[misc]
-            return await invoke_hook(self._hook, request)
+            if self._is_quick:
+                return self._hook(request)
+            return await invoke_plain_hook(self._hook, request, scope=question.scope)
         finally:
             current_question.reset(token)
 
@@ -336,11 +325,11 @@ class Gate:
 
     def _failure_reason(self, error: BaseException) -> str:
         match error:
-            case _NoAnswer(args=(seconds,)):
+            case NoAnswer(args=(seconds,)):
                 return f"none within {seconds_text(seconds)}, Timeouts(approval=...)"
-            case _Closed():
+            case Closed():
                 return "the session was closed"
-            case _Nested():
+            case Nested():
                 return (
                     "the hook itself made this call while it was deciding another call of the same "
                     "session, and would have to decide this one too; use another session in the "
@@ -356,7 +345,7 @@ class Gate:
 
     def _log_failure(self, request: ApprovalRequest, who: str, error: BaseException) -> None:
         """Each kind of failure with its traceback once, for a mistake in a hook to be found."""
-        if isinstance(error, _NoAnswer | _Closed | _Nested):
+        if isinstance(error, NoAnswer | Closed | Nested):
             return
         if isinstance(error, ConfigError) and not isinstance(error, NotStorable):
             return
@@ -414,75 +403,12 @@ class Gate:
             raise self._failed(request, "memory", error) from error
 
 
-class Question:
-    """A request that a gate is waiting to have decided.
-
-    A ``ContextVar`` holds it for code inside the hook, including child tasks and threads. It has
-    two uses. A call that the hook makes on the same session needs the same hook and is refused. A
-    hook whose calls take turns checks again whether a newly remembered approval covers its call.
-    """
-
-    __slots__ = ("closed", "gate", "is_open", "outer", "scope")
-
-    def __init__(self, gate: Gate, scope: anyio.CancelScope) -> None:
-        self.gate: Gate = gate
-        self.scope: Any = scope
-        self.outer: Question | None = current_question.get()
-        """The question whose hook made this call, if one did."""
-        self.is_open: bool = True
-        self.closed: bool = False
-        """Whether the gate was closed before the decision."""
-
-    def close(self) -> None:
-        """End the wait: the gate is closed."""
-        self.closed = True
-        self.scope.cancel()
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether the gate's own hook made the call while it decides another one."""
-        return _is_of(self.gate, self.outer)
-
-
-def _is_of(gate: Gate, question: Question | None) -> bool:
-    """Whether ``question``, or one around it, is an open one of ``gate``."""
-    while question is not None:
-        # A task the hook left behind outlives its question and may make calls of its own.
-        if question.gate is gate and question.is_open:
-            return True
-        question = question.outer
-    return False
-
-
-current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval", default=None)
-
-
-async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
-    """Return the remembered approval that covers ``call`` by now, after a wait for a turn."""
-    question = current_question.get()
-    if question is None or not question.is_open:
-        return None
-    return await question.gate.recall(call)
-
-
 _THIS_CALL = Remember("call")
 
 
-class _NoAnswer(Exception):
-    """The approval timeout ran out."""
-
-
-class _Closed(Exception):
-    """The gate was closed while the request waited."""
-
-
-class _Nested(Exception):
-    """The hook made this call while it decided another."""
-
-
 _TOLD: dict[type[BaseException], str] = {
-    _NoAnswer: "there was no answer in time",
-    _Closed: "the session was closed",
+    NoAnswer: "there was no answer in time",
+    Closed: "the session was closed",
 }
 """The reasons that a model may see in ``CallDenied.told``; others concern only the program."""
 

@@ -15,7 +15,7 @@ from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
 from .decision import CHOICES, Allow, Answer, Deny
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
-from .gate import current_question, remembered_meanwhile
+from .question import current_question, remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
 
 __all__ = ["ask_on_terminal", "everything", "question"]

@@ -8,7 +8,7 @@ from ..errors import ConfigError
 from ..runtime.callbacks import invoke_hook
 from ..runtime.cross_loop_lock import CrossLoopLock
 from .decision import Answer, ApprovalHook, policy_of
-from .gate import remembered_meanwhile
+from .question import remembered_meanwhile
 from .request import ApprovalRequest
 
 __all__ = ["OneAtATime", "one_at_a_time"]

@@ -24,6 +24,7 @@ from .process_tree import bytes_unread, exit_code_of
 
 __all__ = ["LoopProcess"]
 
+_MAX_CHUNKS_AT_ONCE = 16
 _MAX_LINES_AT_ONCE = 256  # systems take 1,024, and a pipe has room for so many
 
 
@@ -58,7 +59,7 @@ class LoopProcess(Process):
 
     # ----------------------------------------------------------------- reading
 
-    def _watch(self, fd: int, callback: Callable[[], None]) -> None:
+    def _watch(self, fd: int, callback: Callable[[], object]) -> None:
         self._watches[fd] = self._backend.on_readable(fd, callback)
 
     def _unwatch(self, fd: int) -> None:
@@ -66,13 +67,23 @@ class LoopProcess(Process):
         if watch is not None:
             watch.cancel()
 
-    def _read_output(self) -> None:
+    def _read_output(self) -> bool:
+        """Pass on what has arrived, and return whether there may be more."""
         data = _read(self._stdout)
         if data:
             self._output(data)
         elif data is not None:
             self._unwatch(self._stdout)
             self._end()
+        return bool(data)
+
+    def read_arrived(self) -> bool:
+        chunks = 0
+        while chunks < _MAX_CHUNKS_AT_ONCE and self._stdout in self._watches:
+            if not self._read_output():
+                break
+            chunks += 1
+        return True
 
     def _read_stderr(self) -> None:
         data = _read(self._stderr_fd)

@@ -184,6 +184,10 @@ class Process:
         """Bytes in the input pipe that the process has not read; None where that is unknown."""
         raise NotImplementedError
 
+    def read_arrived(self) -> bool:
+        """Pass on the output that has arrived, and return whether that is possible here."""
+        return False
+
     async def drain(self, seconds: float) -> None:
         """Read what an ended process has left in the pipes, for at most ``seconds``."""
         raise NotImplementedError

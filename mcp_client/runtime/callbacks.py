@@ -12,7 +12,7 @@ import functools
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import anyio
@@ -29,6 +29,7 @@ __all__ = [
     "in_thread",
     "invoke_callback",
     "invoke_hook",
+    "invoke_plain_hook",
     "is_async",
 ]
 
@@ -152,15 +153,20 @@ def _close_coroutines(args: tuple[Any, ...]) -> None:
             item.close()
 
 
-async def invoke_callback(
-    callback: Callable[..., Any], *args: Any, limiter: anyio.CapacityLimiter | None = None
-) -> Any:
+async def invoke_callback(callback: Callable[..., Any], *args: Any) -> Any:
     """Call ``callback`` and return its answer: an async one is awaited, any other runs in a thread.
 
-    ``limiter`` bounds the threads; by default anyio's own does, which the host uses too.
+    anyio's own limiter bounds the threads, which the host uses too.
     """
-    if is_async(callback):
-        return await callback(*args)
+    return await (callback(*args) if is_async(callback) else _called_in_thread(callback, *args))
+
+
+async def _called_in_thread(
+    callback: Callable[..., Any],
+    *args: Any,
+    limiter: anyio.CapacityLimiter | None = None,
+    scope: anyio.CancelScope | None = None,
+) -> Any:
     answers: list[Any] = []
     abandoned = False
 
@@ -170,7 +176,7 @@ async def invoke_callback(
             _close_coroutines(tuple(answers))
 
     try:
-        await in_daemon_thread(run, limiter=limiter)
+        await in_daemon_thread(run, limiter=limiter, scope=scope)
     except BaseException:
         # A thread cannot be cancelled: it goes on, and nothing awaits what it may return.
         abandoned = True
@@ -192,7 +198,15 @@ def is_async(callback: Any) -> bool:
 
 async def invoke_hook(hook: Callable[..., Any], *args: Any) -> Any:
     """The answer of an approval hook: awaited where it is async, else from a thread of its own."""
-    return await invoke_callback(hook, *args, limiter=limiter_of(_hook_threads, _HOOK_THREADS))
+    return await (hook(*args) if is_async(hook) else invoke_plain_hook(hook, *args))
+
+
+def invoke_plain_hook(
+    hook: Callable[..., Any], *args: Any, scope: anyio.CancelScope | None = None
+) -> Coroutine[Any, Any, Any]:
+    """The answer of a hook that is not async; ``scope`` is the caller's innermost one, if known."""
+    limiter = limiter_of(_hook_threads, _HOOK_THREADS)
+    return _called_in_thread(hook, *args, limiter=limiter, scope=scope)
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:

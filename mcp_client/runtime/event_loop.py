@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -31,6 +30,7 @@ from .deadline_timer import DeadlineTimer
 if TYPE_CHECKING:
     import asyncio
 
+    import anyio
     import trio
 
 __all__ = [
@@ -86,10 +86,13 @@ class Backend(Protocol):
 
     @property
     def has_daemon_threads(self) -> bool:
-        """Whether the threads that anyio starts here are daemons."""
+        """Whether all threads that anyio starts here are daemons."""
 
     def in_cancelled_scope(self) -> bool:
         """Whether a cancel scope around the caller is cancelled."""
+
+    def cancel_scope(self, deadline: float) -> anyio.CancelScope:
+        """Return a scope of anyio's, not entered yet, with this deadline on the loop's clock."""
 
     def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
         """Cancels what runs within it after ``seconds``, and raises ``TimeoutError`` then. See
@@ -109,10 +112,10 @@ class Backend(Protocol):
         """Run ``function`` outside any task's scope, and not before this returns. An exception that
         it raises is logged."""
 
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
+    def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         """Call ``callback`` whenever ``fd`` can be read. Cancel it before ``fd`` is closed."""
 
-    def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle: ...
+    def on_writable(self, fd: int, callback: Callable[[], object]) -> Handle: ...
 
 
 def current() -> Backend:
@@ -228,6 +231,7 @@ class LoopLock:
 
 class _Asyncio:
     __slots__ = ("call_soon", "current_task", "loop", "now", "running_loop", "waiter")
+    has_daemon_threads = False
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -237,18 +241,22 @@ class _Asyncio:
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
-    @property
-    def has_daemon_threads(self) -> bool:
-        return threading.current_thread().daemon
-
     def in_cancelled_scope(self) -> bool:
         # Only anyio has scopes here, and its backend is large: a program that uses asyncio alone
         # gets the result of its first call without it (the row "fresh process to first result").
-        if "anyio._backends._asyncio" not in sys.modules:
+        private = sys.modules.get("anyio._backends._asyncio")
+        if private is None:
             return False
+        # Not through ``anyio`` itself, which finds out each time in which event loop it runs.
+        deadline: float = private.AsyncIOBackend.current_effective_deadline()
+        return deadline == -math.inf
+
+    def cancel_scope(self, deadline: float) -> anyio.CancelScope:
         import anyio
 
-        return anyio.current_effective_deadline() == -math.inf
+        private = sys.modules.get("anyio._backends._asyncio", anyio)
+        scope: anyio.CancelScope = private.CancelScope(deadline=deadline)  # as above
+        return scope
 
     @asynccontextmanager
     async def time_limit(self, seconds: float) -> AsyncIterator[object]:
@@ -283,11 +291,11 @@ class _Asyncio:
         # the caller has the handle that ends it.
         return _kept(sys.modules["asyncio"].Task(run(), loop=self.loop))
 
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
+    def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         self.loop.add_reader(fd, callback)
         return _Watch(self.loop.remove_reader, fd)
 
-    def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle:
+    def on_writable(self, fd: int, callback: Callable[[], object]) -> Handle:
         self.loop.add_writer(fd, callback)
         return _Watch(self.loop.remove_writer, fd)
 
@@ -355,6 +363,11 @@ class _Trio:
 
         return trio.current_effective_deadline() == -math.inf
 
+    def cancel_scope(self, deadline: float) -> anyio.CancelScope:
+        import anyio
+
+        return anyio.CancelScope(deadline=deadline)
+
     @asynccontextmanager
     async def time_limit(self, seconds: float) -> AsyncIterator[object]:
         import trio
@@ -412,18 +425,18 @@ class _Trio:
         trio.lowlevel.spawn_system_task(run, context=copy_context())
         return scope
 
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
+    def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         import trio
 
         return self._watch(trio.lowlevel.wait_readable, fd, callback)
 
-    def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle:
+    def on_writable(self, fd: int, callback: Callable[[], object]) -> Handle:
         import trio
 
         return self._watch(trio.lowlevel.wait_writable, fd, callback)
 
     def _watch(
-        self, ready: Callable[[int], Awaitable[None]], fd: int, callback: Callable[[], None]
+        self, ready: Callable[[int], Awaitable[None]], fd: int, callback: Callable[[], object]
     ) -> Handle:
         async def watch() -> None:
             # Checked on both sides of the wait: once cancelled, ``fd`` may be closed or reused.
@@ -436,7 +449,7 @@ class _Trio:
         return scope
 
 
-def _contained(callback: Callable[[], None]) -> None:
+def _contained(callback: Callable[[], object]) -> None:
     """As asyncio does: log what a callback raises, and go on."""
     try:
         callback()

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from anyio.lowlevel import checkpoint
 
 from ..approval.constraints import Constraints, glob
+from ..approval.question import Question
 from ..catalog.bound_schema import declared
 from ..catalog.finding import Finding
 from ..errors import ConfigError, InvalidArguments, McpError
@@ -184,7 +185,7 @@ class _Function:
 async def _value_of(name: str, function: _Function, call: BoundCall, gate: Gate) -> Any:
     value: Any = None
     try:
-        with gate._question(call.given.timeouts.approval):
+        with Question(gate, call.given.timeouts.approval):
             value = await invoke_hook(function.call, call.given.context)
         found = plain(value)
         canonical_of(found)

@@ -100,11 +100,11 @@ class Caller:
         self._tools = tools
         self._rounds = rounds
         self._gate = setup.gate
+        self._gate.catch_up = lambda: connection.transport.catch_up()
         self._identity = setup.memory.identity
         self._audit = setup.audit
         self._secrets, self._content = setup.secrets, setup.content
-        self._state = setup.state
-        self._retry = setup.retry
+        self._state, self._retry = setup.state, setup.retry
         self._timeouts = setup.timeouts
         self._address = lambda: connection.transport.address
         self.validation: ToolValidation = ToolValidation(setup.validation, setup.limits, workers)

@@ -22,9 +22,11 @@ The contract, which ``tests/transports`` runs over every implementation:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
+
+from anyio.lowlevel import checkpoint
 
 from ..errors import Advice, AuthError, ConnectError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
@@ -50,6 +52,9 @@ __all__ = [
     "UnmatchedOutput",
 ]
 
+_TURNS_TO_CATCH_UP = 3
+"""One for the event loop to see that there is something to read, one to read it, and one for the
+task that listens for changes."""
 Unasked: TypeAlias = Callable[[Request | Notification], None]
 """A function that receives what belongs to no request of the client. It must not wait or raise."""
 
@@ -146,6 +151,11 @@ class Exchange(Protocol):
         """Give the request up, if it has not been answered. Never raises."""
 
 
+async def _turns_of_the_loop(count: int) -> None:
+    for _ in range(count):
+        await checkpoint()
+
+
 def _no_owner(notice: Notification) -> Id | None:
     """Return None: before an era is agreed on, no notification belongs to a request."""
     return None
@@ -230,6 +240,13 @@ class Transport(ABC):
         Raises:
             NotSent: If the request cannot be sent.
         """
+
+    def catch_up(self) -> Awaitable[None] | None:
+        """Read what the server has sent by now, so that it is known whether a list has changed.
+
+        Returns what to wait for until it is known; None if no other task has to run for that.
+        """
+        return _turns_of_the_loop(_TURNS_TO_CATCH_UP)
 
     def withdraw(self, id: Id) -> bool:
         """Do not send the request ``id`` any more, and return whether nothing of it had left.

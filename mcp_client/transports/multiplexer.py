@@ -164,6 +164,7 @@ class Multiplexer:
         self._owner = owner
         self.exchanges: dict[Id, LineExchange] = {}
         """The requests under way, by their id."""
+        self._has_notified = False
         self._newest = 0
         self.has_answered: bool = False
         """Whether a response to one of our requests has come."""
@@ -199,6 +200,11 @@ class Multiplexer:
                 exchange.fail(error())
         if self._context.ended is not None:
             self._context.ended(error())
+
+    def all_seen(self) -> bool:
+        """Whether no task was given a notification since this was asked last."""
+        notified, self._has_notified = self._has_notified, False
+        return not notified
 
     # ------------------------------------------------------------------- bytes
 
@@ -285,6 +291,7 @@ class Multiplexer:
             owner = self._owner()(message)
             exchange = None if owner is None else self.exchanges.get(owner)
             if exchange is not None:
+                self._has_notified = True
                 exchange.deliver(message)
             elif owner is None:
                 self._context.unasked(message)

@@ -9,7 +9,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -296,6 +296,11 @@ class StdioTransport(Transport):
             raise self._gone() from None
         return exchange
 
+    def catch_up(self) -> Awaitable[None] | None:
+        process = self._process
+        has_read = process is not None and process.read_arrived() and self._multiplexer.all_seen()
+        return None if has_read else super().catch_up()
+
     def withdraw(self, id: Id) -> bool:
         exchange = self._multiplexer.exchanges.get(id)
         return exchange is not None and self._never_leaves(exchange)
@@ -409,11 +414,9 @@ class StdioTransport(Transport):
         code = self._exit_code()
         if code is None:
             return "the server closed its output"
-        return (
-            f"the server was ended by signal {-code}"
-            if code < 0
-            else (f"the server exited with code {code}")
-        )
+        if code < 0:
+            return f"the server was ended by signal {-code}"
+        return f"the server exited with code {code}"
 
     def exit_advice(self) -> Advice | None:
         """Return advice about variables that the server's standard error names.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -28,18 +28,20 @@ from mcp_client import (
     McpError,
     MemoryServer,
     Session,
+    Timeouts,
     ToolCall,
     allow_all,
     connect,
     deny_all,
 )
-from mcp_client.approval import Decisions
+from mcp_client.approval import Decisions, quick
 from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import write_down
 from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.extensions import App, Task
 from mcp_client.state import MemoryState
 from mcp_client.testing import JsonRpcError
+from tests.clock import Clock
 from tests.room_stubs import public_names
 from tests.server.skills import MAIN, PDF, entry_of
 
@@ -197,6 +199,7 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         "find_configs",
         "load_config",
         "one_at_a_time",
+        "quick",
         "safe_text",
         "serve_desk",
         "verify_audit",
@@ -347,6 +350,9 @@ class SubclassedAllow(Allow):
         lambda call: SubclassedAllow(),
         lambda call: Deny("no"),
         functools.partial(lambda extra, call: Deny(extra), "no"),
+        quick(functools.partial(raises)),
+        quick(cast(Any, lambda call: True)),
+        quick(lambda call: Deny("no")),
     ],
 )
 async def test_whatever_is_not_a_yes_is_a_no(hook: Any) -> None:
@@ -519,3 +525,47 @@ async def test_a_gate_that_is_closed_asks_nobody() -> None:
     with pytest.raises(CallDenied, match="closed"):
         await gate.decide(ToolCall.example("rm"))
     assert asked == []
+
+
+class Quick:
+    """Allows calls; the loop's clock jumps by ``seconds`` meanwhile."""
+
+    is_quick = True
+
+    def __init__(self, clock: Clock, seconds: float = 0.0) -> None:
+        self.clock, self.seconds = clock, seconds
+        self.threads: list[threading.Thread] = []
+
+    def __call__(self, request: ToolCall) -> Allow:
+        self.threads.append(threading.current_thread())
+        self.clock.jump(self.seconds)
+        return Allow(remember="session")
+
+
+@pytest.mark.both_backends
+@pytest.mark.parametrize("options", [{}, {"state": "here"}])
+async def test_a_quick_hook_runs_in_the_event_loop_and_its_answer_is_remembered(
+    options: dict[str, Any], clock: Clock, tmp_path: Path
+) -> None:
+    if options:
+        options = {"state": tmp_path / "state"}  # in which answers are looked up in a thread
+    server, hook = Recorder(), Quick(clock)
+    async with connect(MemoryServer(server), approval=hook, **options) as session:
+        for _ in range(2):
+            await session.call_tool("echo")
+    assert hook.threads == [threading.current_thread()]
+    assert len(server.calls) == 2
+
+
+async def test_a_quick_hook_that_answers_too_late_is_no_yes(clock: Clock) -> None:
+    server, hook = Recorder(), Quick(clock, seconds=31)
+    timeouts = Timeouts(approval=30)
+    async with connect(MemoryServer(server), approval=hook, timeouts=timeouts) as session:
+        with pytest.raises(CallDenied, match="none within 30 s"):
+            await session.call_tool("echo")
+    assert server.calls == []
+
+
+def test_a_hook_that_waits_cannot_be_quick() -> None:
+    with pytest.raises(ConfigError, match="give a plain function"):
+        quick(cast(Any, raises_async))

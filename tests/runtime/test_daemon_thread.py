@@ -8,11 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import anyio.from_thread
+import anyio.to_thread
 import pytest
 
+from mcp_client.runtime import daemon_thread
 from mcp_client.runtime.daemon_thread import in_daemon_thread
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +80,58 @@ async def test_a_hook_may_use_the_event_loop_that_waits_for_it() -> None:
     assert await in_daemon_thread(lambda: anyio.from_thread.run(doubled, 3)) == 6
     with pytest.raises(LookupError, match="its own"):
         await in_daemon_thread(raises)
+
+
+@pytest.mark.one_backend
+async def test_a_thread_runs_one_function_after_another_and_ends_if_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(daemon_thread, "_IDLE_SECONDS", 0.05)
+    here = threading.current_thread()
+    first = await in_daemon_thread(threading.current_thread)
+    assert await in_daemon_thread(threading.current_thread) is first is not here
+    await anyio.to_thread.run_sync(first.join, BOUND)
+    assert not first.is_alive()
+    assert await in_daemon_thread(threading.current_thread) not in (first, here)
+
+
+@pytest.mark.one_backend
+async def test_functions_that_run_at_the_same_time_have_a_thread_each() -> None:
+    meet, met = threading.Barrier(3), list[threading.Thread]()
+
+    async def one() -> None:
+        await in_daemon_thread(meet.wait, BOUND)
+        met.append(await in_daemon_thread(threading.current_thread))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(one)
+    assert len(met) == 3
+
+
+FORKS = """
+import asyncio, os
+from mcp_client.runtime.daemon_thread import in_daemon_thread
+
+def number_here():
+    return loop.run_until_complete(asyncio.wait_for(in_daemon_thread(os.getpid), 30))
+
+loop = asyncio.new_event_loop()
+number_here()
+child = os.fork()
+if not child:
+    os._exit(0 if number_here() == os.getpid() else 1)
+assert os.waitpid(child, 0)[1] == 0
+loop.close()
+"""
+
+
+@pytest.mark.one_backend
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it cannot fork")
+def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
+    words = [sys.executable, "-c", FORKS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def raises() -> None:

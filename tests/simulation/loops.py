@@ -359,7 +359,9 @@ def _thread_of(world: World) -> Callable[..., Awaitable[Any]]:
 def _daemon_thread_of(world: World) -> Callable[..., Awaitable[Any]]:
     run_sync = _thread_of(world)
 
-    async def in_daemon_thread(function: Any, *args: Any, limiter: Any = None) -> Any:
+    async def in_daemon_thread(
+        function: Any, *args: Any, limiter: Any = None, scope: Any = None
+    ) -> Any:
         return await run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
 
     return in_daemon_thread

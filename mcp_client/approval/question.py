@@ -1,0 +1,140 @@
+"""A request that a gate waits to have decided: its timeout, and what code inside the hook sees.
+
+``current_question`` has it for code inside the hook, child tasks and threads of the hook included.
+Two things need it: a call that the hook makes on the same session, which would have to be decided
+by that hook again and is refused instead; and a hook whose calls take turns, which checks again
+whether an answer remembered in the meantime covers its call.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..runtime.event_loop import Backend, current
+from ..runtime.pausable_clock import script_clock
+
+if TYPE_CHECKING:
+    import anyio
+
+    from .decision import Allow
+    from .gate import Gate
+    from .request import ApprovalRequest
+
+__all__ = ["Closed", "Nested", "NoAnswer", "Question", "Questions", "current_question"]
+__all__ += ["remembered_meanwhile"]
+
+
+class NoAnswer(Exception):
+    """The approval timeout ran out."""
+
+
+class Closed(Exception):
+    """The gate was closed while the request waited."""
+
+
+class Nested(Exception):
+    """The hook made this call while it decided another."""
+
+
+class Questions:
+    """The open questions of one gate."""
+
+    __slots__ = ("_loop", "is_closed", "open")
+
+    def __init__(self) -> None:
+        self.is_closed: bool = False
+        self.open: set[Question] = set()
+        self._loop: Backend | None = None
+
+    def loop(self) -> Backend:
+        """Return the event loop that runs."""
+        loop = self._loop
+        if loop is None or loop.running_loop() is not loop.loop:
+            loop = self._loop = current()
+        return loop
+
+    def close(self) -> None:
+        """Refuse the questions that are open, and every later one."""
+        self.is_closed = True
+        for question in list(self.open):
+            question.closed = True
+            question.scope.cancel()
+
+
+class Question:
+    """The approval timeout over everything that is waited for inside: a context manager.
+
+    It raises ``NoAnswer`` once ``seconds`` have passed, and ``Closed`` if the gate is closed.
+    """
+
+    __slots__ = (
+        *("_loop", "_script", "_seconds"),
+        *("closed", "gate", "is_open", "outer", "scope"),
+    )
+
+    def __init__(self, gate: Gate, seconds: float) -> None:
+        self.gate: Gate = gate
+        self.outer: Question | None = current_question.get()
+        """The question whose hook made this call, if one did."""
+        self.is_open: bool = True
+        self.closed: bool = False
+        """Whether the gate was closed before there was an answer."""
+        self._seconds = seconds
+
+    def __enter__(self) -> Question:
+        questions = self.gate.questions
+        if questions.is_closed:
+            raise Closed
+        self._loop = loop = questions.loop()
+        self.scope: anyio.CancelScope = loop.cancel_scope(loop.now() + self._seconds)
+        self._script = script_clock.get()
+        if self._script is not None:
+            self._script.stop()
+        self.scope.__enter__()
+        questions.open.add(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.is_open = False
+        self.gate.questions.open.discard(self)
+        if self._script is not None:
+            self._script.go()
+        scope = self.scope
+        scope.__exit__(kind, error, traceback)
+        # A hook that holds up the event loop answers before its cancellation comes.
+        late = error is None and self._loop.now() >= scope.deadline
+        if late or scope.cancelled_caught:
+            raise Closed if self.closed else NoAnswer(self._seconds)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the call was made by the hook of the same gate while it decides another call."""
+        return self.outer is not None and self.outer.is_of(self.gate)
+
+    def is_of(self, gate: Gate) -> bool:
+        """Whether this question, or one around it, is an open one of ``gate``."""
+        question: Question | None = self
+        while question is not None:
+            # A task the hook left behind outlives its question and may make calls of its own.
+            if question.gate is gate and question.is_open:
+                return True
+            question = question.outer
+        return False
+
+
+current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval", default=None)
+
+
+async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
+    """Return the remembered answer that covers ``call`` by now, for a hook that waited its turn."""
+    question = current_question.get()
+    if question is None or not question.is_open:
+        return None
+    return await question.gate.recall(call)
