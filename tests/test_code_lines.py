@@ -21,7 +21,7 @@ CODE_LINES = {
     "approval": 4244,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2978,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
-    "catalog": 4395,  # options as in approval; the meta of lists
+    "catalog": 4390,  # options as in approval; the meta of lists
     "cli": 3992,
     "code": 886,  # the record of a run has the tag
     "config": 2863,  # config files came out of "host"

@@ -71,6 +71,36 @@ class Kind(NamedTuple):
     """The field of ``Limits`` that bounds how many there are."""
 
 
+class Freshness(NamedTuple):
+    """How long a list holds, and for whom: by its pages, and by when it was fetched."""
+
+    until: float = math.inf
+    """The end of the shortest ``ttlMs`` of its pages."""
+    holds_until: float = math.inf
+    """The end of the shortest that is above 0."""
+    has_ttl: bool = True
+    """Whether every page has one."""
+    private: bool = False
+    """Whether it is for one authorization alone (``cacheScope``)."""
+    changes: int = -1
+    """How many changes were known when the fetch began."""
+    epoch: int | None = None
+    """Since when a change would have been received; None if none would."""
+    fetched_at: float = -math.inf
+    fetched_as: Hashable = None
+    """The authorization it was fetched under."""
+
+    def and_page(self, page: dict[str, Any], now: float) -> Freshness:
+        """Return the freshness of the list with one page more."""
+        ttl = _ttl(page)
+        private = self.private or page.get("cacheScope") != "public"
+        if ttl is None:
+            return self._replace(has_ttl=False, private=private)
+        until = min(self.until, now + ttl)
+        holds_until = min(self.holds_until, now + ttl) if ttl > 0 else self.holds_until
+        return self._replace(until=until, holds_until=holds_until, private=private)
+
+
 class PagedCache(ABC, Generic[L]):
     kind: ClassVar[Kind]
     _depends_on_host = False
@@ -87,18 +117,8 @@ class PagedCache(ABC, Generic[L]):
         self._by_key: dict[str, Any] = {}
         self.version: int = 0
         """Another number once entries were fetched, or may have changed."""
-        self.can_expire: bool = False
-        """Whether the list is ``fresh`` for a time, or while a change would be heard."""
-        self._fresh_until = -math.inf
-        self._holds_until = math.inf
-        self._has_ttl = False
-        self._epoch: int | None = None
-        self._fetched_at = -math.inf
-        self._private = False
-        """Whether it is for one authorization alone (``cacheScope``), and that may change."""
-        self._fetched_as: Hashable = None
+        self._freshness = Freshness(until=-math.inf, has_ttl=False)
         self._changes = 0
-        self._seen = -1
         self._loads = 0
         self._awaiting: list[Callable[[L], None]] = []
         """Functions that take the next list that is fetched."""
@@ -116,7 +136,7 @@ class PagedCache(ABC, Generic[L]):
     @property
     def known(self) -> L | None:
         """The list that was fetched last, fresh or not."""
-        if self._private:
+        if self._freshness.private:
             return None  # it may be meant for another user, and that takes a wait to find out
         return self._list
 
@@ -127,12 +147,13 @@ class PagedCache(ABC, Generic[L]):
     @property
     def outdated(self) -> bool:
         """Whether the server has said that its list changed, and it was not fetched since."""
-        return self._seen != self._changes
+        return self._freshness.changes != self._changes
 
     @property
     def is_over(self) -> bool:
         """Whether the list is ``outdated``, or the time is over for which it holds."""
-        return self._seen != self._changes or self._expired
+        freshness, until = self._freshness, self._freshness.holds_until
+        return freshness.changes != self._changes or (until < math.inf and self._now() >= until)
 
     @property
     def due_in(self) -> float:
@@ -142,16 +163,11 @@ class PagedCache(ABC, Generic[L]):
     @property
     def fresh(self) -> bool:
         """Whether nothing can have changed: the server would have told, or has said until when."""
-        if self._seen != self._changes or self._now() >= self._fresh_until:
+        freshness = self._freshness
+        if freshness.changes != self._changes or self._now() >= freshness.until:
             return False
-        if self._has_ttl:
-            return True
-        return self._epoch is not None and self._epoch == self.subscription.epoch
-
-    @property
-    def _expired(self) -> bool:
-        """Whether the time is over for which the server said that the list holds."""
-        return self._holds_until < math.inf and self._now() >= self._holds_until
+        epoch = freshness.epoch
+        return freshness.has_ttl or (epoch is not None and epoch == self.subscription.epoch)
 
     def usable(self, key: str) -> Any:
         """The entry with this key, if a call may use it without a wait; else None.
@@ -159,10 +175,7 @@ class PagedCache(ABC, Generic[L]):
         It may be out of date, but the server has not said so, the time for which the server said
         that it holds is not over, and it was fetched for this user.
         """
-        if self._seen != self._changes or self._private:
-            return None
-        until = self._holds_until
-        if until is not math.inf and self._now() >= until:
+        if self._freshness.private or self.is_over:
             return None
         self._use()
         try:
@@ -223,7 +236,7 @@ class PagedCache(ABC, Generic[L]):
             await self._drop_if_credentials_changed()
             if (
                 self._list is not None
-                and self._seen == self._changes
+                and not self.outdated
                 and (self._loads > loads or (not refresh and self.fresh))
             ):
                 return self._list
@@ -237,15 +250,17 @@ class PagedCache(ABC, Generic[L]):
 
     async def _drop_if_credentials_changed(self) -> None:
         """Forget a private list that was fetched under another authorization."""
-        if not self._private or self._list is None:
+        freshness = self._freshness
+        if not freshness.private or self._list is None:
             return
         credentials = self._requests.connection.transport.credentials
-        if credentials is not None and await credentials.current() != self._fetched_as:
-            self._list, self._by_key, self._seen = None, {}, -1
+        if credentials is not None and await credentials.current() != freshness.fetched_as:
+            self._list, self._by_key = None, {}
+            self._freshness = freshness._replace(changes=-1)
             self.version += 1
 
     def _stale_copy(self, old: L, error: McpError) -> L:
-        age, noun = self._now() - self._fetched_at, self.kind.noun
+        age, noun = self._now() - self._freshness.fetched_at, self.kind.noun
         _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
         text = (
             f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
@@ -281,14 +296,14 @@ class PagedCache(ABC, Generic[L]):
             key = self.kind.key
             self._by_key = {key(entry): entry for entry in entries}
         entries.meta = fetched.meta
-        self._seen, self._fetched_at = changes, self._now()
-        self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
-        self._holds_until = fetched.holds_until
-        self._epoch = epoch
-        self.can_expire = fetched.has_ttl or epoch is not None
-        self._private = fetched.private and credentials is not None
-        # Several: it is not known for whom it was fetched, so it is not kept.
-        self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
+        self._freshness = fetched.freshness._replace(
+            private=fetched.freshness.private and credentials is not None,
+            changes=changes,
+            epoch=epoch,
+            fetched_at=self._now(),
+            # Several: it is not known for whom it was fetched, so it is not kept.
+            fetched_as=sent_as.pop() if len(sent_as) == 1 else object(),
+        )
         self._loads += 1
         self.version += 1
         awaiting, self._awaiting = self._awaiting, []
@@ -308,7 +323,7 @@ class PagedCache(ABC, Generic[L]):
 
     async def _every_page(self) -> _Fetched:
         if not self.subscription.is_offered:
-            return _Fetched([], math.inf, math.inf, has_ttl=True, private=False, findings=())
+            return _Fetched([], Freshness(), ())
         try:
             return await self._walk()
         except _CursorGone:
@@ -321,12 +336,11 @@ class PagedCache(ABC, Generic[L]):
         found: list[Any] = []
         ends = Ends(kind.noun)
         fields: dict[str, Any] = {}
-        fresh_until = holds_until = math.inf
-        has_ttl, private, size = True, False, 0
+        freshness, size = Freshness(), 0
         meta: object = None
         for _ in range(limits.pages):
             try:
-                page, bytes = await self._page(fields)
+                page, page_bytes = await self._page(fields)
             except ServerError as error:
                 if error.code is not None and fields.get("cursor") == "":
                     ends.note("its last page has an empty cursor, which the server refuses")
@@ -336,7 +350,7 @@ class PagedCache(ABC, Generic[L]):
                 raise
             meta = meta if fields else page.get("_meta")
             entries = self._entries(page, ends)
-            size += bytes
+            size += page_bytes
             cursor = self._cursor(page, ends, as_text=last)
             is_over = cursor is None or ends.after(entries, cursor, found)
             found += entries
@@ -344,21 +358,14 @@ class PagedCache(ABC, Generic[L]):
                 raise self._broken(f"more than {most} {kind.noun} (Limits.{kind.cap})", page)
             if size > limits.list_bytes:
                 raise self._broken(f"more than {limits.list_bytes} bytes (Limits.list_bytes)", page)
-            ttl = _ttl(page)
-            if ttl is None:
-                has_ttl = False
-            else:
-                fresh_until = min(fresh_until, self._now() + ttl)
-                if ttl > 0:
-                    holds_until = min(holds_until, self._now() + ttl)
-            private = private or page.get("cacheScope") != "public"
+            freshness = freshness.and_page(page, self._now())
             if is_over:
                 break
             fields = {"cursor": cursor}
         else:
             raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
         shown = MappingProxyType(meta if isinstance(meta, dict) else {})
-        return _Fetched(found, fresh_until, holds_until, has_ttl, private, ends.findings, shown)
+        return _Fetched(found, freshness, ends.findings, shown)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
         return await self._requests.page(self.kind.method, fields)
@@ -411,14 +418,7 @@ def _digest_of(entries: list[Any]) -> bytes | None:
 
 class _Fetched(NamedTuple):
     entries: list[Any]
-    fresh_until: float
-    """By the shortest ``ttlMs`` of its pages."""
-    holds_until: float
-    """By the shortest that is above 0."""
-    has_ttl: bool
-    """Whether every page has one."""
-    private: bool
-    """Whether it is for one authorization alone (``cacheScope``)."""
+    freshness: Freshness
     findings: tuple[Finding, ...]
     """How the pages deviate from the specification."""
     meta: Mapping[str, Any] = MappingProxyType({})

@@ -101,10 +101,10 @@ class Catalog(PagedCache[ToolList]):
             return known
         if not isinstance(name, str):
             raise not_a_name(name, server=self._server)
-        if self._private:
+        if self._freshness.private:
             await self._drop_if_credentials_changed()
         known = None if self.outdated else self._by_key.get(name)
-        if known is not None and not self._expired:
+        if known is not None and not self.is_over:
             self._use()
             return known
         refresh = known is None and not self.outdated

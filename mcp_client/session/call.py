@@ -224,7 +224,7 @@ class Caller:
             if tools.version == version or connection.is_current(
                 rpc
             ):  # else the connection was lost while the call waited
-                return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
+                return InForce(tool, rpc, tools.version, tools.fresh)
 
     def _may_have_changed(self, then: InForce) -> bool:
         tools = self._tools

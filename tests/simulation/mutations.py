@@ -67,13 +67,13 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a list that expired is in force": Mutation(
         "catalog.paged_list",
-        "        return self._holds_until < math.inf and self._now() >= self._holds_until\n",
-        "        return False\n",
+        "changes != self._changes or (until < math.inf and self._now() >= until)\n",
+        "changes != self._changes\n",
     ),
     "a change told during a fetch is lost": Mutation(
         "catalog.paged_list",
-        "self._seen, self._fetched_at = changes, self._now()",
-        "self._seen, self._fetched_at = self._changes, self._now()",
+        "            changes=changes,\n",
+        "            changes=self._changes,\n",
     ),
     "a remembered yes is for any definition": Mutation(
         "approval.decisions",

@@ -181,6 +181,6 @@ async def test_what_is_kept_of_a_token_does_not_tell_it() -> None:
         wanted = HttpServer(server.url, auth=lambda: "at-SECRET")
         async with connect(wanted, approval=allow_all) as session:
             await session.list_tools()
-            fetched_as: Any = session._catalog._fetched_as
+            fetched_as: Any = session._catalog._freshness.fetched_as
             assert b"at-SECRET" not in fetched_as
             assert len(fetched_as) == 16
