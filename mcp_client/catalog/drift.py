@@ -28,6 +28,7 @@ class Drift:
 
     server: str
     tool: str
+    """Its name; empty if what differs are the server's instructions."""
     kind: DriftKind
     """"unpinned": the file had the server and no longer does, or never did and must not be
     extended (``Pins(create=False)``). "moved": it was written for another URL."""
@@ -54,10 +55,16 @@ class Drift:
             pinned = plain(pinned)  # a copy: a hook must not be able to change what is pinned
         return cls(tool.server, tool.name, kind, tool.fingerprint, places, pinned)
 
+    @classmethod
+    def of_instructions(cls, server: str, then: str | None, now: str | None) -> Drift:
+        """How a server's instructions differ."""
+        old, new = (_ABSENT if text is None else text for text in (then, now))
+        return cls(server, "", "changed", None, (("instructions", *_side_by_side(old, new)),))
+
     @property
     def diff(self) -> str:
         """The differences, old text above new, for a person to read."""
-        lines = [f"{safe_text(self.tool, 128)}: {self.kind}"]
+        lines = [f"{safe_text(self.tool, 128) or 'the server'}: {self.kind}"]
         for place, old, new in self.differences:
             lines += [f"  {place}", f"    was {old}", f"    now {new}"]
         return "\n".join(lines)
@@ -76,6 +83,10 @@ class Drift:
         if self.kind == "moved":
             text = f"{file} has this server's name for another URL or other identity= values"
             return (Finding("server_moved", text),)
+        if not self.tool:
+            said = _sentences(self.differences)[0]
+            text = f"the server's {said}: they changed after {file} was written"
+            return (Finding("definition_changed", text, "instructions"),)
         first = f"this tool is not what it was when {file} was written"
         texts = (first, *_sentences(self.differences))
         return tuple(Finding("definition_changed", text, self.fingerprint or "") for text in texts)

@@ -4,8 +4,9 @@
 connect(server, pins="mcp.lock")                       # or Pins("mcp.lock", policy="refuse")
 ```
 
-The first list of a server is written down: whole definitions, under the name that the host gave
-the server. Later every call compares the definition it was built from with the file as it is at
+The first list of a server is written down: whole definitions and the server's instructions, under
+the name that the host gave the server. A host lists the tools of a lazy server from the file until
+the server is started (``ServerConfig(lazy=True)``). Later every call compares the definition it was built from with the file as it is at
 that moment. A difference is drift: a definition changed, a tool is new, a tool is gone, the file no
 longer has the server, or has it for another URL. What happens then is the policy:
 
@@ -15,6 +16,9 @@ longer has the server, or has it for another URL. What happens then is the polic
 - "refuse": the call is refused before anybody is asked (``CallDenied``).
 - "accept": the file follows the server; the difference is among the list's findings, once.
 
+Instructions that changed are a finding of the list. ``Toolset.instructions`` leaves them out until
+they are accepted, unless the policy is "accept".
+
 The file is made for code review: JSON, sorted, one value a line, ASCII, so that invisible
 characters are visible. See ``runtime.json_file``; a file that other users may write is refused.
 """
@@ -22,32 +26,41 @@ characters are visible. See ``runtime.json_file``; a file that other users may w
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import os
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
+from ..protocol.schema_walk import copy_of
 from ..runtime.callbacks import in_thread
 from ..runtime.json_file import JsonFile
 from ..runtime.keyed_digest import keyed
+from ..runtime.limits import Limits
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Object, Storage
+from ..runtime.strict_json import is_deeper
 from .drift import Drift
 from .finding import Finding
 from .tool import Tool, fingerprint_of, fingerprinted
 
-__all__ = ["DriftPolicy", "Pins"]
+__all__ = ["MAX_INSTRUCTIONS", "DriftPolicy", "Pinned", "Pins"]
 
 DriftPolicy: TypeAlias = Literal["ask", "refuse", "accept"]
 """What drift means: see ``mcp_client.catalog.pins``."""
 
 _PINS = "pins"
-_MEMBERS = {"tools", "skills", "identity"}
+_MEMBERS = {"tools", "skills", "identity", "instructions", "written"}
+MAX_INSTRUCTIONS = 16_384
+"""Characters of a server's instructions that are written down, and shown to a model at most."""
+_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _REMEDY = "put back an older one, or delete it to write down again what the servers offer"
 
 _log = logging.getLogger("mcp_client")
@@ -84,14 +97,30 @@ class _Entry:
     """By URI, each as ``skill_file.pinned`` has it."""
     identity: str | None = None
     """Where the server is, as a keyed digest, where that can be said on every machine."""
+    instructions: str | None = None
+    """The server's instructions, without its secrets, cut to ``MAX_INSTRUCTIONS``."""
+    written: str | None = None
+    """When the tools or the instructions were last written down: ISO 8601, UTC."""
 
     def to_json(self) -> Object:
-        entry: Object = {} if self.identity is None else {"identity": self.identity}
+        said = {name: getattr(self, name) for name in ("identity", "instructions", "written")}
+        entry: Object = {name: value for name, value in said.items() if value is not None}
         if self.tools is not None:
             entry["tools"] = {name: pin.to_json() for name, pin in self.tools.items()}
         if self.skills is not None:
             entry["skills"] = self.skills
         return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The tools of a server that was not started, as the lock file has them."""
+
+    definitions: list[dict[str, Any]]
+    """Copies, in the order of their names."""
+    instructions: str | None
+    written: str
+    """When they were written down: ISO 8601, UTC; empty if the file does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +167,8 @@ class Pins:
         """Whether a server that the file does not have is pinned on first use."""
         self._drifts: dict[str, tuple[Drift, ...]] = {}
         self._seen: set[str] = set()
+        self._said: dict[str, str | None] = {}
+        """The instructions of each server that was listed, as they would be written down."""
         self._identities: dict[str, Callable[[], str | None]] = {}
         self._secrets: dict[str, KnownSecrets] = {}
         self._last = _Book()
@@ -184,9 +215,15 @@ class Pins:
         return any(drift.tool == tool and drift.kind == "gone" for drift in self.drift(server))
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
-        """Write down ``tools`` as what ``server`` has: from now on none of it is drift."""
+        """Write down ``tools`` as what ``server`` has, and its instructions as it gave them last:
+        from now on none of it is drift."""
         pins = {tool.name: self._pin_of(tool) for tool in tools}
-        self._change(server, lambda entry: _Entry(pins, entry.skills))
+        self._change(
+            server,
+            lambda entry: replace(
+                entry, tools=pins, instructions=self._said.get(server, entry.instructions)
+            ),
+        )
         self._seen.add(server)
         self._drifts.pop(server, None)
 
@@ -219,7 +256,7 @@ class Pins:
         """Write down a definition that was approved for always by somebody who saw the drift."""
         pin = {tool.name: self._pin_of(tool)}
         self._change(
-            tool.server, lambda entry: _Entry({**(entry.tools or {}), **pin}, entry.skills)
+            tool.server, lambda entry: replace(entry, tools={**(entry.tools or {}), **pin})
         )
         self._seen.add(tool.server)
         rest = (other for other in self.drift(tool.server) if other.tool != tool.name)
@@ -240,13 +277,20 @@ class Pins:
 
     def _write_skills(self, server: str, skills: Mapping[str, Any]) -> None:
         """Write down ``skills``, beside the others of the server."""
-        self._change(server, lambda entry: _Entry(entry.tools, {**(entry.skills or {}), **skills}))
+        self._change(
+            server, lambda entry: replace(entry, skills={**(entry.skills or {}), **skills})
+        )
 
     # ------------------------------------------------------------------ the list
 
-    def _compare(self, server: str, tools: Iterable[Tool]) -> list[Finding]:
-        """Compare a list with the file, write down what the policy says, and say what differs."""
+    def _compare(
+        self, server: str, tools: Iterable[Tool], instructions: str | None = None
+    ) -> tuple[list[Finding], str | None]:
+        """Compare a list and the instructions with the file, and write down what the policy says.
+
+        Returns what differs, and the instructions if they may be shown to a model."""
         tools = list(tools)
+        said = self._said[server] = self._written_down(server, instructions)
         before = book = self._book()
         if self._must_write(book, server, tools):
 
@@ -255,14 +299,45 @@ class Pins:
                 before = _Book(None, {server: entry} if entry.to_json() else {}, book.key)
                 if not self._must_write(before, server, tools):
                     return entry
-                return _Entry({tool.name: self._pin_of(tool) for tool in tools}, entry.skills)
+                pins = {tool.name: self._pin_of(tool) for tool in tools}
+                return replace(entry, tools=pins, instructions=said)
 
             book = _Book(None, {server: self._change(server, written)}, self._key)
         findings = self._findings(before, server, tools)
         self._seen.add(server)
         accepted = self.policy == "accept"
-        self._drifts[server] = () if accepted else tuple(self._all_drifts(book, server, tools))
-        return findings
+        now = () if accepted else tuple(self._all_drifts(book, server, tools))
+        self._drifts[server] = now
+        is_new = any(one.kind in ("unpinned", "moved") or not one.tool for one in now)
+        return findings, None if is_new or instructions is None else instructions
+
+    def _written_down(self, server: str, instructions: str | None) -> str | None:
+        """The instructions of a server as they are written down."""
+        secrets = self._secrets.get(server)
+        if instructions is None or not instructions.strip():
+            return None
+        text = instructions if secrets is None else secrets.text(instructions)
+        return text[:MAX_INSTRUCTIONS]
+
+    def _pinned(self, server: str, limits: Limits) -> Pinned | None:
+        """What the file has of a server that was not started; None if that is nothing, or is about
+        another server. From here on a file without the server is drift.
+
+        Raises ``ConfigError`` for more than the server itself might send."""
+        book = self._book()
+        entry = book.servers.get(server)
+        if entry is None or entry.tools is None or self._has_moved(server, book):
+            return None
+        place = safe_text(server, 60)
+        if len(entry.tools) > limits.tools:
+            raise self._unusable(f"{place} has more than {limits.tools} tools (Limits.tools)")
+        for name, pin in entry.tools.items():
+            if is_deeper(json.dumps(pin.definition).encode(), limits.depth):
+                where = f"{place}/{safe_text(name, 60)}"
+                raise self._unusable(f"{where} is nested deeper than {limits.depth} (Limits.depth)")
+        self._seen.add(server)
+        definitions = [copy_of(pin.definition) for _, pin in sorted(entry.tools.items())]
+        return Pinned(definitions, entry.instructions, entry.written or "")
 
     def _must_write(self, book: _Book, server: str, tools: list[Tool]) -> bool:
         is_known = book.tools(server) is not None
@@ -282,7 +357,7 @@ class Pins:
             _log.warning("%s: %s (%s)", server, text, self.path)
             return [Finding("not_pinned", text, "server")]
         return [
-            finding.at(f"tool '{safe_text(drift.tool, 128)}'")
+            finding.at(f"tool '{safe_text(drift.tool, 128)}'") if drift.tool else finding
             for drift in self._all_drifts(book, server, tools)
             for finding in drift.findings(self.name)
         ]
@@ -291,7 +366,11 @@ class Pins:
         found = self._drifts_in(book, server, tools)
         names = {tool.name for tool in tools}
         known = book.tools(server) or {}
-        return found + [Drift(server, name, "gone", None) for name in known if name not in names]
+        found += [Drift(server, name, "gone", None) for name in known if name not in names]
+        entry, said = book.servers.get(server), self._said.get(server)
+        if entry is not None and entry.tools is not None and entry.instructions != said:
+            found.append(Drift.of_instructions(server, entry.instructions, said))
+        return found
 
     def _drifts_in(self, book: _Book, server: str, tools: list[Tool]) -> list[Drift]:
         known = book.tools(server)
@@ -362,6 +441,8 @@ class Pins:
             after = change(before)
             if after is not before:
                 after.identity = identity
+                if (after.tools, after.instructions) != (before.tools, before.instructions):
+                    after.written = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             return after.to_json()
 
         self._state.change(_PINS, server, changed)
@@ -372,12 +453,17 @@ class Pins:
         identity, tools, skills = entry.get("identity"), entry.get("tools"), entry.get("skills")
         if set(entry) - _MEMBERS or not isinstance(identity, str | None):
             raise self._unusable(f"{place} has members that no server has here")
+        instructions, written = entry.get("instructions"), entry.get("written")
+        if not isinstance(instructions, str | None) or len(instructions or "") > MAX_INSTRUCTIONS:
+            raise self._unusable(f"the instructions of {place} are not a text, or too long")
+        if written is not None and not (type(written) is str and _WRITTEN.fullmatch(written)):
+            raise self._unusable(f"{place} has a time 'written' that is not one in UTC")
         if not isinstance(tools, dict | None) or not isinstance(skills, dict | None):
             raise self._unusable(f"the tools or skills of {place} are not an object")
         if not all(map(_is_skill, (skills or {}).values())):
             raise self._unusable("a skill is neither 'dynamic' nor an object of digests")
         pins = {name: self._pin(place, name, one) for name, one in (tools or {}).items()}
-        return _Entry(None if tools is None else pins, skills, identity)
+        return _Entry(None if tools is None else pins, skills, identity, instructions, written)
 
     def _pin(self, server: str, name: str, entry: Any) -> Pin:
         definition = entry.get("definition") if type(entry) is dict else None

@@ -91,6 +91,9 @@ class Tool:
     """The arguments that the host sets at each call (``bind=``). They are not in ``input_schema``,
     and a call that gives one is refused; ``raw`` and ``fingerprint`` are of what the server sent.
     """
+    pinned_at: str | None = None
+    """When the lock file wrote the definition down, in UTC (ISO 8601, empty if unknown), if its
+    server was not started since; None for a definition that the server listed itself."""
     _derived: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)
     """By the function that made it. None until there is something: of ten thousand tools few are
     ever called."""
@@ -385,7 +388,7 @@ new_tool: type[Tool] = maker_of(Tool)
 _STORED = [name for name in fields_of(Tool) if name not in ("_derived", "_plan")]
 _SHOWN = (
     *("name", "server", "qualified_name", "trusted", "title", "description"),
-    *("input_schema", "output_schema", "annotations", "bound", "findings"),
+    *("input_schema", "output_schema", "annotations", "bound", "pinned_at", "findings"),
 )
 show_fields(Tool, _SHOWN)
 

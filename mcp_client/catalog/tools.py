@@ -81,6 +81,9 @@ class Catalog(PagedCache[ToolList]):
         self._why_left_out = why_left_out
         self._bind = bind
         self._depends_on_host = pins is not None or callable(trusted)
+        self.instructions: str | None = None
+        """The server's instructions, if the lock file has them or may follow them; None before the
+        tools were listed."""
 
     @cached_property
     def _thread(self) -> anyio.CapacityLimiter:
@@ -90,6 +93,19 @@ class Catalog(PagedCache[ToolList]):
     async def tools(self, *, refresh: bool = False) -> ToolList:
         """The complete current list; the last one, with a finding, if it cannot be fetched."""
         return await self.all(refresh=refresh)
+
+    async def pinned(self) -> ToolList | None:
+        """The tools as the lock file has them; None if it does not have this server.
+
+        Raises ``ConfigError`` if the file cannot be used."""
+        if self._pins is None:
+            return None
+        read = self._pins._pinned
+        found = await run_in_thread(read, self._server, self._limits, limiter=self._thread)
+        if found is None:
+            return None
+        self.instructions = found.instructions
+        return await self._sorted_out(found.definitions, found.written)
 
     async def find(self, name: str) -> Tool:
         """The definition of the tool ``name``, unless it is known to have changed or expired.
@@ -136,7 +152,8 @@ class Catalog(PagedCache[ToolList]):
 
     # ---------------------------------------------------------- rejected tools
 
-    async def _sorted_out(self, found: list[Any]) -> ToolList:
+    async def _sorted_out(self, found: list[Any], written: str | None = None) -> ToolList:
+        """``written`` is when the lock file wrote down what was ``found`` there."""
         found = [self._with_schema(definition) for definition in found]
         names = [_name(definition) for definition in found]
         repeats: list[Finding] = []
@@ -156,14 +173,20 @@ class Catalog(PagedCache[ToolList]):
                 await turn.end()
             fault = faults.get(number)
             if fault is None:
-                tools.append(self._tool(name, definition, look_alikes.found.get(name)))
+                tools.append(self._tool(name, definition, look_alikes.found.get(name), written))
             else:
                 rejected.append(Rejected(safe_text(name, 128), *fault))
         self._log_rejected(rejected)
-        differences = repeats
-        if self._pins is not None:
-            compare = self._pins._compare
-            differences = await run_in_thread(compare, self._server, tools, limiter=self._thread)
+        differences = list(repeats)
+        if self._pins is not None and written is None:
+            compared, self.instructions = await run_in_thread(
+                self._pins._compare,
+                self._server,
+                tools,
+                self._requests.connection.rpc.era.server.instructions,
+                limiter=self._thread,
+            )
+            differences = compared + repeats
         differences += [
             _OTHER_ICONS.at(f"tool '{safe_text(tool.name, 128)}'")
             for tool in tools
@@ -225,13 +248,27 @@ class Catalog(PagedCache[ToolList]):
                 faults[number] = fault
         return faults
 
-    def _tool(self, name: str, definition: dict[str, Any], looks_like: str | None) -> Tool:
+    def _tool(
+        self,
+        name: str,
+        definition: dict[str, Any],
+        looks_like: str | None,
+        written: str | None,
+    ) -> Tool:
         trusted = self._trusted
         if trusted is not True and trusted is not False:
             trusted = trusts(trusted, Tool(name, self._server, False, definition, looks_like))
         has_icons = "icons" in definition
         origin = self._requests.connection.transport.origin if has_icons else None
-        return new_tool(name, self._server, trusted, definition, looks_like, _origin=origin)
+        return new_tool(
+            name,
+            self._server,
+            trusted,
+            definition,
+            looks_like,
+            _origin=origin,
+            pinned_at=written,
+        )
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
         for one in rejected[:_MAX_LOGGED]:

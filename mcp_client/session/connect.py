@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..audit import Audit, AuditTo
     from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
+    from ..catalog.tool import ToolList
     from ..connection.connection import RestartPolicy
     from ..connection.retry import Retry
     from ..handlers.handlers import Handlers
@@ -335,14 +336,27 @@ class Connecting:
         """Open the session; see ``Connection`` and ``Catalog`` for the arguments of a ``Host``."""
         if self._entered:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
-        from .session import Session  # a fifth of what is loaded: the bench's row "import"
-
         self._entered = True
         setup = self._setup
         if setup.pins is not None:
             await run_in_thread(setup.pins._read)  # unusable: then nothing is started
         if setup.memory.store is not None:
             await run_in_thread(setup.memory.store.check)  # likewise
-        session = self._session = Session(self._transport, setup, restarts, why_left_out)
+        session = self._made(restarts, why_left_out)
         take_name(session, setup)
         return await session._open()
+
+    async def _pinned_tools(
+        self, restarts: RestartPolicy, why_left_out: Callable[[str], str | None] | None
+    ) -> ToolList | None:
+        """The tools as the lock file has them, before the session is open; None without them."""
+        return await self._made(restarts, why_left_out)._catalog.pinned()
+
+    def _made(
+        self, restarts: RestartPolicy | None, why_left_out: Callable[[str], str | None] | None
+    ) -> Session:
+        if self._session is None:
+            from .session import Session  # a fifth of what is loaded: the bench's row "import"
+
+            self._session = Session(self._transport, self._setup, restarts, why_left_out)
+        return self._session
