@@ -438,7 +438,7 @@ MOVED = {
 """Options of another object, and which."""
 OF_ONE_SERVER = {"name"}
 """Options of ``connect`` that a host does not have for all its servers."""
-OF_A_HOST = {"naming", "required", "sandbox"}
+OF_A_HOST = {"keep_listed", "naming", "required", "sandbox"}
 OF_THE_HOST_ALONE = {
     "audit",
     "state",

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Shape", "ShownTools"]
 
 
+_MAX_PLACES = 50_000
+
+
 class Shape(Protocol):
     """What a provider's ``Toolset`` says of its tools."""
 
@@ -51,6 +54,8 @@ class ShownTools:
         earlier: ShownTools | None,
     ) -> None:
         self._shape = shape
+        self._places: list[str]
+        """The qualified names of all tools that there were, in their order."""
         self._strict = options.get("strict", False)
         self._strict_before = earlier.strict_names() if earlier is not None else set()
         how = options.get("search", False)
@@ -62,8 +67,13 @@ class ShownTools:
                 "openai_responses have): give True or 'auto'"
             )
         self._notes: list[str] = []
+        tools = tools_of(tools, "toolset()" if earlier is None else "updated()")
+        if earlier is not None:
+            tools = self._updated(tools, earlier)
         self.tools: dict[str, Tool] = self._for_models(tools)
         """By qualified name."""
+        if earlier is None:
+            self._places = list(self.tools)
         self._keeps = options.get("large_results", LARGE_RESULTS) == "keep"
         runs_code = options.get("code", False)
         own = [native.get("name", "")] if native else list(OWN_TOOLS) if how or runs_code else []
@@ -96,13 +106,22 @@ class ShownTools:
 
     def _for_models(self, tools: Iterable[Tool]) -> dict[str, Tool]:
         found: dict[str, Tool] = {}
-        for tool in tools_of(tools, "toolset()"):
+        for tool in tools:
             name = tool.qualified_name
             if not tool.is_for_models:
                 self._notes.append(f"{_quoted(name)}: it is not for models and is left out")
             elif found.setdefault(name, tool) is not tool:
                 self._notes.append(f"{_quoted(name)}: another tool has this name; left out")
         return found
+
+    def _updated(self, tools: list[Tool], earlier: ShownTools) -> list[Tool]:
+        """``tools`` in their earlier places, each as it was shown if its definition is the same."""
+        now = {tool.qualified_name: tool for tool in tools}
+        self._places = list(dict.fromkeys((*earlier._places, *now)))
+        if len(self._places) > _MAX_PLACES:  # a server may rename its tools without end
+            self._places = list(dict.fromkeys((*(n for n in earlier.tools if n in now), *now)))
+        found = ((earlier.tools.get(name), now[name]) for name in self._places if name in now)
+        return [old if old is not None and _are_same(old, tool) else tool for old, tool in found]
 
     def _matching(self, globs: Iterable[str]) -> set[str]:
         found: set[str] = set()
@@ -227,6 +246,11 @@ class ShownTools:
         if definition is not None and definition.undo is not None:
             arguments = definition.undo.apply(arguments)
         return ModelCall(raw.id, name, arguments, None, None, raw.name)
+
+
+def _are_same(old: Tool, now: Tool) -> bool:
+    same = old.bound == now.bound and old.is_for_models == now.is_for_models
+    return old is now or (same and old.fingerprint == now.fingerprint)
 
 
 def _quoted(name: str) -> str:

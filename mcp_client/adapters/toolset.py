@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, tools_of
+from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, check_context
 from ..errors import (
     CallPending,
@@ -118,13 +118,12 @@ class Toolset:
     def updated(self: T, tools: Iterable[Tool]) -> T:
         """A toolset of ``tools``, for the next request: what was in this one keeps its place.
 
-        So the definitions in a provider's prompt cache hold: tools that have gone are left out,
-        new ones come at the end. What is strict stays strict, and what searches goes on to search.
+        So the definitions in a provider's prompt cache hold. One that did not change is declared
+        word for word as before, although its server may list its members in another order. Tools
+        that have gone are left out, and get their place again if they return; new ones come at the
+        end. What is strict stays strict, and what searches goes on to search.
         """
-        now = {tool.qualified_name: tool for tool in tools_of(tools, "updated()")}
-        kept = [now[name] for name in self._shown.tools if name in now]
-        new = [tool for name, tool in now.items() if name not in self._shown.tools]
-        return type(self)([*kept, *new], _earlier=self, **self._options)
+        return type(self)(tools, _earlier=self, **self._options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Toolset of {len(self.names)} tools>"

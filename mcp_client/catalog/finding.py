@@ -37,6 +37,7 @@ FindingKind: TypeAlias = Literal[
     "stale_list",
     "deviation",
     "missing_server",
+    "not_started",
     "skill",
     "dynamic_content",
     "start",
@@ -99,9 +100,10 @@ class Finding:
 
     Of a list:
 
-    - ``stale_list``: it could not be fetched again
+    - ``stale_list``: it could not be fetched again, or its server is down
     - ``deviation``: it deviates from the specification, and its meaning is clear all the same
     - ``missing_server``: a server's entries are not in it
+    - ``not_started``: a server's tools are listed from the lock file, because it was not started
 
     Of what is asked about where that is no tool call, so that no hook that allows what has no
     findings says yes:

@@ -6,8 +6,10 @@ connect(server, pins="mcp.lock")                       # or Pins("mcp.lock", pol
 
 The first list of a server is written down: whole definitions and the server's instructions, under
 the name that the host gave the server. A host lists the tools of a lazy server from the file until
-the server is started (``ServerConfig(lazy=True)``). Later every call compares the definition it was built from with the file as it is at
-that moment. A difference is drift: a definition changed, a tool is new, a tool is gone, the file no
+the server is started (``ServerConfig(lazy=True)``).
+
+Later every call compares the definition it was built from with the file as it is at that moment. A
+difference is drift: a definition changed, a tool is new, a tool is gone, the file no
 longer has the server, or has it for another URL. What happens then is the policy:
 
 - "ask": the difference, old beside new, is among the findings of the call, so that the approver

@@ -68,7 +68,8 @@ class ServerConfig:
     enabled: bool = True
     """Whether the server is used at all."""
     lazy: bool = False
-    """Whether the server is started at its first use, instead of when the host is entered."""
+    """Whether the server is started at its first use, instead of when the host is entered. Until
+    then its tools are listed from the lock file (``Host(pins=)``), if that has them."""
     approval: ApprovalHook | Policy | None = None
     """Who decides the calls of this server's tools."""
     handlers: Handlers | None = None

@@ -9,6 +9,7 @@ The names for config files are in ``mcp_client.config``.
     server.py           the life of one server: started, listed, lost, restarted, closed
     status.py           how each server is doing, and why its tools are missing
     tools.py            the tools of all servers
+    availability.py     whether the tools of a server are listed that cannot be asked now
     listing.py          the tools of one server, kept up to date
     naming.py           what each tool is called
     directory.py        the tools by their qualified names

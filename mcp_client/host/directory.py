@@ -1,7 +1,8 @@
 """The tools of all servers under their qualified names: looked up, listed, and not found.
 
 A tool stays known while its server is down, so that a call of it says what is wrong with the
-server. Tools that the lock file of pins has are known by name before their server was listed.
+server. Tools that the lock file of pins has are known by name before their server was listed, and
+those of a lazy server are listed as they are there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..catalog.listed import Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text
+from .availability import how_listed
 from .naming import Names
 from .status import may_become_available, why_unavailable
 
@@ -89,7 +91,7 @@ class Directory:
 
     async def take(self, server: HostedServer) -> bool:
         """Take over the list of ``server``, if it is another. Returns whether a tool is."""
-        tools, known = server.listing.tools, self._known.get(server.name, _Known())
+        tools, known = server.listing.current, self._known.get(server.name, _Known())
         if tools is None or known.source is tools:
             return False
         old = known.entries
@@ -112,7 +114,7 @@ class Directory:
             entries[tool.name] = entry
         doubles = self._without_doubles(server, entries)
         rejected += (one for same in doubles.values() for one in same)
-        if server.listing.tools is not tools or server.closed:
+        if server.listing.current is not tools or server.closed:
             return False
         self.forget(server)
         found = tuple(entry.tool for entry in entries.values() if entry.tool is not None)
@@ -177,6 +179,8 @@ class Directory:
                 tools += known.tools
                 rejected += known.rejected
                 findings += [one.at(f"server '{shown}'") for one in known.source.own_findings]
+                about = how_listed(server)
+                findings += [] if about is None else [about]
         listing = ToolList(tools, rejected, findings)
         self._listing = key, listing
         return listing

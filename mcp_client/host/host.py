@@ -33,7 +33,7 @@ from ..session.session import Session
 from .directory import Entry
 from .library import LibraryOfHost
 from .naming import Names, naming_of
-from .options import HostOptions, SharedOptions
+from .options import HostOptions, SharedOptions, names_of
 from .scripts import ScriptsOfHost
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
@@ -66,7 +66,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
     ) -> None:
         """``servers`` are by the name they go by from here on, each whatever ``connect`` takes or a
         ``ServerConfig``. ``naming`` is how their tools are called: see ``mcp_client.host.naming``.
-        ``required`` names those without which entering raises.
+        ``required`` names those without which entering raises. ``keep_listed`` is for how many
+        seconds the tools of a server that is down stay listed; 0 is not at all.
 
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``trusted``, ``audit``, ``pins``, ``validation``, ``handlers``,
@@ -131,12 +132,11 @@ class Host(LibraryOfHost, ScriptsOfHost):
         ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
         values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.
         With ``watch`` the host does ``reload`` by itself, some seconds after the file was written;
-        where it cannot be read, a warning is logged, and ``problems`` says why.
-        Servers that the file requires, as Codex's may, are ``required``. ``options`` are those
-        of ``Host``; the ``policy`` is always that of this machine. What is
-        wrong in the file is in ``problems``. Raises ``ConfigError`` where the file or the policy
-        cannot be read, or no server can be used. See ``mcp_client.config.config`` and
-        ``.from_config``.
+        where it cannot be read, a warning is logged, and ``problems`` says why. Servers that the
+        file requires, as Codex's may, are ``required``. ``options`` are those of ``Host``; the
+        ``policy`` is always that of this machine. What is wrong in the file is in ``problems``.
+        Raises ``ConfigError`` where the file or the policy cannot be read, or no server can be
+        used. See ``mcp_client.config.config`` and ``.from_config``.
         """
         from .from_config import host_from_config
 
@@ -197,6 +197,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
                 pinned = await run_in_thread(self._options.pins._read)
                 for name in self._servers.keys() & pinned.keys():
                     self._tools.directory.know(self._servers[name], pinned[name])
+                await self._tools.list_pinned(self._servers.values())
             self._stop_if_closed()
             started = [
                 server
@@ -232,17 +233,14 @@ class Host(LibraryOfHost, ScriptsOfHost):
         return HostedServer(name, config, self._options, self._events)
 
     def _checked_required(self, required: Iterable[str]) -> frozenset[str]:
-        if isinstance(required, str | bytes) or not isinstance(required, Iterable):
-            raise ConfigError(f"required={required!r}: give a list of names")
-        names = frozenset(required)
+        names = names_of("required", required)
         for name in names:
             if self._server(name).state == "disabled":
                 raise ConfigError(f"the server {name!r} is required, and disabled", server=name)
         return names
 
     def _authority(self, server: str) -> str | None:
-        known = self._servers.get(server)
-        return None if known is None else known.authority
+        return self._servers[server].authority if server in self._servers else None
 
     # -------------------------------------------------------------------- closing
 
@@ -333,6 +331,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
                 server.listing.watch(self._tools.is_watched)
             for server in started:
                 server.start()
+        await self._tools.list_pinned(added)
         if started:
             await self._tools.settled(started)
             await self._tools.take_lists()
@@ -349,7 +348,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         """The tools of all servers, by ``qualified_name``, each list as in ``Session.list_tools``.
 
         A server that is not connected costs only its own tools: ``.findings`` says which servers
-        are missing, and why. Lazy servers are not started for it.
+        are missing, and why. Lazy servers are not started for it: their tools are listed from the
+        lock file, and have ``pinned_at``.
         """
         self._check_open()
         await self._tools.refresh(every=refresh)
@@ -358,6 +358,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
     async def get_tool(self, name: str) -> Tool:
         """The tool of that qualified name. Raises ``UnknownTool``, which names what is close."""
         self._check_open()
+        if (pinned := self._tools.pinned(name)) is not None:
+            return pinned
         entry, session = await self._find(name)
         try:
             tool = await session.get_tool(entry.tool_name)
@@ -376,7 +378,8 @@ class Host(LibraryOfHost, ScriptsOfHost):
         """Call the tool of that qualified name, as ``Session.call_tool`` does.
 
         Raises what that raises; ``UnknownTool`` names what is close, and ``ConnectError`` is for a
-        known tool whose server is down. A lazy server is started.
+        known tool whose server is down, ``retryable`` if it is tried again. A lazy server is
+        started; a tool that differs from the lock file then is asked about with that.
         """
         entry = self._entry(name)
         session = None if entry is None else entry.server.session
@@ -427,7 +430,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         """What is added, removed and changed from now on, in the tools of all servers.
 
         An async iterator of ``ToolChanges``, and a context manager to let go of it. Tools of a
-        server that is down are removed, and added again when it is back.
+        server that is down are removed after ``keep_listed`` seconds, and added again later.
         """
         self._check_open()
         return HostToolWatch(self._tools)

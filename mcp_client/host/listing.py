@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..catalog.tool import ToolList
+from ..connection.connection import RestartPolicy
 from ..errors import McpError
 from ..runtime.event_loop import LoopEvent
+from ..runtime.safe_text import one_line, safe_text
+from ..session.connect import Connecting
 from ..session.session import Session
 from .status import ServerStatus, StatusEvents
 
@@ -41,6 +44,8 @@ class ServerListing:
     def __init__(self, server: ListedServer, events: StatusEvents) -> None:
         self.tools: ToolList | None = None
         """As listed last, by the session."""
+        self.pinned: ToolList | None = None
+        """As the lock file has them, of a lazy server that was not listed yet."""
         self.error: McpError | None = None
         """Why the last attempt to list them failed."""
         self.fetching: LoopEvent | None = None
@@ -51,8 +56,33 @@ class ServerListing:
         self._subscribed: Session | None = None
 
     @property
+    def current(self) -> ToolList | None:
+        """As listed last; before that, as the lock file has them."""
+        return self.pinned if self.tools is None else self.tools
+
+    @property
     def count(self) -> int | None:
-        return None if self.tools is None else len(self.tools)
+        return None if self.current is None else len(self.current)
+
+    @property
+    def pinned_at(self) -> str | None:
+        """When the lock file wrote down the tools that are listed; None if they are not of it."""
+        if self.tools is not None or self.pinned is None:
+            return None
+        return next((tool.pinned_at for tool in self.pinned), "")
+
+    async def list_pinned(
+        self,
+        restarts: RestartPolicy,
+        connecting: Connecting,
+        why_left_out: Callable[[str], str | None] | None,
+    ) -> None:
+        """List them as the lock file has them, without starting the server."""
+        try:
+            self.pinned = await connecting._pinned_tools(restarts, why_left_out)
+        except McpError as error:  # when it is started, this is said again
+            why = safe_text(one_line(error.message), 500)
+            _log.warning("%s: its tools are not listed from the lock file: %s", error.server, why)
 
     def fetch(self, *, refresh: bool = False) -> None:
         """List them, in the background, unless that is being done already."""

@@ -33,7 +33,7 @@ from typing import Literal, TypeAlias
 from ..errors import ConfigError
 from ..runtime.safe_text import invisible, safe_text
 
-__all__ = ["Names", "Naming", "naming_of", "prefixed"]
+__all__ = ["Names", "Naming", "authority_of", "naming_of", "prefixed"]
 
 Naming: TypeAlias = Literal["prefix", "bare", "random", "uri"] | Callable[[str, str], str]
 """How the tools of many servers are called: see ``mcp_client.host.naming``."""
@@ -46,10 +46,19 @@ _HAS_SUFFIX = re.compile(r"_[0-9a-f]{8}\Z")
 _HASH_CHARS = 8
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 _LETTERS_AND_DIGITS = _LETTERS + "23456789"
+_PORTS = {"http": 80, "https": 443}
 _MAX_GIVEN_CHARS = 256
 _MAX_TAKEN = 50_000
 """Names that one server may take where names are in one space; a bare tool beyond them gets a name
 with a prefix."""
+
+
+def authority_of(identity: object) -> str | None:
+    """Return host and port of a server's URL, by its ``Transport.identity``; None without one."""
+    if not isinstance(identity, tuple) or identity[0] != "http":
+        return None
+    _, scheme, host, port = identity
+    return host if port == _PORTS.get(scheme) else f"{host}:{port}"
 
 
 def prefixed(prefix: str, server: str, tool: str) -> str:

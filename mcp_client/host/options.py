@@ -46,7 +46,10 @@ ELSEWHERE = {
 }
 """What to write instead of an option that a host has not, beside what ``connect`` says."""
 
-__all__ = ["HostOptions", "SharedOptions", "ToolFilter"]
+__all__ = ["HostOptions", "SharedOptions", "ToolFilter", "names_of"]
+
+KEEP_LISTED = 300.0
+"""Seconds: as long as most providers keep a prompt in their cache."""
 
 
 class ToolFilter:
@@ -70,13 +73,22 @@ class ToolFilter:
         return None
 
 
+def names_of(option: str, value: object) -> frozenset[str]:
+    """Return the names in ``value``. Raises ``ConfigError`` for what is not a list of names."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise ConfigError(f"{option}={value!r}: give a list of names")
+    return frozenset(value)
+
+
 class HostOptions(TypedDict, total=False):
     """The options of a host: ``naming`` is how its tools are called, ``required`` names the servers
-    without which entering raises, ``sandbox`` confines those that are started. The others are those
-    of ``connect``, for all servers: see there."""
+    without which entering raises, ``keep_listed`` is for how many seconds the tools of a server
+    that is down stay listed, ``sandbox`` confines those that are started. The others are those of
+    ``connect``, for all servers: see there."""
 
     naming: Naming
     required: Iterable[str]
+    keep_listed: float
     sandbox: Sandbox | bool | None
     trusted: Trust
     approval: ApprovalHook | Policy | None
@@ -92,6 +104,13 @@ class HostOptions(TypedDict, total=False):
     policy: ManagedPolicy | None
     revision: str
     client_info: ClientInfo | None
+
+
+def _keep_listed(seconds: object) -> float:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not seconds >= 0:  # type: ignore[operator]
+        raise ConfigError(f"Host(keep_listed={seconds!r}): give seconds, 0 for not at all")
+    return float(seconds)  # type: ignore[arg-type]
 
 
 class SharedOptions:
@@ -111,6 +130,7 @@ class SharedOptions:
         self.state: State | None = kept.state
         self.decisions: Decisions | None = kept.decisions
         self.policy: ManagedPolicy | None = options.get("policy")
+        self.keep_listed: float = _keep_listed(self._options.pop("keep_listed", KEEP_LISTED))
         self.sandbox: Sandbox | None = None
         if self._options.pop("sandbox", None) is not None:
             from ..sandbox.sandbox import sandbox_of

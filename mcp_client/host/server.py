@@ -32,9 +32,11 @@ from ..runtime.backoff import Backoff, chance
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.connect import Connecting
 from ..session.session import Session
+from .availability import Downtime, how_to_list, offers_tools, refusal_of
 from .listing import ServerListing
+from .naming import authority_of
 from .options import SharedOptions, ToolFilter
-from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents, after_login
+from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
 
 __all__ = ["HostedServer"]
 
@@ -44,7 +46,6 @@ _EARLY_SECONDS = 0.01
 """By which a timer may go off too early."""
 _AT_ONCE_SECONDS = 1.0
 """Within which the confirm hook answers without a person, or from memory."""
-_PORTS = {"http": 80, "https": 443}
 _GATEWAY = frozenset({502, 503, 504})
 
 
@@ -84,6 +85,7 @@ class HostedServer:
         self._asking: LoopEvent | None = None
         self._timer: Handle | None = None
         self.listing: ServerListing = ServerListing(self, events)
+        self.downtime: Downtime = Downtime(options.keep_listed, events)
 
     def open(self, backend: Backend) -> None:
         self._backend = backend
@@ -95,11 +97,7 @@ class HostedServer:
     @property
     def authority(self) -> str | None:
         """Host and port of its URL; None for one that has none."""
-        identity = self._transport.identity
-        if not isinstance(identity, tuple) or identity[0] != "http":
-            return None
-        _, scheme, host, port = identity
-        return host if port == _PORTS.get(scheme) else f"{host}:{port}"
+        return authority_of(self._transport.identity)
 
     @property
     def closes_within(self) -> float:
@@ -139,9 +137,26 @@ class HostedServer:
 
     @property
     def offers_tools(self) -> bool:
-        """Whether its tools are among the host's: it is connected, or was and is being again."""
-        has_tools = self.listing.tools is not None
-        return has_tools and self.state in ("connected", "connecting") and not self.was_closed
+        return offers_tools(self)
+
+    @property
+    def pins(self) -> str | None:
+        """What the host's lock file is called; None without one."""
+        return None if self._options.pins is None else self._options.pins.name
+
+    async def list_pinned(self) -> None:
+        """List its tools as the lock file has them, if it is lazy and was not started."""
+        is_wanted = self.config.lazy and self.config.enabled and self.pins is not None
+        if is_wanted and self.session is None and self._prepared is not None:
+            await self.listing.list_pinned(self, self._prepared, self._why_left_out)
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.session is None and self.listing.pinned_at is not None and self.offers_tools
+
+    @property
+    def _why_left_out(self) -> Callable[[str], str | None] | None:
+        return self._filter.why_left_out if self._filter else None
 
     def status(self) -> ServerStatus:
         return ServerStatus(
@@ -151,6 +166,8 @@ class HostedServer:
             self.retry_in,
             self.listing.count,
             self.config.description,
+            self.listing.pinned_at,
+            how_to_list(self),
         )
 
     @property
@@ -158,24 +175,7 @@ class HostedServer:
         """Whether its user closed its session."""
         return self.session is not None and self.session.closed
 
-    def refusal(self, *, final: bool = False) -> ConnectError:
-        """What a use of it raises now: it is not connected, and why; ``final``: nor will it be."""
-        error = self.error
-        if error is None:
-            why = "not started: it waits to be allowed" if self.is_asking else self.state
-            return ConnectError(f"the server is {why}", server=self.name)
-        kind = type(error) if isinstance(error, ConnectError) else ConnectError
-        fields = dict(vars(error)) if isinstance(error, ConnectError) else {}
-        fields.pop("__notes__", None)  # a note, as of an audit that failed, is of that error alone
-        retry_in = None if final else self.retry_in
-        said = error.args[0] if "advice" in fields else error.message  # advice is the last word
-        text = said if isinstance(error, StartDenied) else f"the server is not connected: {said}"
-        if isinstance(error, AuthError):
-            fields["advice"] = after_login(self.name, error.advice)
-        elif retry_in is not None:
-            text += f"; it is tried again in {retry_in:.1f} s"
-            fields = {**fields, "retryable": True, "retry_after": retry_in}
-        return kind(text, **{**fields, "server": self.name, "tool": None, "attempts": 1})
+    refusal = refusal_of
 
     def leaves_out(self, tool: str) -> str | None:
         """Why the host does not want a tool of that name; None where it does."""
@@ -362,8 +362,7 @@ class HostedServer:
             transport = self._transport = self._transport.clone()
             connecting = self._options.connecting(self.name, transport, self.config)
         self._backoff.started(self._backend.now())
-        why_left_out = self._filter.why_left_out if self._filter else None
-        return await connecting._open(self, why_left_out)
+        return await connecting._open(self, self._why_left_out)
 
     async def _probe(self, session: Session) -> None:
         """Over HTTP no connection can be lost: only an answer shows that the server is up."""
@@ -497,4 +496,5 @@ class HostedServer:
         if state == self.state and error is self.error:
             return
         self.state, self.error = state, error
+        self.downtime.is_now(state, self._backend)
         self._events.publish(self.status())

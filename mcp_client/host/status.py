@@ -60,9 +60,15 @@ class ServerStatus:
     retry_in: float | None = None
     """Seconds until it is tried again; None where nothing is planned."""
     tools: int | None = None
-    """How many tools it has, as listed last, without those the host leaves out; None before."""
+    """How many tools it has, as listed last, without those the host leaves out; None before. Of a
+    lazy server that was not started, how many the lock file has; see ``pinned_at``."""
     description: str | None = None
     """What its ``ServerConfig`` says it is for."""
+    pinned_at: str | None = None
+    """When the lock file wrote down the tools that are listed, as of ``Tool``, if the server was
+    not started; else None."""
+    how_to_list: str | None = None
+    """What makes the tools of a lazy server known before it is started, if they are not."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the status as JSON values, with the text of ``error``: for a health page."""
@@ -208,6 +214,8 @@ def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
             whole, words = f"it was not started: it {waits}", waits
         case "idle":
             whole = "it is not started yet: it is lazy, and starts at its first use"
+            advice = server.status().how_to_list
+            whole += f"; {advice}" if advice else ""
             words = f"not started yet; session({name}) starts it"
     return words if short else whole
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..catalog.tool import ToolList, not_a_name
+from ..catalog.tool import Tool, ToolList, not_a_name
 from ..catalog.watch import ToolChanges, tools_compared
 from ..errors import McpError, UnknownTool
 from ..runtime.event_loop import current
@@ -36,6 +36,11 @@ class HostTools:
     def listed(self) -> ToolList:
         """All tools, as listed last; the same object while nothing changed."""
         return self.directory.listing(self._servers.values(), self.events.version)
+
+    def pinned(self, name: str) -> Tool | None:
+        """A tool that is listed from the lock file, because its server was not started."""
+        entry = self.entries.get(name) if isinstance(name, str) else None
+        return None if entry is None or not entry.server.is_pinned else entry.tool
 
     async def entry(self, name: str) -> Entry:
         """What is called ``name``, after listing whatever is not listed or may be out of date.
@@ -102,6 +107,12 @@ class HostTools:
             lambda server: server.waited_for_since,
             is_required,
         )
+
+    async def list_pinned(self, servers: Iterable[HostedServer]) -> None:
+        """List the tools of lazy servers as the lock file has them."""
+        for server in list(servers):
+            await server.list_pinned()
+        await self.take_lists()
 
     async def take_lists(self) -> None:
         """Name the tools of lists that are new, in the order of the servers."""

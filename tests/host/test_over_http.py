@@ -80,7 +80,7 @@ async def test_a_call_that_finds_the_server_gone_is_how_the_host_learns_of_it() 
         with pytest.raises((ConnectError, OutcomeUnknown)):
             await host.call_tool("far__echo")
         await until(host, "far", "failed")
-        assert "is missing" in str((await host.list_tools()).findings[0])
+        assert "is down" in str((await host.list_tools()).findings[0])
         switch.up = True
         await until(host, "far", "connected")
         assert (await host.call_tool("far__echo")).text == "{}"

@@ -29,6 +29,8 @@ class Toolbox:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[str] = []
         """The methods of all requests."""
+        self.structured: dict[str, Any] | None = None
+        """The structured content of each result."""
         self.wires: list[_Wire] = []
         self.send: Callable[[Any], None] | None = None
         self.offer(*tools)
@@ -106,7 +108,10 @@ class Toolbox:
             await anyio.sleep_forever()
         if name not in {tool["name"] for tool in self.tools}:
             raise JsonRpcError(-32602, f"unknown tool: {name}")
-        return {"content": [{"type": "text", "text": name}]}
+        result: dict[str, Any] = {"content": [{"type": "text", "text": name}]}
+        return (
+            result if self.structured is None else {**result, "structuredContent": self.structured}
+        )
 
 
 class _Wire(MemoryTransport):
