@@ -1,4 +1,4 @@
-"""An agent on Anthropic's Messages. Without ANTHROPIC_API_KEY, a script answers as it would."""
+"""An agent on Anthropic's Messages. Without ANTHROPIC_API_KEY, a script acts as the model."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""One job twice: a model labels the issues without an owner, call by call and with a script, whose
-calls are approved one by one, too. The characters are those that the model reads and writes."""
+"""Label issues by many calls of a model, and by one script, each call of which is approved, too.
+The characters are those that the model reads and writes."""
 
 import json
 import time

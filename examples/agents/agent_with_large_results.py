@@ -1,5 +1,7 @@
-"""500 tools, a result of 5 MB, and how little of them a model reads (OpenAI's Chat Completions).
-Without OPENAI_API_KEY, a script answers as it would."""
+"""Show a model little of 500 tools and of a result of 5 MB (OpenAI's Chat Completions).
+
+Without OPENAI_API_KEY, a script acts as the model.
+"""
 
 import json
 import os

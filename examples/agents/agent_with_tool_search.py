@@ -1,5 +1,7 @@
-"""Many tools behind three: the model searches, and calls what it found (OpenAI's Responses).
-Without OPENAI_API_KEY, a script answers as it would."""
+"""Show a model three tools in place of many: it searches, and calls what it found.
+
+The provider is OpenAI (Responses). Without OPENAI_API_KEY, a script acts as the model.
+"""
 
 import os
 import sys

@@ -1,11 +1,11 @@
-"""A FastAPI app with many users, who approve their own calls; a script stands for the model.
+"""A FastAPI app with many users, who approve their own calls. A script acts as the model.
 
     pip install fastapi
     uvicorn examples.agents.agent_with_users:app --workers 2 --timeout-graceful-shutdown 10
     curl -b user=ana -X POST "http://127.0.0.1:8000/chat?question=Wake+Oslo"
 
 The call waits until ana has decided it: http://127.0.0.1:8000/login?user=ana leads to her page.
-SIGTERM denies what still waits, so that each open chat ends and the server stops at once.
+SIGTERM denies the calls that wait, so that each open chat ends and the server stops at once.
 """
 
 import json
@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
     sys.exit(f"{error}: pip install fastapi")
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
-state = FileState(os.environ.get("AGENT_STATE", "state"))  # all workers share this folder
+state = FileState(os.environ.get("AGENT_STATE", "state"))  # shared by all workers
 queue = ApprovalQueue(decisions=state.decisions)
 host = Host({"weather": WEATHER}, approval=queue, state=state)
 
@@ -67,7 +67,7 @@ page = ApprovalPage(
 app.mount("/approvals", page)
 
 
-@app.get("/login")  # yours asks for more than a name
+@app.get("/login")  # your app asks for more than a name
 def log_in(user: str) -> RedirectResponse:
     response = RedirectResponse("/approvals/")
     response.set_cookie("user", user, httponly=True, samesite="strict")

@@ -1,4 +1,4 @@
-"""Rules decide what needs no asking; a person's yes is remembered; the rest is refused."""
+"""Decide calls by rules, ask a person about the others, and remember the person's approval."""
 
 import sys
 from pathlib import Path

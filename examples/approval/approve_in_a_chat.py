@@ -1,4 +1,4 @@
-"""A chat bot asks with two buttons, a webhook brings the answer. Here the chat is the screen."""
+"""Ask in a chat with two buttons; a webhook receives the decision. Here the chat is the screen."""
 
 import hmac
 import json
@@ -13,18 +13,18 @@ queue = ApprovalQueue()
 
 
 async def bot() -> None:
-    """Posts a message for each call that waits; yours calls the chat's API."""
+    """Post a message for each call that waits. Your bot calls the API of the chat."""
     async for pending in queue.changes():
         for one in pending:
             assert isinstance(one.request, ToolCall)  # this program decides calls only
             print(message(one.request))
             body = json.dumps({"id": one.id, "button": "yes", "user": "ana"}).encode()
-            for signature in ("forged", sign(body), sign(body)):  # somebody pressed the button
+            for signature in ("forged", sign(body), sign(body)):  # a person pressed the button
                 print(webhook(body, signature))
 
 
 def message(call: ToolCall) -> str:
-    """What a person has to know, in a server's own words: ``safe`` takes their markup away."""
+    """Return what a person has to know. ``safe`` removes markup from the words of a server."""
     facts = [fact for fact in call.facts() if fact.kind != "fingerprint"]
     return "\n".join(f"{fact.label}: {fact.safe(1_000)}" for fact in facts) + "\n[yes] [no]"
 
@@ -34,7 +34,7 @@ def sign(body: bytes) -> str:
 
 
 def webhook(body: bytes, signature: str) -> str:
-    """What the chat calls when a button is pressed; returns what the message says then."""
+    """Handle a pressed button, and return what the message shows then."""
     press = json.loads(body) if hmac.compare_digest(sign(body), signature) else None
     if press is None:
         return "This does not come from the chat."

@@ -1,7 +1,7 @@
-"""Two users of a web app decide their own calls, on a page mounted in the app.
+"""Let each user of a web app decide their own calls, on a page mounted in the app.
 
-A call waits for its person. When the browser that wants its result goes away, a web framework lets
-the handler go on: here the call is cancelled then, so that the question about it ends, too.
+A call waits for its person. Web frameworks do not report a closed browser tab, and the handler
+continues. This handler cancels the call in that case, which also ends the question about it.
 """
 
 import re
@@ -46,7 +46,7 @@ async def set_alarm(request: Request) -> Response:
 queue = ApprovalQueue()
 page = ApprovalPage(
     queue,
-    authorize=lambda scope: Request(scope).cookies.get("user"),  # yours asks the app's own login
+    authorize=lambda scope: Request(scope).cookies.get("user"),  # your app asks its own login
     visible=lambda person, call: call.context == person,
 )
 routes = [Route("/alarm", set_alarm, methods=["POST"]), Mount("/approvals", page)]
@@ -64,7 +64,7 @@ async def want_alarm(user: str, location: str) -> None:
 
 
 async def press(user: str, **answer: str) -> None:
-    """What the browser of ``user`` sends when a button is pressed."""
+    """Send what the browser of ``user`` sends when a button is pressed."""
     async with browser_of(user) as browser:
         html = (await browser.get("/approvals/")).text
         form = dict(re.findall(r'name="(token|ids)" value="([^"]+)"', html))

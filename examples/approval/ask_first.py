@@ -1,6 +1,6 @@
-"""A person at the terminal decides. Without a terminal the answer is no.
+"""Let the person at the terminal decide. Without a terminal every call is denied.
 
-This is what ``connect`` does when it is given no ``approval=``.
+This is what ``connect`` does without ``approval=``.
 """
 
 import sys

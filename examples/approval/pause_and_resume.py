@@ -1,4 +1,4 @@
-"""A model's calls wait for a person while no process runs; another process goes on with them."""
+"""Pause a model's calls until a person has decided, and continue in another process."""
 
 import subprocess
 import sys
@@ -30,11 +30,11 @@ def agent(queue: ApprovalQueue, paused: str | None) -> str | None:
 
 
 with tempfile.TemporaryDirectory() as new:
-    folder, text = sys.argv[1:] or (new, None)
-    queue = ApprovalQueue(decisions=f"{folder}/decisions.json", wait=0)
+    directory, text = sys.argv[1:] or (new, None)
+    queue = ApprovalQueue(decisions=f"{directory}/decisions.json", wait=0)
     text = agent(queue, text)
     for pending in queue.pending_for("ana"):  # hours later, on a page
         print("waits:", pending.request.subject, flush=True)
         queue.decide(pending.id, Allow(), by="bo")
     if text is not None:
-        subprocess.run([sys.executable, __file__, folder, text], check=True)  # noqa: S603
+        subprocess.run([sys.executable, __file__, directory, text], check=True)  # noqa: S603

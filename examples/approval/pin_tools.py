@@ -1,4 +1,4 @@
-"""A lock file of tools: what changed since is shown, old beside new, before it runs."""
+"""Store the definitions of tools in a lock file, and show a change before a call is approved."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""The test of a policy that is kept in git beside it. Run it with pytest, or as a program."""
+"""Test the policy in ``policy.toml``. Run this with pytest or as a program."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""A tool asks back: a handler fills in the form, and the call continues.
+"""Answer the question of a tool with a handler that fills in the form.
 
-The handler is told which server asks, by the name given here, for which call, and every field with
-its title, choices and default. Without a handler nothing is declared, and no server may ask.
+The handler receives the name of the server, the call, and each field with its title, choices and
+default. Without a handler nothing is declared to the server, and no server may ask.
 """
 
 import sys
@@ -16,10 +16,10 @@ CAFE = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / 
 
 
 def fill_in(request: ElicitRequest) -> Accept | Decline:
-    guest = request.call.context if request.call else "somebody"
+    guest = request.call.context if request.call else "a guest"
     print(f"{request.server} asks {guest}: {request.message}")
     if request.mode == "url":
-        return Decline()  # or show request.url, .host and .warnings, and open it after a yes
+        return Decline()  # or show request.url, .host and .warnings, and open it after consent
     for field in request.fields:
         choices = ", ".join(choice.title for choice in field.choices)
         print(f"  {field.title}{f' ({choices})' if choices else ''}: default {field.default!r}")

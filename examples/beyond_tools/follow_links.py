@@ -1,4 +1,4 @@
-"""What a tool points to is data: it is read when you say so, by the server, and never by us."""
+"""Read the resources that a result links to: only those you choose, and only through the server."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Skills of a server (extra ``skills``): loaded after a yes, each file compared with its digest."""
+"""Load skills of a server after an approval, and compare each file with its digest."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ async def main() -> None:
             except SkillError as error:
                 print(f"not used, for its {error.reason}: {error}")
             else:
-                print(skill.for_model())  # says to the model whose text it is
+                print(skill.for_model())  # with a note for the model about whose text it is
                 print(skill.for_model(notes, "references/NOTES.md"))
 
 

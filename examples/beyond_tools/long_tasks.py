@@ -1,4 +1,4 @@
-"""A tool that takes long becomes a task: waited for, or resumed in another session."""
+"""Wait for a call that became a task, and resume another one in a later session."""
 
 import sys
 from pathlib import Path

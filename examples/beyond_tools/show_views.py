@@ -1,4 +1,4 @@
-"""A host that renders: it gets a tool's view with the rights to show it, and answers the view.
+"""Show the view of a tool in a host that renders HTML, and answer what the view asks.
 
 A web host serves ``view.html`` with the header ``Content-Security-Policy: {view.csp}`` into a
 sandboxed iframe of another origin, and passes the messages that the view posts to ``app.handle``.

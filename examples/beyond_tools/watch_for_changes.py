@@ -1,4 +1,4 @@
-"""A resource is read, watched while a tool writes it, and read again when the server says so."""
+"""Wait for the change of a resource, and read the resource again."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Progress is told while a call is under way, and a token cancels the call from anywhere."""
+"""Print the progress of a call, and cancel a call with a token."""
 
 import sys
 from pathlib import Path

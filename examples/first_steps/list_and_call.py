@@ -1,4 +1,4 @@
-"""Find a server's tools, decide what may run, call one, and see another one refused."""
+"""List a server's tools, decide which calls may run, and call two tools."""
 
 import sys
 from pathlib import Path

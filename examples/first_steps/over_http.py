@@ -1,4 +1,4 @@
-"""The same over HTTP: which revision and which flavour the URL speaks is found out."""
+"""Connect to a server over HTTP, with a token."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from weather_http import serving  # type: ignore[import-not-found]
 
 
 async def token() -> str:
-    return "token-1"  # asked for before each request, so it may rotate
+    return "token-1"  # called before each request, so that a token may change
 
 
 async def main() -> None:

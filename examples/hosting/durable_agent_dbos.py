@@ -2,7 +2,7 @@
 
     pip install ".[postgres]" dbos && python examples/hosting/durable_agent_dbos.py
 
-Its checkpoints and our state are in a folder; with ``DATABASE=postgresql:...`` in that database.
+The checkpoints and the state are in a directory; with ``DATABASE=postgresql:...`` in that database.
 """
 
 import os
@@ -39,7 +39,7 @@ def call_tool(name: str, arguments: dict[str, Any], id: str) -> str:
 
 
 @DBOS.step()
-def ask_model(messages: list[Any]) -> dict[str, Any]:  # a script stands for it
+def ask_model(messages: list[Any]) -> dict[str, Any]:  # a script acts as the model
     if len(messages) == 1:
         return {"call": ("shop__buy", {"item": "tea"}, "call_1")}
     return {"content": messages[-1]["content"]}

@@ -53,7 +53,7 @@ async def call_tool(agent_id: str, name: str, arguments: Any, id: str) -> dict[s
         return {"content": f"{type(error).__name__}: {error.message}"}
 
 
-async def ask_model(messages: list[Any]) -> dict[str, Any]:  # a script stands for it
+async def ask_model(messages: list[Any]) -> dict[str, Any]:  # a script acts as the model
     if len(messages) == 1:
         return {"call": ("shop__buy", {"item": "tea"}, "call_1")}
     return {"content": messages[-1]["content"]}

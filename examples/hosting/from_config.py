@@ -1,4 +1,4 @@
-"""The servers of a config file: each is started only after somebody has seen what would run."""
+"""Run the servers of a config file, each only after its command was confirmed."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ CONFIG = Path(__file__).parents[1] / "mcp.json"
 
 def confirm(request: StartRequest) -> Allow | Deny:  # at a terminal: confirm=ask_on_terminal
     print("may this run?", request.command, *request.args)
-    print("  with", dict(request.env))  # what the file itself says; ${NAME} comes from the host
+    print("  with", dict(request.env))  # as the file has it; ${NAME} comes from the host
     print(*request.findings, sep="\n")
     known = request.subject == "python3 servers/weather.py"
     return Allow(remember="always") if known else Deny("never seen before")
@@ -29,7 +29,7 @@ async def main() -> None:
         result = await host.call_tool("weather__get_weather", {"location": "Oslo"}, timeout=10)
         print(result.text)
 
-    # The yes is remembered for exactly this command: it is not asked for again.
+    # The approval is remembered for exactly this command.
     async with Host.from_config(CONFIG, state=state, approval=allow_all) as host:
         assert host.status()["weather"].state == "connected"
 

@@ -1,4 +1,4 @@
-"""Many servers as one set of tools: one is down, and costs only its own tools."""
+"""Use many servers as one set of tools. One of them cannot start, and costs only its own tools."""
 
 import sys
 from pathlib import Path

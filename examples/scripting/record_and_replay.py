@@ -13,8 +13,8 @@ WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers"
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "session.jsonl")
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "session.jsonl")
         async with connect(Recording(WEATHER, path), approval=allow_all) as session:
             await session.call_tool("get_weather", {"location": "Oslo"})
 

@@ -1,4 +1,4 @@
-"""The test of a program that calls tools, without a network. Run it with pytest or as a program."""
+"""Test a program that calls tools, without a network. Run this with pytest or as a program."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ FILES = {"a.log": 10, "b.log": 9_000, "c.log": 7_000}
 
 
 async def tidy(session: Session) -> list[str]:
-    """The program: delete the files that are large, and return those that failed."""
+    """Delete the files that are large, and return those that failed: the program under test."""
     sizes = (await session.call_tool("list_files")).structured_content
     large = [name for name, size in sizes.items() if size > 5_000]
     done = [await session.call_tool("delete_file", {"path": name}) for name in large]

@@ -1,4 +1,4 @@
-"""Typed calls of a server's tools: write the module once, and let a type checker read along."""
+"""Generate a typed module for a server's tools, and call a tool with it."""
 
 import sys
 import tempfile
@@ -10,11 +10,11 @@ from mcp_client.sync import connect
 
 WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers" / "weather.py")])
 
-with connect(WEATHER, approval=allow_all) as session, tempfile.TemporaryDirectory() as folder:
-    module = Path(folder, "weather.py")
-    module.write_text(generate(session.list_tools()))  # your project would keep this file
+with connect(WEATHER, approval=allow_all) as session, tempfile.TemporaryDirectory() as directory:
+    module = Path(directory, "weather.py")
+    module.write_text(generate(session.list_tools()))  # your project stores this file
 
-    sys.path.insert(0, folder)
+    sys.path.insert(0, directory)
     from weather import WeatherSync  # type: ignore[import-not-found]
 
     weather = WeatherSync(session, timeout=10)

@@ -1,6 +1,6 @@
-"""A plain script: no event loop, no await. Two threads share one session.
+"""Call tools from two threads that share one session, without an event loop.
 
-Ctrl-C cancels the calls of both: see mcp_client.sync.
+Ctrl-C cancels the calls of both threads.
 """
 
 import sys

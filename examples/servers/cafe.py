@@ -1,4 +1,4 @@
-"""A small MCP server in the standard library alone that asks back and tells how far it is.
+"""A small MCP server in the standard library alone that asks questions and reports progress.
 
 It speaks 2026-07-28. ``order`` answers with a question first; ``brew`` sends progress.
 """

@@ -1,4 +1,4 @@
-"""A small MCP server that reads and writes whatever file it is told, as far as it can reach."""
+"""A small MCP server that reads and writes any file that it can reach."""
 
 import json
 import sys

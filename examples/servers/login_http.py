@@ -73,7 +73,7 @@ def metadata(issuer: str) -> dict[str, object]:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The server's URL, for as long as the block runs."""
+    """Serve while the block runs, and yield the URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Guarded) as httpd:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{httpd.server_port}/mcp"

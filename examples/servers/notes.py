@@ -1,8 +1,8 @@
 """A small MCP server with notes to read, in the standard library alone, in both eras.
 
-Its tools write a note and look one up; what they find they point to with resource links, of which
-one is on the web. It tells of changes to those who subscribed: with ``resources/subscribe`` in the
-handshake era, on the stream of a ``subscriptions/listen`` in the stateless era.
+Its tools write a note and look notes up. A result has resource links, one of them on the web.
+Clients may subscribe to changes: with ``resources/subscribe`` in the handshake era, and with
+``subscriptions/listen`` in the stateless era.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A small MCP server in the standard library alone that makes a task of each call (2026-07-28).
 
-The id of a task says when it began and what it is for, so that nothing has to be kept.
+The id of a task contains when it began and what it is for, so that the server stores nothing.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A small MCP server in the standard library alone that writes down in a file what it sells.
+"""A small MCP server in the standard library alone that records in a file what it sells.
 
-The words behind it are that file, and for how many seconds a payment is under way at most.
+Its arguments are that file, and the most seconds that a payment takes.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The weather server over HTTP, stateless, on a port of this machine; it wants a token."""
+"""The weather server over HTTP, stateless, on a port of this machine. It needs a token."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ class Weather(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The server's URL, for as long as the block runs."""
+    """Serve while the block runs, and yield the URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Weather) as httpd:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{httpd.server_port}/mcp"
