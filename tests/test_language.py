@@ -22,6 +22,7 @@ DONE = (
     "approval",
     "connection",
     "errors",
+    "handlers",
     "session",
 )
 """The rooms whose texts are checked, and "README"."""

@@ -238,7 +238,7 @@ class _RestartLimit:
         self._starts = [start for start in self._starts if now - start < _MINUTE_SECONDS]
         if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
-                f"the server keeps exiting or ending the session: it was started again "
+                f"the server keeps exiting, or ending the session: it was started again "
                 f"{len(self._starts)} times within a minute (Limits.restarts)",
                 server=self._context.server,
             )

@@ -1,12 +1,12 @@
-"""What a server may ask of the host, and how the host responds.
+"""The handlers for a server's requests to the host.
 
 ::
 
     handlers.py         ``Handlers``, the requests that they receive, and their responses
     terminal.py         the elicitation handler that asks the person at the terminal
     dispatcher.py       calls the handlers, and sends what they return
-    question_checks.py  what a server's question passes before a handler receives it
-    input_rounds.py     requests that a server answers with questions
+    question_checks.py  the checks of a server's request before a handler receives it
+    input_rounds.py     calls for which a server requests input
     server_log.py       the log notifications of a server
     wire_format.py      parses a server's requests, and encodes responses
 """

@@ -1,19 +1,19 @@
-"""Answers a server's requests: calls the handlers, and sends what they answer.
+"""The dispatcher of a server's requests: it calls the handlers and sends their responses.
 
-*Handshake era.* A server may send a request at any time. Each is answered by a background task of
-the session, at most ``Limits.questions`` at once; what exceeds a limit is refused and counted. The
-server may withdraw a request (``notifications/cancelled``): its handler is cancelled and nothing is
-sent. The clocks of the calls under way are paused meanwhile, see ``connection.deadlines``.
+*Handshake era.* A server may send a request at any time. Each is handled by a background task of
+the session, at most ``Limits.questions`` at once; requests above a limit are refused and counted.
+The server may withdraw a request (``notifications/cancelled``): its handler is cancelled and
+nothing is sent. The timeouts of the calls under way are paused meanwhile, see
+``connection.deadlines``.
 
-*Stateless era.* A call is answered with questions (2026-07-28 ``basic/patterns/mrtr``). All
-questions of a round are parsed and checked before the first handler is called. Then the handlers
-are called in the order the questions were listed in, in the caller's task: cancelling the call
-cancels its handler.
+*Stateless era.* The response to a call may request input (2026-07-28 ``basic/patterns/mrtr``). All
+requests of a round are parsed and checked before the first handler is called. Then the handlers are
+called in the listed order, in the caller's task: cancelling the call cancels its handler.
 
-A handler has ``Timeouts.approval`` seconds for one request. If it raises, takes longer or returns
-something that cannot be sent, that is logged. The server then gets an error that gives no reason
-(handshake era), or the call raises ``Unanswered`` with the reason (stateless era). Several requests
-may be open at once, so a handler may be called again before it has returned.
+A handler has ``Timeouts.approval`` seconds for one request. If it raises, takes longer or returns a
+value that cannot be sent, that is logged. The server then gets an error without a reason (handshake
+era), or the call raises ``Unanswered`` with the reason (stateless era). Several requests may be
+open at once, so a handler may be called again before it has returned.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ URL_REQUIRED = -32042
 _INTERNAL_ERROR = -32603
 _MAX_ELICITATIONS = 256
 """URL elicitations whose completion can be waited for; the oldest is forgotten beyond that."""
-_QUESTION = "the server's question was answered"
+_QUESTION = "the response to the server's request"
 _CHECK_SECONDS = 0.5
 """Seconds between two checks whether the server that asked is still there."""
 
 
 class Dispatcher:
-    """Answers the requests of one session's server.
+    """The dispatcher of the requests of one session's server.
 
     ``wire_format`` and ``handlers`` are imported with the first request: few servers send any.
     """
@@ -92,19 +92,18 @@ class Dispatcher:
         self._open: dict[tuple[Transport, Id], BackgroundTask] = {}
         self._in_callers: set[anyio.CancelScope] = set()
         self.calls: dict[str, ToolCall] = {}
-        """The tool calls under way by their id. ``InputRequiredLoop`` keeps it."""
+        """The tool calls under way by their id, maintained by ``InputRequiredLoop``."""
         self.of_task: dict[str, ToolCall] = {}
-        """The tool calls that became tasks and are waited for, by the id of the task: in the
-        handshake era a question names its task."""
+        """The tool calls that became awaited tasks, by the id that requests for input name."""
         self.task_progress: dict[Id, Callable[[Mapping[str, Any]], None]] = {}
-        """What hears the progress of a task, by the token of the request that made it."""
+        """The receivers of the progress of tasks, by the token of the request that made each."""
         self._question_limits = QuestionLimits(context.limits, self.calls)
         self._watching = self._closed = False
         self._completions: dict[str, LoopEvent] = {}
         self._logged: set[tuple[str, type]] = set()
 
     def start(self, backend: Backend) -> None:
-        """``backend`` is that of the event loop the session lives in."""
+        """Start in the event loop of the session, which runs on ``backend``."""
         self._backend = backend
         self._tasks = BackgroundTasks(backend, self._server)
 
@@ -119,7 +118,7 @@ class Dispatcher:
             await self._tasks.aclose(self._timeouts.close)
 
     def run_in_background(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run something that belongs to the session and to no task."""
+        """Run a function in the background of the session, outside any task."""
         assert self._tasks is not None
         self._tasks.start(work)
 
@@ -132,12 +131,11 @@ class Dispatcher:
         era: Era | None,
         pause: Callable[[], Callable[[], None]],
     ) -> None:
-        """Answer a server's request, sooner or later. ``pause`` stops the clocks of the calls
-        under way, and returns what lets them go on.
+        """Respond to a server's request, sooner or later.
 
-        Called by whatever reads the transport, which on stdio is a loop callback. So it must not
-        raise, for no caller would see it: the server would wait for ever, and with its clocks
-        paused so would every call.
+        ``pause`` pauses the timeouts of the calls under way, and returns a function that resumes
+        them. The reader of the transport calls this, which on stdio is a loop callback. So it must
+        not raise: the server would wait forever, and with its timeouts paused so would every call.
         """
         if self._closed:
             return
@@ -148,7 +146,7 @@ class Dispatcher:
         except RequestRefused as refused:
             self._refuse(transport, request, refused)
         except Exception:  # noqa: BLE001 - see above
-            _log.exception("%s: a request of the server's cannot be handled", self._server)
+            _log.exception("%s: cannot handle a request of the server", self._server)
             self._refuse(transport, request, RequestRefused(_INTERNAL_ERROR, "the client failed"))
 
     def _start_answering(
@@ -163,7 +161,7 @@ class Dispatcher:
         assert self._tasks is not None
         key = transport, request.id
         if len(self._open) >= self._limits.questions or key in self._open:
-            raise RequestRefused(LIMIT_EXCEEDED, "too many questions at once")
+            raise RequestRefused(LIMIT_EXCEEDED, "too many requests at once")
         task = related_task(request.params)
         call = self.of_task.get(task) if task is not None else None
         about = call or self._question_limits.only_call
@@ -181,11 +179,11 @@ class Dispatcher:
                 self._open.pop(key, None)
                 resume()
             if answering.cancel_called:
-                return  # the handler swallowed the cancellation: its answer is not wanted
+                return  # the handler swallowed the cancellation: its response is dropped
             try:
                 await transport.send(text, {})
             except McpError as error:
-                _log.debug("%s: an answer could not be sent: %s", self._server, error)
+                _log.debug("%s: cannot send a response: %s", self._server, error)
 
         try:
             answering = self._open[key] = self._tasks.start(answer)
@@ -200,7 +198,7 @@ class Dispatcher:
                 task.cancel()
 
     async def _watch_connections(self) -> None:
-        """As long as a handler runs, cancel those whose server has gone."""
+        """Cancel the handlers whose server has gone, as long as any handler runs."""
         try:
             while self._open:
                 await anyio.sleep(_CHECK_SECONDS)
@@ -211,13 +209,13 @@ class Dispatcher:
             self._watching = False
 
     def on_cancelled(self, transport: Transport, params: Mapping[str, Any]) -> None:
-        """The server withdrew a request. 2025-11-25 ``basic/utilities/cancellation``."""
+        """Cancel a request that the server withdrew: 2025-11-25 ``basic/utilities/cancellation``."""
         id = whole(params.get("requestId"))
         if type(id) is int or type(id) is str:
             task = self._open.get((transport, id))
             if task is not None:
                 reason = safe_text(params.get("reason") or "", 200)
-                _log.debug("%s: the server withdrew its question: %s", self._server, reason)
+                _log.debug("%s: the server withdrew its request: %s", self._server, reason)
                 task.cancel()
 
     def _refuse(self, transport: Transport, request: Request, refused: RequestRefused) -> None:
@@ -225,7 +223,7 @@ class Dispatcher:
         first = self._stats.refused_questions == 1
         _log.log(
             logging.WARNING if first else logging.DEBUG,
-            "%s: a question (%s) was refused: %s",
+            "%s: a request (%s) was refused: %s",
             self._server,
             safe_text(request.method, 80),
             refused,
@@ -247,18 +245,18 @@ class Dispatcher:
             return encode_error_response(id, refused.code, str(refused))
         except InvalidHandlerAnswer as error:
             self._stats.refused_questions += 1
-            _log.warning("%s: a question was not answered: %s", self._server, error)
-            return encode_error_response(id, _INTERNAL_ERROR, "the client has no answer to this")
+            _log.warning("%s: no response to a request for input: %s", self._server, error)
+            return encode_error_response(id, _INTERNAL_ERROR, "the client has no response to this")
 
     # -------------------------------------------------------------------- stateless era
 
     async def answer_round(
         self, era: Era, round: InputRequired, call: ToolCall | None = None
     ) -> dict[str, Any]:
-        """The members to add to the next request. ``call`` is the one that is under way.
+        """Return the members to add to the next request of ``call``, the one under way.
 
         Raises ``ProtocolViolation``, ``Unanswered``, or ``ConnectionLost`` if the session is
-        closed meanwhile.
+        closed.
         """
         state = {} if round.state is None else {"requestState": round.state}
         if not round.questions:
@@ -273,8 +271,8 @@ class Dispatcher:
 
         if len(round.questions) > self._limits.questions:
             raise self._violation(
-                f"the server asks {len(round.questions)} questions at once, and at most "
-                f"{self._limits.questions} are answered (Limits.questions)",
+                f"the server sent {len(round.questions)} requests for input at once, and at most "
+                f"{self._limits.questions} are accepted (Limits.questions)",
                 round,
             )
         requests = {
@@ -289,11 +287,11 @@ class Dispatcher:
         except (RequestRefused, InvalidHandlerAnswer) as error:
             kinds = ", ".join(sorted({type(one).__name__ for one in requests.values()}))
             self._stats.refused_questions += 1
-            _log.warning("%s: %s was not answered: %s", self._server, kinds, error)
+            _log.warning("%s: no response to %s: %s", self._server, kinds, error)
             cause = error.__cause__
             why = f": {cause.reason}" if isinstance(cause, CallDenied) else ""
             raise Unanswered(
-                f"the server asked back ({kinds}) and got no answer: {error}{why}",
+                f"the server requested input ({kinds}) and got none: {error}{why}",
                 result=round.result,
                 server=self._server,
             ) from cause
@@ -305,7 +303,7 @@ class Dispatcher:
         from .wire_format import METHOD_NOT_FOUND, RequestRefused
 
         if not isinstance(question, dict):
-            raise self._violation("one of the server's questions is not an object", round)
+            raise self._violation("one of the server's requests for input is not an object", round)
         try:
             params = question.get("params")
             params = {} if params is None else params
@@ -324,8 +322,10 @@ class Dispatcher:
         return ProtocolViolation(message, result=round.result, server=self._server)
 
     async def until_closed(self, work: Callable[[], Awaitable[T]], before: str) -> T:
-        """Do ``work`` in the caller's task, and give it up when the session is closed: raises
-        ``ConnectionLost``, which says that this was ``before`` something."""
+        """Do ``work`` in the caller's task, until the session is closed.
+
+        Then it raises ``ConnectionLost``, which states that this was ``before`` something.
+        """
         with anyio.CancelScope() as scope:
             self._in_callers.add(scope)
             try:
@@ -345,10 +345,11 @@ class Dispatcher:
     async def url_elicitation_required(
         self, era: Era, error: ServerError, call: ToolCall | None = None
     ) -> ServerError:
-        """What to raise for an error that says a person has to visit URLs first (2025-11-25
-        ``client/elicitation``). Each was put to the handler, which opens it after consent.
+        """Return the exception for an error that requires a person to visit URLs first.
 
-        The request is not repeated: only the host can know when the person has finished.
+        Each URL is passed to the handler, which opens it after consent (2025-11-25
+        ``client/elicitation``). The request is not repeated: only the host can know when the person
+        has finished.
         """
         declared = declared_in(era.revision, self._capabilities)
         if not era.server_may_ask or "url" not in declared.get("elicitation", {}):
@@ -373,7 +374,7 @@ class Dispatcher:
             try:
                 consents += (await self._ask(request, era))["action"] == "accept"
             except (RequestRefused, InvalidHandlerAnswer) as reason:
-                _log.warning("%s: a URL got no consent: %s", self._server, reason)
+                _log.warning("%s: no consent to open a URL: %s", self._server, reason)
         hosts = ", ".join(sorted({request.host or "" for request in requests}))
         agreed = consents == len(requests)
         advice = "call again once that is done" if agreed else "not everything was agreed to"
@@ -396,26 +397,29 @@ class Dispatcher:
             self._completions.setdefault(id, LoopEvent())
 
     def on_elicitation_complete(self, params: Mapping[str, Any]) -> None:
-        """The server says that a visit is done. One with an unknown id is ignored."""
+        """Note that a visit is complete. An unknown id is ignored."""
         completion = self._completions.get(str(params.get("elicitationId")))
         if completion is not None:
             completion.set()
 
     async def wait_for_elicitation(self, elicitation_id: str) -> None:
-        """Wait until the server says that the visit is done. Raises ``CallTimeout`` after
-        ``Timeouts.approval``, and ``ConfigError`` for an id that the server never gave."""
+        """Wait until the server reports that the visit is complete.
+
+        Raises ``CallTimeout`` after ``Timeouts.approval``, and ``ConfigError`` for an id that the
+        server did not send.
+        """
         is_id = isinstance(elicitation_id, str)
         found = self._completions.get(elicitation_id) if is_id else None
         if found is None:
             raise ConfigError(
-                f"the server asked for no elicitation {safe_text(elicitation_id, 80)!r}",
+                f"the server did not request the elicitation {safe_text(elicitation_id, 80)!r}",
                 server=self._server,
             )
         with anyio.move_on_after(self._timeouts.approval):
             await found.wait()
             return
         raise CallTimeout(
-            "the server did not say that the elicitation was completed",
+            "the server did not report that the elicitation was completed",
             clock="total",
             server=self._server,
         )
@@ -434,8 +438,11 @@ class Dispatcher:
         return request if call is None else dataclasses.replace(request, call=call)
 
     def _count(self, requests: Sequence[HandlerRequest], call: ToolCall | None = None) -> None:
-        """Raises ``RequestRefused`` where these are too many. A fixed list of roots has no handler
-        and costs nothing, so that asking for it does not count."""
+        """Raise ``RequestRefused`` if there are too many requests.
+
+        A fixed list of roots has no handler and costs nothing, so that requests for it do not
+        count.
+        """
         assert self._backend is not None
         handlers = self._handlers
         fixed = handlers is not None and not callable(handlers.roots)
@@ -463,7 +470,7 @@ class Dispatcher:
                 self._log_failure(f"the handler of {type(request).__name__}", error)
                 raise InvalidHandlerAnswer(f"its handler raised {type(error).__name__}") from error
         clock = f"{self._timeouts.approval:g} s, Timeouts(approval=...)"
-        raise InvalidHandlerAnswer(f"no answer within {clock}")
+        raise InvalidHandlerAnswer(f"no response within {clock}")
 
     async def _call_handler(self, request: HandlerRequest) -> Any:
         answer = getattr(self._handlers, request.handler)

@@ -1,17 +1,16 @@
-"""What a server may ask of its client: elicitation, sampling, roots; and the log lines it sends.
+"""Handlers for a server's requests: elicitation, sampling, roots; and for its log lines.
 
-``Handlers`` holds one function for each. It takes one typed request, which names the server as the
-host calls it, and returns a typed answer or the wire's plain dict. It may be async; a sync one is
-run in a thread. What is given here is declared to servers; requests for anything else are refused.
-Tools that a handler calls pass the approval hook like any call.
+``Handlers`` has one function for each. It takes one typed request, with the host's name for the
+server, and returns a typed response or a dict in the wire format. It may be async; a sync one runs
+in a thread. The handlers that are set are declared to servers; other requests are refused. Tools
+that a handler calls pass the approval hook like any call.
 
-``request.call`` is the ``ToolCall`` that the server asks about, and ``request.call.context`` what
-the host gave to ``call_tool(context=...)``. It is always known for questions about a call in the
-stateless era. In the handshake era a request does not say what it is about, so ``call`` is None
-unless exactly one call is under way.
+``request.call`` is the ``ToolCall`` that the request belongs to, and ``request.call.context`` the
+``context`` of that ``call_tool``. It is always known in the stateless era. In the handshake era a
+request does not name its call, so ``call`` is None unless exactly one call is under way.
 
 The same handlers serve both eras: requests from the server (2025-11-25 and before, ``client/``
-elicitation, sampling, roots), and questions in place of a result (2026-07-28
+elicitation, sampling, roots), and requests for input in place of a result (2026-07-28
 ``basic/patterns/mrtr``). Sampling, roots and log notifications are deprecated as of 2026-07-28:
 hosts of new servers call a model themselves, pass directories as arguments and read standard error.
 """
@@ -55,29 +54,30 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ElicitRequest:
-    """A server asks a person for something. ``client/elicitation``, since 2025-06-18.
+    """A server's request for input from a person (``client/elicitation``, since 2025-06-18).
 
     ``mode`` "form": let the person fill in ``fields`` and return ``Accept({name: value})``.
-    ``mode`` "url": show the whole ``url``, with ``host`` highlighted and every one of ``warnings``.
-    Open it only after consent, in the person's own browser, and return ``Accept()``. Either way,
-    return ``Decline()`` for a no and ``Cancel()`` for a dialog that was closed. Say which
-    ``server`` asks. All texts are the server's: show them with ``safe_text``, without links.
+    ``mode`` "url": show the complete ``url``, with ``host`` highlighted and every one of
+    ``warnings``. Open it only after consent, in the person's own browser, and return ``Accept()``.
+    In both modes, return ``Decline()`` for a refusal and ``Cancel()`` for a dialog that was closed.
+    Show which ``server`` asks. All texts are the server's: show them with ``safe_text``, without
+    links.
     """
 
     handler: ClassVar[str] = "elicitation"
-    """Which of ``Handlers`` answers it."""
+    """The name of the handler for it in ``Handlers``."""
 
     server: str
-    """What the host calls the server."""
+    """The host's name for the server."""
     message: str
-    """What the server says to the person."""
+    """The server's text for the person."""
     mode: Literal["form", "url"] = "form"
     requested_schema: Mapping[str, Any] | None = None
     """The form's schema, unchanged."""
     fields: tuple[FormField, ...] = ()
     url: str | None = None
     elicitation_id: str | None = None
-    """The server's id for this request, where the revision has one: 2025-11-25, mode "url"."""
+    """The server's id for this request, if the revision has one: 2025-11-25, mode "url"."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The request's parameters, unchanged."""
     call: ToolCall | None = field(default=None, repr=False, compare=False)
@@ -85,7 +85,7 @@ class ElicitRequest:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values to start with. An answer that leaves a field out gets its default."""
+        """The initial values. A field that a response omits gets its default."""
         return Form(self.fields).defaults
 
     @property
@@ -95,32 +95,31 @@ class ElicitRequest:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What looks suspicious in ``url``: punycode, mixed scripts, an IP address, a misleading
-        host."""
+        """The suspicious features of ``url``, such as punycode, mixed scripts or an IP address."""
         return () if self.url is None else address_of(self.url).warnings
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Yes: the form as filled in, or consent to open the URL (then without ``content``).
+    """An acceptance: the completed form, or consent to open the URL (then without ``content``).
 
-    ``content`` is checked against the form before it is sent. Fields that it leaves out get their
+    ``content`` is validated against the form before it is sent. Fields that it omits get their
     defaults, unless ``fill=False``.
     """
 
     content: Mapping[str, Any] | None = None
     fill: bool = True
-    """Whether fields that ``content`` leaves out get their defaults."""
+    """Whether fields that ``content`` omits get their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """The person said no."""
+    """A refusal by the person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The person closed the dialog without a yes or a no."""
+    """A dialog that the person closed without a decision."""
 
 
 # --------------------------------------------------------------------------------- sampling
@@ -128,16 +127,16 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What the model answered."""
+    """The model's response."""
 
     content: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    """A text, one content block as on the wire, or a list of blocks."""
+    """A str, one content block of the wire format, or a list of blocks."""
     model: str
-    """The name of the model that answered."""
+    """The name of the model that responded."""
     role: str = "assistant"
     """"assistant", or "user"."""
     stop_reason: str | None = "endTurn"
-    """Why the answer ended: "endTurn", "stopSequence", "maxTokens", "toolUse"."""
+    """The reason for the end: "endTurn", "stopSequence", "maxTokens", "toolUse"."""
 
 
 # ------------------------------------------------------------------------------- roots, logs
@@ -145,13 +144,13 @@ class SamplingResult:
 
 @dataclass(frozen=True, slots=True)
 class RootsRequest:
-    """A server asks where it may work. ``client/roots``; deprecated as of 2026-07-28."""
+    """A server's request for the roots (``client/roots``; deprecated as of 2026-07-28)."""
 
     handler: ClassVar[str] = "roots"
-    """Which of ``Handlers`` answers it."""
+    """The name of the handler for it in ``Handlers``."""
 
     server: str
-    """What the host calls the server."""
+    """The host's name for the server."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The request's parameters, unchanged."""
     call: ToolCall | None = field(default=None, repr=False, compare=False)
@@ -160,25 +159,25 @@ class RootsRequest:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A directory or file that a server may use: a ``file://`` URI, as ``Root.of(path)`` gives."""
+    """A directory or file that a server may use: a ``file://`` URI, as from ``Root.of(path)``."""
 
     uri: str
     """The ``file://`` URI."""
     name: str | None = None
-    """What a person calls it."""
+    """The name for a person."""
 
     @classmethod
     def of(cls, path: str | Path, name: str | None = None) -> Root:
-        """The root for a path, made absolute."""
+        """Return the root for a path, made absolute."""
         return cls(Path(path).absolute().as_uri(), name)
 
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """A line that a server logs. ``server/utilities/logging``; deprecated as of 2026-07-28."""
+    """A line that a server logs (``server/utilities/logging``; deprecated as of 2026-07-28)."""
 
     server: str
-    """What the host calls the server."""
+    """The host's name for the server."""
     level: str
     """"debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency"."""
     logger: str | None
@@ -191,10 +190,10 @@ class LogMessage:
 
 @dataclass(frozen=True, slots=True)
 class ServerNotification:
-    """A notification that a server sent by itself, of any method."""
+    """A notification that a server sent on its own, of any method."""
 
     server: str
-    """What the host calls the server."""
+    """The host's name for the server."""
     method: str
     """The method, such as "notifications/tools/list_changed": the server's own word."""
     params: Mapping[str, Any]
@@ -211,12 +210,12 @@ NotificationHandler: TypeAlias = Callable[[ServerNotification], Awaitable[None] 
 @with_option_names()
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The functions that answer a server's requests: ``connect(handlers=Handlers(roots=[...]))``.
+    """The handlers for a server's requests: ``connect(handlers=Handlers(roots=[...]))``.
 
-    If a handler raises, takes longer than ``Timeouts.approval`` or returns something that cannot be
-    sent, the server gets an error; in the stateless era the call that led to the request raises
-    ``Unanswered``. ``Limits.questions``, ``questions_per_minute`` and ``questions_per_call`` bound
-    how much a server may ask.
+    If a handler raises, takes longer than ``Timeouts.approval`` or returns a value that cannot be
+    sent, the server gets an error. In the stateless era the call that led to the request raises
+    ``Unanswered``. ``Limits.questions``, ``questions_per_minute`` and ``questions_per_call`` limit
+    the server's requests.
 
     - ``elicitation``: From ``ElicitRequest`` to ``Accept``, ``Decline`` or ``Cancel``, or a dict
       with "action".
@@ -226,14 +225,14 @@ class Handlers:
       fixed.
     - ``log``: Called with each ``LogMessage``, in order, one at a time.
     - ``notification``: Called with each ``ServerNotification``, in order, one at a time, after this
-      client has acted on it. Notifications that another handler takes are left out: log lines with
-      ``log``, and progress, which goes to ``on_progress`` of its call.
-    - ``sampling_approval``: What ``connect(approval=...)`` takes, asked with a ``SamplingRequest``
-      before ``sampling`` is called. Without one, ``sampling`` itself has to ask a person.
+      client has acted on it. Notifications for another handler are omitted: log lines with ``log``,
+      and progress, which goes to ``on_progress`` of its call.
+    - ``sampling_approval``: An approval hook as for ``connect(approval=...)``, called with a
+      ``SamplingRequest`` before ``sampling``. Without it, ``sampling`` itself has to ask a person.
     - ``elicitation_modes``: The modes that ``elicitation`` can handle.
     - ``sampling_tools``: Whether ``sampling`` supports ``tools`` and ``tool_choice``.
-    - ``log_level``: The lowest level to be sent. None: with a ``log``, "info" in the stateless era,
-      where each request says the level; in the handshake era, whatever the server chooses to send.
+    - ``log_level``: The lowest level to be sent. None with a ``log``: "info" in the stateless era,
+      where each request has the level; in the handshake era, the server's choice.
     """
 
     elicitation: ElicitationHandler | None = None
@@ -263,7 +262,7 @@ class Handlers:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the newest revision's form."""
+        """Return the client capabilities to declare, in the newest revision's form."""
         found: dict[str, Any] = {}
         if self.elicitation is not None:
             found["elicitation"] = {

@@ -1,9 +1,9 @@
-"""Requests that a server may answer with questions: sent again with the answers, round by round.
+"""Calls for which a server requests input: they are sent again with it, round by round.
 
-2026-07-28 ``basic/patterns/mrtr``: the request is sent again with a new id, the answers asked for,
-and ``requestState`` exactly as it came. Nothing of a round goes into any other request. A round
-without questions is sent again at once. ``Limits.rounds`` bounds the number of rounds, the
-``total`` clock their time; that clock is paused while a handler is called.
+2026-07-28 ``basic/patterns/mrtr``: the call is sent again with a new id, the input, and the
+unchanged ``requestState``. Nothing of a round is added to any other call. A round without requests
+for input is sent again at once. ``Limits.rounds`` limits the number of rounds, the ``total``
+timeout their time; that timeout is paused while a handler is called.
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ __all__ = ["InputRequest", "InputRequiredLoop"]
 
 @dataclass(slots=True, eq=False, repr=False)
 class InputRequest:
-    """A request that the server answered with questions, as it was sent at first."""
+    """A request for which the server requested input, as it was first sent."""
 
     method: str
     fields: Mapping[str, Any]
     timeouts: Timeouts
     options: RequestOptions
     started: float
-    """When, on the connection's clock."""
+    """The time of the request, on the connection's clock."""
     paused: float = 0.0
     """Seconds that handlers took meanwhile."""
 
 
 class InputRequiredLoop:
-    """Answers the questions that a server has about the requests of one session."""
+    """Supplies the input that a server requests for the calls of one session."""
 
     def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
         self.calls: dict[str, ToolCall] = dispatcher.calls
-        """The tool calls under way, by their id: handlers find theirs in their requests. The
-        code that starts a call enters it here."""
+        """The tool calls under way, by their id, for the requests of handlers.
+
+        The code that starts a call adds it here.
+        """
         self._dispatcher = dispatcher
         self._limits = limits
 
@@ -58,7 +60,7 @@ class InputRequiredLoop:
         timeouts: Timeouts,
         options: RequestOptions,
     ) -> dict[str, Any]:
-        """Send a request that is not a call. Returns its result."""
+        """Send a request that is not a call, and return its result."""
         started = rpc.now()
         try:
             reading = await rpc.request(method, fields, timeouts, options)
@@ -76,7 +78,7 @@ class InputRequiredLoop:
         request: InputRequest,
         call: ToolCall | None = None,
     ) -> Complete | ExtensionResult:
-        """Send ``request`` again with answers, until it has a result. Returns that.
+        """Send ``request`` again with input until it has a result, and return the result.
 
         Every round is sent with the same options. ``call`` is the tool call that the request makes.
         """
@@ -92,8 +94,8 @@ class InputRequiredLoop:
             if spent >= timeouts.total:
                 clock, seconds = timeouts.expired("total")
                 raise CallTimeout(
-                    f"the server asked back for longer than {seconds_text(seconds)} ({clock} "
-                    "clock); it may have run",
+                    f"the server requested input for longer than {seconds_text(seconds)} ({clock} "
+                    "timeout); the call may have run",
                     clock=clock,
                 )
             members, left = {**fields, **answers}, timeouts.after(spent)
@@ -105,8 +107,7 @@ class InputRequiredLoop:
                 return again
             reading = again
         raise ProtocolViolation(
-            f"the server asked back {self._limits.rounds} times (Limits.rounds), the most that is "
-            "answered",
+            f"the server requested input {self._limits.rounds} times, the limit (Limits.rounds)",
             result=reading.result,
             server=rpc.server,
         )
@@ -114,7 +115,7 @@ class InputRequiredLoop:
     async def explained(
         self, error: ServerError, era: Era, call: ToolCall | None = None
     ) -> ServerError:
-        """What to raise for ``error``: where it wants URLs to be visited, that is asked about."""
+        """Return the exception for ``error``; the handler gets the URLs that it may require."""
         if error.code != URL_REQUIRED:
             return error
         return await self._dispatcher.url_elicitation_required(era, error, call)
@@ -122,7 +123,7 @@ class InputRequiredLoop:
 
 def _lost(error: ConnectError) -> ConnectionLost:
     return ConnectionLost(
-        f"the server asked back, and our answer did not reach it: {error.message}; it may have run",
+        f"cannot send the requested input to the server: {error.message}; the call may have run",
         why=error.message,
         exit_code=error.exit_code,
         stderr_tail=error.stderr_tail,

@@ -1,9 +1,9 @@
-"""What a server's question passes before a handler sees it: the limits, and for a use of the host's
-model the gate of ``Handlers(sampling_approval=...)``.
+"""The checks of a server's request before a handler gets it: the limits, and the gate.
 
-2025-11-25 ``client/elicitation`` and ``client/sampling`` want rate limits. There are two:
+The gate is that of ``Handlers(sampling_approval=...)``, for uses of the host's model. 2025-11-25
+``client/elicitation`` and ``client/sampling`` require rate limits. There are two:
 ``Limits.questions_per_minute`` for the session, and ``Limits.questions_per_call``, which also
-bounds a tool that keeps asking a model.
+limits a tool that keeps using a model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LIMIT_EXCEEDED = -32000
 
 
 class QuestionLimits:
-    """Counts the questions of one session. ``calls`` has the tool calls under way, by their id."""
+    """The counters of one session's requests; ``calls`` has the tool calls under way by id."""
 
     def __init__(self, limits: Limits, calls: Mapping[str, ToolCall]) -> None:
         self._limits = limits
@@ -42,15 +42,17 @@ class QuestionLimits:
 
     @property
     def only_call(self) -> ToolCall | None:
-        """What a question of the handshake era is about, which does not say: known if exactly one
-        call is under way."""
+        """Return the call that a request of the handshake era belongs to, or None.
+
+        The request does not name its call, which is known only if exactly one is under way.
+        """
         return next(iter(self._calls.values())) if len(self._calls) == 1 else None
 
     def count(self, number: int, now: Callable[[], float], call: ToolCall | None = None) -> None:
-        """Count ``number`` questions about ``call``, or about any call that is under way.
+        """Count ``number`` requests for ``call``, or for any call that is under way.
 
-        Raises ``RequestRefused`` where that is too many in the last minute, or for that call. A
-        question that may be about several calls is one too many once it is so for all of them.
+        Raises ``RequestRefused`` if there are too many in the last minute, or for that call. A
+        request that may belong to several calls is refused only if all of them have too many.
         """
         from .wire_format import RequestRefused
 
@@ -58,7 +60,7 @@ class QuestionLimits:
         if not rate.allows(time, number):
             raise RequestRefused(
                 LIMIT_EXCEEDED,
-                f"more than {limits.questions_per_minute} questions within a minute "
+                f"more than {limits.questions_per_minute} requests within a minute "
                 "(Limits.questions_per_minute)",
             )
         counts = {id: self._counts.get(id, 0) for id in self._calls}
@@ -67,7 +69,7 @@ class QuestionLimits:
         if about and all(counts[id] + number > most for id in about):
             raise RequestRefused(
                 LIMIT_EXCEEDED,
-                f"more than {most} questions during one call (Limits.questions_per_call)",
+                f"more than {most} requests during one call (Limits.questions_per_call)",
             )
         rate.count(time, number)
         for id in about:
@@ -76,7 +78,7 @@ class QuestionLimits:
 
 
 class SamplingGate:
-    """Decides the uses of the host's model by the server of one session."""
+    """The gate for uses of the host's model by the server of one session."""
 
     def __init__(
         self, handlers: Handlers, seconds: float, memory: ApprovalMemory, audit: SessionAudit | None
@@ -88,7 +90,7 @@ class SamplingGate:
         self._audit = audit
 
     async def approve(self, request: SamplingRequest) -> None:
-        """Raises ``RequestRefused``, which tells the server no reason."""
+        """Raise ``RequestRefused`` unless the use is approved; the server gets no reason."""
         from .wire_format import REJECTED, RequestRefused
 
         try:
@@ -102,6 +104,7 @@ class SamplingGate:
             raise RequestRefused(REJECTED, "User rejected sampling request") from error
 
     def close(self) -> None:
+        """Refuse the waiting requests, and every later one."""
         self._gate.close()
 
 

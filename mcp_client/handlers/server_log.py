@@ -1,10 +1,10 @@
 """The log notifications of a server: passed to the host's handler, and to a logger of their own.
 
 2025-11-25 and 2026-07-28 ``server/utilities/logging``. The logger is ``mcp_client.server.<name>``
-with the name the host gave. "notice" is between info and warning; levels above critical are logged
-as critical, and a level that the specification does not have as info. Texts pass ``safe_text``, and
-what the server was given to keep secret is hidden in them. Of more than ``Limits.log_lines`` within
-a second the rest is dropped and counted.
+with the host's name for the server. "notice" is between info and warning. Levels above critical are
+logged as critical, and a level that the specification does not define as info. Texts pass
+``safe_text``, and the server's secrets are masked in them. Lines above ``Limits.log_lines`` within
+a second are dropped and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_LEVEL_CHARS = 40
 
 
 class ServerLog:
-    """Takes the log notifications of one session's server."""
+    """The receiver of the log notifications of one session's server."""
 
     def __init__(self, handlers: Handlers | None, context: SessionContext) -> None:
         self._handler = None if handlers is None else handlers.log
@@ -48,25 +48,25 @@ class ServerLog:
 
     @property
     def is_heard(self) -> bool:
-        """Whether the host has a handler for them."""
+        """Whether the host has a handler for log notifications."""
         return self._handler is not None
 
     @property
     def min_level(self) -> str | None:
-        """The lowest level wanted, if the host said one. Lines below it are dropped: not every
-        server honours it."""
+        """The lowest level, if the host set one. Lines below it are dropped by the client, too."""
         return self._min_level
 
     @property
     def request_level(self) -> str | None:
-        """The level that each request of the stateless era asks for."""
+        """The level for each request of the stateless era."""
         return self._min_level or (None if self._handler is None else "info")
 
     def set_min_level(self, level: str) -> None:
+        """Set the lowest level."""
         self._min_level = level
 
     def start(self) -> None:
-        """Called in the event loop the session lives in."""
+        """Start in the current event loop."""
         backend = current()
         self._now = backend.now
         if self._handler is not None:
@@ -80,7 +80,7 @@ class ServerLog:
             )
 
     def handle(self, params: Mapping[str, Any]) -> None:
-        """Take one notification. Malformed ones are dropped and counted."""
+        """Handle one notification. Malformed ones are dropped and counted."""
         level, logger, data = params.get("level"), params.get("logger"), params.get("data")
         if not isinstance(level, str) or not isinstance(logger, str | None):
             self._stats.dropped_notices += 1
@@ -110,6 +110,7 @@ class ServerLog:
             self._queue.tell(message)
 
     async def aclose(self, within: float) -> None:
+        """Wait for the handler, at most ``within`` seconds."""
         if self._queue is not None:
             await self._queue.aclose(within)
 

@@ -1,6 +1,6 @@
 """The elicitation handler that asks the person at the terminal.
 
-Every text of the server's is shown quoted and without links; see ``runtime.console_layout``.
+Every text of the server is shown quoted and without links; see ``runtime.console_layout``.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class DialogClosed(Exception):
 
 
 class Declined(Exception):
-    """The person said no."""
+    """The person declined."""
 
 
 async def elicit_on_terminal(request: ElicitRequest) -> Outcome:
-    """Ask the person at the terminal what a server asks: ``Handlers(elicitation=...)``.
+    """Ask the person at the terminal for a server: ``Handlers(elicitation=...)``.
 
     The dialog names the server. A form is filled in field by field. Each value is checked, and
-    asked for again with the reason if it does not fit; all values are shown before they are sent.
-    A URL is shown in full, with the host it leads to and what looks suspicious in it. It is opened
-    in a browser (``webbrowser``) only after a yes, and never fetched. "n" declines. Ctrl-C, Ctrl-D
-    and a request that the server withdraws cancel, and so does a missing terminal. 2025-11-25 and
+    requested again with the reason if it is not valid; all values are shown before they are sent. A
+    URL is shown completely, with its host and anything suspicious in it. It is opened in a browser
+    (``webbrowser``) only after consent, and never fetched. "n" declines. Ctrl-C, Ctrl-D and a
+    request that the server withdraws cancel, and so does a missing terminal. 2025-11-25 and
     2026-07-28 ``client/elicitation``.
     """
     reason = why_no_terminal()
@@ -116,7 +116,7 @@ async def _form(console: Console, request: ElicitRequest) -> Outcome:
     if len(fields) > _MAX_CHOICES_SHOWN:
         page.fact("", f"and {len(fields) - _MAX_CHOICES_SHOWN:,} more")
     if any(_asks_for_secret(text) for text in _texts(request)):
-        page.say("WARNING: this looks like a question for a secret. Servers must not ask for", 2)
+        page.say("WARNING: this looks like a request for a secret. Servers must not ask for", 2)
         page.say("passwords, keys or card numbers in a form: what you type goes to the server.", 2)
     page.say("Answer with n to decline, with Ctrl-C to put it off.", 2)
     console.show(page)
@@ -293,7 +293,7 @@ def _asks_for_secret(text: str) -> bool:
 
 
 def typed_value(field: FormField, line: str) -> Any:
-    """The checked value that ``line`` stands for; None where the field is left out.
+    """Return the checked value of ``line``; None if the field is left out.
 
     Raises ``ValueError`` with the reason if it is not valid, and ``Declined`` for ``!n``. A text
     that starts with ``!`` is typed with two.
@@ -305,7 +305,7 @@ def typed_value(field: FormField, line: str) -> Any:
             return field.default
         case "" | "!-":
             if field.required:
-                raise ValueError("it is required")
+                raise ValueError("a value is required")
             return None
         case "!e" if field.kind == "string":
             value: Any = ""
@@ -315,7 +315,7 @@ def typed_value(field: FormField, line: str) -> Any:
             value = _parsed(field, line[1:])
         case _ if line.startswith("!"):
             raise ValueError(
-                "what starts with ! is a command; type !! for a text that starts with !"
+                "a line that starts with ! is a command; type !! for a text that starts with !"
             )
         case _:
             value = _parsed(field, line)
@@ -326,7 +326,7 @@ def typed_value(field: FormField, line: str) -> Any:
 
 
 def shown_value(field: FormField, value: Any) -> str:
-    """A value as a person reads it. The result still has to be made safe to show."""
+    """Return a value as a text for a person. The result still has to be made safe to show."""
     titles = {choice.value: choice.title for choice in field.choices}
     chosen = value if isinstance(value, list) else [value]
     words = [json.dumps(one, ensure_ascii=False) for one in chosen]
@@ -342,7 +342,7 @@ def _parsed(field: FormField, line: str) -> Any:
     match field.kind:
         case "integer":
             if re.fullmatch(r"[+-]?[0-9]{1,400}", line) is None:
-                raise ValueError("it is not a whole number")
+                raise ValueError("the value is not a whole number")
             return int(line)
         case "number":
             return _number(line)
@@ -364,17 +364,17 @@ def _list_of_texts(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("it begins as a JSON list, and is not one") from None
+        raise ValueError("the value begins as a JSON list, but is not one") from None
 
 
 def _number(line: str) -> int | float:
     if re.fullmatch(r"[+-]?[0-9]{1,400}", line):
         return int(line)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", line[:400]) is None:
-        raise ValueError("it is not a number")
+        raise ValueError("the value is not a number")
     value = float(line)
     if not math.isfinite(value):
-        raise ValueError("it is too large")
+        raise ValueError("the value is too large")
     return value
 
 
@@ -396,5 +396,5 @@ def _chosen(field: FormField, word: str) -> str:
     named = [c.value for c in field.choices if word == c.value]
     named = named or [c.value for c in field.choices if word == c.title]
     if len(named) != 1:
-        raise ValueError("it is not one of the choices")
+        raise ValueError("the value is not one of the choices")
     return named[0]

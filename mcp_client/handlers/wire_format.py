@@ -1,7 +1,7 @@
-"""Parses a server's requests, and encodes the answers of handlers. Nothing here waits.
+"""The parser of a server's requests, and the encoder of responses. Nothing here waits.
 
-Every request is checked against what was declared for the agreed revision before a handler sees it,
-and every answer against the request before it is sent. Error codes: 2025-11-25
+Every request is checked against the capabilities declared for the agreed revision before a handler
+gets it, and every response against the request before it is sent. Error codes: 2025-11-25
 ``client/elicitation``, ``client/sampling`` and ``client/roots``, error handling.
 """
 
@@ -49,7 +49,7 @@ _TOOL_BLOCKS = frozenset({"tool_use", "tool_result"})
 
 
 class RequestRefused(Exception):
-    """A server's request that is answered with an error. The server may be told the text."""
+    """A server's request gets an error in response. The server may see the text."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -57,21 +57,25 @@ class RequestRefused(Exception):
 
 
 class InvalidHandlerAnswer(Exception):
-    """A handler's answer that cannot be sent. The text is for the host, not for the server."""
+    """A handler's return value cannot be sent. The text is for the host, not for the server."""
 
 
 def parse_request(
     method: object, params: object, server: str, declared: Mapping[str, Any], full: bool
 ) -> HandlerRequest:
-    """A server's request in typed form. Raises ``RequestRefused``.
+    """Parse a server's request. Raises ``RequestRefused``.
 
-    ``declared`` is what the agreed revision knows of our capabilities, ``full`` whether it has
-    titled choices, and tools in sampling.
+    Args:
+        method: The method.
+        params: The parameters.
+        server: The host's name for the server.
+        declared: The client's capabilities that the agreed revision knows.
+        full: Whether the revision has titled choices, and tools in sampling.
     """
     capability, parse = _PARSERS.get(method, ("", None)) if isinstance(method, str) else ("", None)
     if parse is None or capability not in declared:
-        shown = safe_text(method, 80) if isinstance(method, str) else "a question without a method"
-        raise RequestRefused(METHOD_NOT_FOUND, f"this client does not answer {shown}")
+        shown = safe_text(method, 80) if isinstance(method, str) else "a request without a method"
+        raise RequestRefused(METHOD_NOT_FOUND, f"this client does not support {shown}")
     if not isinstance(params, dict):
         raise RequestRefused(INVALID_PARAMS, "params is not an object")
     settings = declared[capability]
@@ -82,9 +86,14 @@ def parse_request(
 
 
 def encode_answer(request: HandlerRequest, answer: Any, full: bool) -> dict[str, Any]:
-    """The result to send for a handler's ``answer``.
+    """Return the result to send for a handler's return value.
 
-    Raises ``InvalidHandlerAnswer``, or ``RequestRefused`` where the answer is a ``Deny``.
+    Raises ``InvalidHandlerAnswer``, or ``RequestRefused`` if it is a ``Deny``.
+
+    Args:
+        request: The request.
+        answer: The handler's return value.
+        full: As for ``parse_request``.
     """
     result = _ENCODERS[request.handler](request, answer, full)
     try:
@@ -104,7 +113,7 @@ def _elicit_request(
     mode = "form" if mode is None else mode
     if not isinstance(mode, str) or mode not in (settings or {"form": {}}):
         raise RequestRefused(
-            INVALID_PARAMS, f"this client does not do elicitation of mode {mode!r:.40}"
+            INVALID_PARAMS, f"this client does not support elicitation of mode {mode!r:.40}"
         )
     if not isinstance(message, str):
         raise RequestRefused(INVALID_PARAMS, "message is not a string")
@@ -129,8 +138,10 @@ def _url_request(params: dict[str, Any], server: str, message: str) -> ElicitReq
 
 
 def parse_required_urls(data: object, server: str) -> tuple[ElicitRequest, ...]:
-    """The URLs that the ``data`` of a -32042 error asks a person to visit (2025-11-25
-    ``client/elicitation``). Raises ``RequestRefused`` where that is malformed."""
+    """Parse the URLs that a person has to visit from the ``data`` of a -32042 error.
+
+    2025-11-25 ``client/elicitation``. Raises ``RequestRefused`` for malformed data.
+    """
     found = data.get("elicitations") if isinstance(data, dict) else None
     if not isinstance(found, list) or not 0 < len(found) <= _MAX_URLS:
         raise RequestRefused(INVALID_PARAMS, f"elicitations is not a list of 1 to {_MAX_URLS}")
@@ -152,7 +163,7 @@ def _elicit_result(request: ElicitRequest, answer: Any, full: bool) -> dict[str,
         return {"action": "cancel"}
     if not isinstance(answer, Accept):
         raise InvalidHandlerAnswer(
-            f"the answer is a {type(answer).__name__}, not Accept, Decline, Cancel or a dict"
+            f"the handler returned a {type(answer).__name__}, not Accept, Decline, Cancel or a dict"
         )
     if request.mode == "url":
         if answer.content:
@@ -191,7 +202,7 @@ def _sampling_request(
     # Without tools there is nothing to choose, unless one must be used.
     may_be_none = choice is None or choice in ({}, {"mode": "auto"}, {"mode": "none"})
     if (tools not in (None, []) or not may_be_none) and "tools" not in settings:
-        raise RequestRefused(INVALID_PARAMS, "this client does not do sampling with tools")
+        raise RequestRefused(INVALID_PARAMS, "this client does not support sampling with tools")
     if not isinstance(tools, list | None) or not all(isinstance(t, dict) for t in tools or ()):
         raise RequestRefused(INVALID_PARAMS, "tools is not a list of objects")
     max_tokens = whole(params.get("maxTokens"))
@@ -219,10 +230,10 @@ def _check_messages(messages: object, full: bool) -> None:
 
 
 def _pending_tool_uses(role: str, blocks: list[dict[str, Any]], pending: set[str]) -> set[str]:
-    """The ids of this message's tool uses, which the next message must answer.
+    """Return the ids of this message's tool uses, for which the next message needs results.
 
-    ``pending`` are those of the message before. Raises ``RequestRefused`` where this one does not
-    answer exactly them.
+    ``pending`` are those of the message before. Raises ``RequestRefused`` if this one does not have
+    exactly their results.
     """
     results = {str(b.get("toolUseId")) for b in blocks if b.get("type") == "tool_result"}
     mixed = results and any(b.get("type") != "tool_result" for b in blocks)
@@ -249,7 +260,7 @@ def _sampling_result(request: SamplingRequest, answer: Any, full: bool) -> dict[
         }
     if not isinstance(answer, Mapping):
         raise InvalidHandlerAnswer(
-            f"the answer is a {type(answer).__name__}, not SamplingResult, Deny or a dict"
+            f"the handler returned a {type(answer).__name__}, not SamplingResult, Deny or a dict"
         )
     content = answer.get("content")
     if isinstance(content, str):
@@ -285,7 +296,9 @@ def _roots_result(request: RootsRequest, answer: Any, full: bool) -> dict[str, A
     if isinstance(answer, Mapping):
         answer = answer.get("roots")
     if not isinstance(answer, Sequence) or isinstance(answer, str):
-        raise InvalidHandlerAnswer(f"the answer is a {type(answer).__name__}, not a list of Root")
+        raise InvalidHandlerAnswer(
+            f"the handler returned a {type(answer).__name__}, no list of Root"
+        )
     return {"roots": [_root(item) for item in answer]}
 
 

@@ -378,7 +378,7 @@ async def test_a_server_that_keeps_going_away_is_left_alone_for_a_minute(clock: 
             await session.ping()
         server.end()
         for _ in range(2):
-            with pytest.raises(ConnectError, match=r"keeps dying.*Limits\.restarts"):
+            with pytest.raises(ConnectError, match=r"keeps exiting.*Limits\.restarts"):
                 await session.ping()
         clock.jump(60)
         await session.ping()

@@ -375,7 +375,7 @@ async def test_a_failing_handler_gives_the_server_an_error_without_the_reason(
 ) -> None:
     server = Asking(NEWEST_HANDSHAKE, FORM)
     answer = (await asked(server, Handlers(elicitation=handler)))["q0"]
-    assert answer == {"code": -32603, "message": "the client has no answer to this"}
+    assert answer == {"code": -32603, "message": "the client has no response to this"}
     server = Asking(LATEST, FORM)
     with pytest.raises(Unanswered, match=why) as caught:
         await asked(server, Handlers(elicitation=handler))

@@ -162,9 +162,9 @@ async def test_an_invalid_value_is_asked_for_again_with_the_reason(desk: Desk) -
     reasons = [line.removeprefix("Not taken: ") for line in screen if line.startswith("Not taken")]
     assert reasons == [
         "it is shorter than 2 characters",
-        "it is required",
+        "a value is required",
         "it is below 18",
-        "it is not a whole number",
+        "the value is not a whole number",
         "give a number from 1 to 2",
     ]
 
@@ -221,7 +221,7 @@ async def test_a_form_that_asks_for_a_secret_shows_a_warning(
     request = form({"properties": {name: {"type": "string"}}}, message)
     await answered(desk, request, "n")
     screen = "\n".join(await desk.screen())
-    assert ("WARNING: this looks like a question for a secret." in screen) == warned
+    assert ("WARNING: this looks like a request for a secret." in screen) == warned
 
 
 async def test_no_text_of_a_form_becomes_a_link(desk: Desk) -> None:
