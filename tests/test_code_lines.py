@@ -30,7 +30,7 @@ CODE_LINES = {
     "desk": 1768,
     "errors": 200,
     "extensions": 2009,  # errors of a task hide the session's secrets; ttl of started tasks
-    "handlers": 1328,  # a handler for any notification
+    "handlers": 1329,  # a handler for any notification
     "host": 2087,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3860,

@@ -209,7 +209,7 @@ class Dispatcher:
             self._watching = False
 
     def on_cancelled(self, transport: Transport, params: Mapping[str, Any]) -> None:
-        """Cancel a request that the server withdrew: 2025-11-25 ``basic/utilities/cancellation``."""
+        """Cancel a request that the server withdrew (``basic/utilities/cancellation``)."""
         id = whole(params.get("requestId"))
         if type(id) is int or type(id) is str:
             task = self._open.get((transport, id))
