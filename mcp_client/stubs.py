@@ -64,7 +64,7 @@ S = TypeVar("S")
 
 
 class _AnyStub(Generic[S]):
-    """What the classes for both worlds have in common."""
+    """The common part of the classes for both worlds."""
 
     _server = ""
     _blocking: ClassVar[bool]
@@ -91,7 +91,7 @@ class _AnyStub(Generic[S]):
 
 
 class Stub(_AnyStub["AnySession"]):
-    """What generated classes have in common: each method calls a tool of one server."""
+    """A base class of generated classes: each method calls a tool of one server."""
 
     _blocking = False
 
@@ -105,7 +105,7 @@ class Stub(_AnyStub["AnySession"]):
 
 
 class SyncStub(_AnyStub["AnySyncSession"]):
-    """What generated classes for ``mcp_client.sync`` have in common: as ``Stub``, in threads."""
+    """A base class of generated classes for ``mcp_client.sync``: as ``Stub``, in threads."""
 
     _blocking = True
 
@@ -146,8 +146,8 @@ def generate(tools: Iterable[Tool]) -> str:
     """Return a Python module with a class for each server of ``tools``, as text.
 
     Each tool becomes a method; names that Python does not allow are changed to ones that it does. A
-    schema that cannot be said in Python's types becomes ``Any`` at that place: the server's own
-    schema still judges every call. So does one that is too deep or too long, which the method says:
+    schema that Python's types cannot express becomes ``Any`` at that place: the server's own schema
+    still validates every call. So does one that is too deep or too long, which the method notes:
     the text is at most as long as a multiple of the schemas. Raises ``ConfigError`` for what is not
     a list of tools.
     """
@@ -173,11 +173,11 @@ from __future__ import annotations
 
 _RESERVED = frozenset((*WORDS, "Stub", "SyncStub", "ToolResult", "UNSET", "Unset", "self"))
 """Names that generated code uses, and that nothing in it may shadow."""
-_CUT = "        # Where Any stands, the schema is too deep or too long to be said here."
+_CUT = "        # Any replaces a schema that is too deep or too long to be expressed here."
 
 
 class _Module(SchemaTypes):
-    """What a generated module defines, as far as it is written."""
+    """A generated module, as far as it is written."""
 
     def __init__(self) -> None:
         super().__init__(_RESERVED)
@@ -216,7 +216,7 @@ class _Module(SchemaTypes):
 
 
 class _Method:
-    """One tool as a method."""
+    """A tool as a method."""
 
     def __init__(self, module: _Module, tool: Tool, name: str, owner: str) -> None:
         self._tool = tool

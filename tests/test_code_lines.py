@@ -23,7 +23,7 @@ CODE_LINES = {
     "auth": 4193,  # options as in approval
     "catalog": 4492,  # options as in approval; the meta of lists
     "cli": 3992,
-    "code": 886,  # the record of a run has the tag
+    "code": 890,  # the record of a run has the tag
     "config": 2863,  # config files came out of "host"
     "connection": 1541,  # the one scope that a CancelToken cancels
     "content": 19,
@@ -34,7 +34,7 @@ CODE_LINES = {
     "host": 2087,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3860,
-    "sandbox": 1080,  # options as in approval
+    "sandbox": 1088,  # options as in approval
     "session": 2820,  # hides marked secrets; tasks save context; session_id, server_answer
     "state": 1174,  # options as in approval
     "stubs": 190,

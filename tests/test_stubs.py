@@ -299,7 +299,7 @@ class TestWhatIsWritten:
     def test_says_where_a_schema_was_too_deep_or_too_long_and_says_any_there(
         self, levels: int
     ) -> None:
-        note = "# Where Any stands, the schema is too deep or too long to be said here."
+        note = "# Any replaces a schema that is too deep or too long to be expressed here."
         plain = {"type": "object", "properties": {"y": {"type": "string"}}}
         text = generate([tool("t", referring(levels, "end")), tool("u", plain)])
         is_only_stubs(text)

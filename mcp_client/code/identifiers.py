@@ -1,8 +1,8 @@
-"""How servers and tools are called in a script: names that Python takes, for names of any kind.
+"""The names of servers and tools in a script: Python identifiers for names of any kind.
 
-A name that Python takes is spelled as it is. Any other one gets a digest of what it was, so that
-its spelling depends on nothing else, and so that no two names share one. A spelling is looked up,
-never parsed, and no character of a name that is not a letter, a digit or an underscore is in it.
+A valid identifier is unchanged. Any other name gets a digest of the original, so that its
+identifier depends on nothing else, and so that no two names share one. An identifier is looked up,
+never parsed, and it has only letters, digits and underscores.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ EXCEPTIONS = {
     "InvalidArguments": "ValueError",
     "CallFailed": "OSError",
 }
-"""What a script may catch, and what each is in it: classes cannot be derived there. The first two
-are ``CallFailed``, too, as Python has it."""
+"""The exceptions that a script may catch, and their builtin counterparts: classes cannot be derived
+there. The first two are ``CallFailed``, too, as Python has it."""
 
 _MODULES = (
     *("asyncio", "base64", "binascii", "bisect", "collections", "copy", "csv", "dataclasses"),
     *("datetime", "decimal", "functools", "hashlib", "itertools", "json", "math", "os", "pathlib"),
     *("posixpath", "random", "re", "sys", "time", "tomllib", "typing", "unicodedata"),
 )
-"""What scripts can import: no server has such a name."""
+"""The modules that scripts can import: no server has such a name."""
 _RESERVED = frozenset((*_MODULES, *dir(builtins), *EXCEPTIONS))
 _LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _LIKE_OURS = re.compile(r".*_[0-9a-f]{10}", re.ASCII)
@@ -42,7 +42,7 @@ _DIGEST_CHARS = 10
 
 
 def spell(name: str) -> str:
-    """``name``, of a tool or of an argument, as an identifier; equal where it is one."""
+    """Return ``name``, of a tool or of an argument, as an identifier; unchanged if it is one."""
     return name if _is_legal(name) else _respelled(name)
 
 
@@ -90,7 +90,7 @@ class Bindings:
 
     @property
     def by_spelling(self) -> Mapping[str, Tool]:
-        """Each tool by ``server.tool``."""
+        """The tools by ``server.tool``."""
         return {
             f"{server}.{name}": tool
             for server, its in self.servers.items()

@@ -1,16 +1,16 @@
 """The process in which one script runs: Monty, an interpreter of a part of Python.
 
-It can read no file, reach no network, read no variable of the environment and tell no time: what it
-asks of a system is answered with an error, its clock stands still, and a sleep ends at once. Its
-random numbers begin with the id of the run. So a script that is given the same answers in the same
-order does the same again, which is how one goes on that waited for a person.
+It can read no file, reach no network, read no variable of the environment and no time. A request to
+the system raises an error, its clock does not move, and a sleep ends at once. Its random numbers
+begin with the id of the run. So a script that receives the same results in the same order does the
+same again, which is how one continues that waited for a person.
 
-A script runs in turns. A turn begins with an answer to a call and ends when the script waits for
+A script runs in turns. A turn begins with a result of a call and ends when the script waits for
 one, or is over. The methods that run one block their thread. ``kill`` may be called from any thread
 and ends the turn at once: a script cannot catch it, nor any other end of that kind.
 
-Each script has a process to itself, so that none waits until a person has answered another one.
-Where this process is killed, one that waits ends with it, and one that computes within the limit
+Each script has a process to itself, so that none waits until a person has decided about another. If
+this process is killed, a script that waits ends with it, and one that computes within the limit
 between two calls.
 """
 
@@ -74,6 +74,8 @@ _PRELUDE = "\n".join(
 
 @dataclass(frozen=True, slots=True)
 class Returned:
+    """A result of a call for the script."""
+
     value: Any
     """Plain JSON."""
 
@@ -83,12 +85,12 @@ class Failure:
     """An exception in the script."""
 
     kind: str
-    """One of ``EXCEPTIONS``."""
+    """The name of the exception, one of ``EXCEPTIONS``."""
     message: str
 
 
 Settled: TypeAlias = Returned | Failure
-"""What a call led to, as the script is told."""
+"""The outcome of a call, as the script receives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +101,18 @@ class AskedCall:
     """The first call of a run is 1."""
     tool: Tool
     arguments: dict[str, Any]
-    """As the tool names them."""
+    """The arguments with the tool's names."""
     line: int | None
-    """Of the script, from 1; None where code calls that it made up itself."""
+    """The line of the script, from 1; None if code calls that it made up itself."""
     digest: str
-    """Equal for the same call of the same tool, of the same line of the script."""
+    """A digest that is equal for the same call of the same tool, of the same line of the script."""
     problem: InvalidArguments | None
-    """Why it cannot be made: the arguments are not JSON, or too long."""
+    """The reason why it cannot be made: the arguments are not JSON, or too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What ended a script that it could not catch."""
+    """An end of a script that it could not catch."""
 
     kind: str
     """The field of ``Limits`` or ``Timeouts``; or "closed", "crashed"."""
@@ -120,20 +122,20 @@ class Stop:
 
 @dataclass(slots=True)
 class Turn:
-    """How a turn ended."""
+    """A turn, and how it ended."""
 
     calls: list[AskedCall] = field(default_factory=list)
-    """What was called in it."""
+    """The calls in it."""
     waits_for: frozenset[int] = frozenset()
-    """The numbers of the calls of which one has to be settled; empty where the script is over."""
+    """The numbers of the calls of which one has to be settled; empty if the script is over."""
     value: Any = None
-    """Its last expression, as plain JSON; None where that is too long."""
+    """The script's last expression, as plain JSON; None if it is too long."""
     text: str = ""
     """The same, for a model."""
     error: str | None = None
     """The traceback of what it raised."""
     stop: Stop | None = None
-    """What ended it that it could not catch, such as a limit."""
+    """The end that the script could not catch, such as a limit."""
 
 
 CLOSED = Stop("closed", "it was closed")
@@ -153,7 +155,7 @@ def _monty() -> Any:
 
 
 class Server:
-    """Stands for a server in a script: calls of its methods come here."""
+    """A server in a script: calls of its methods come here."""
 
     __slots__ = ()
 
@@ -190,7 +192,7 @@ class Interpreter:
 
     @property
     def output(self) -> str:
-        """What was printed so far."""
+        """The output so far."""
         return "".join(self._printed)
 
     # --------------------------------------------------------------------- turns
@@ -295,7 +297,7 @@ class Interpreter:
         return turn
 
     def _called(self, snapshot: Any, turn: Turn) -> Callable[[], Any]:
-        """What to do about a call: of a tool, of what the system offers, or of an unknown name."""
+        """Return how to handle a call: of a tool, of the system, or of an unknown name."""
         if snapshot.is_os_function:
             return snapshot.resume_not_handled  # type: ignore[no-any-return]
         name = snapshot.function_name
@@ -320,7 +322,7 @@ class Interpreter:
         return lambda: snapshot.resume({"future": ...})
 
     def _looked_up(self, snapshot: Any) -> Callable[[], Any]:
-        """A tool as a value, such as ``find = weather.find``: a function that is called later."""
+        """Return a tool as a value, such as ``find = weather.find``, which is called later."""
         name = f"{self._by_id.get(snapshot.object_id)}.{snapshot.variable_name}"
         if snapshot.object_id is None or name not in self._methods:
             return snapshot.resume  # type: ignore[no-any-return]
@@ -346,11 +348,11 @@ class Interpreter:
             most = self._limits.script_output
             text = f"its last expression and what it printed have more than {most:,} characters"
             turn.stop = _limit("script_output", text)
-        else:  # the value itself may stand for more than can be written
+        else:  # the value itself may have more than can be written
             turn.value = as_plain(value, self._limits.script_output)
 
     def _ended(self, error: Any, turn: Turn) -> None:
-        """What there is to say of ``error``, with which the process or the script ended."""
+        """Note the end of the process or the script, by ``error``."""
         if self._killed is not None:
             turn.stop = self._killed
             return
@@ -362,7 +364,7 @@ class Interpreter:
         said, inner = str(error), error.exception()
         if isinstance(inner, MemoryError) and "memory limit exceeded" in said:
             most = self._limits.script_memory
-            turn.stop = _limit("script_memory", f"it took more than {most:,} bytes of memory")
+            turn.stop = _limit("script_memory", f"it used more than {most:,} bytes of memory")
         elif isinstance(inner, TimeoutError) and "time limit exceeded" in said:
             seconds = seconds_text(min(self._seconds, _TURN_SECONDS))
             turn.stop = Stop("script", f"it computed for more than {seconds} (Timeouts.script)")

@@ -1,13 +1,13 @@
-"""One run of a script: each call that it makes goes through the gate, as any other call does.
+"""Run a script once: each call that it makes passes the gate, as any other call does.
 
-The calls that a script makes before it waits go out side by side, and it is told what they led to
-one at a time, in the order in which they end. That order is noted. So a run can go on elsewhere
-that waits for a person: the script runs from its start, is told what it was told before in the same
-order, and nothing is sent before it has come to where it was. What it calls on the way there has to
-be what it called before; otherwise the run does not go on.
+The calls that a script makes before it waits are sent side by side, and it receives their results
+one at a time, in the order in which they end. That order is noted. So a run that waits for a person
+can continue in another process: the script runs from its start, receives the noted results in the
+same order, and nothing is sent before it has come to where it was. Its calls until then have to be
+the noted ones; otherwise the run does not continue.
 
-A call is made once at most: it has the idempotency key ``<run>/<number>`` where the target has a
-journal of calls, and what is noted of a run is not called again.
+A call is made once at most: it has the idempotency key ``<run>/<number>`` if the target has a
+journal of calls, and a noted call is not made again.
 """
 
 from __future__ import annotations
@@ -78,28 +78,28 @@ _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use a
 _CUT_OFF = (
     "Calls that it did not wait for and that were cancelled: {}. They may have run. Use await."
 )
-_NO_OUTPUT = "The script ended without output: print what you want to see."
+_NO_OUTPUT = "The script ended without output: print the values that you need."
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.scripts")
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What a script led to."""
+    """The result of a script."""
 
     id: str
     """The run's."""
     output: str
-    """What it printed."""
+    """The script's output."""
     value: Any
-    """Its last expression, as plain JSON; None where that is too long."""
+    """The script's last expression, as plain JSON; None if it is too long."""
     error: str | None
     """The traceback of the exception that ended it."""
     stop: Stop | None
-    """What ended it that it could not catch, such as a limit."""
+    """The end that the script could not catch, such as a limit."""
     calls: int
-    """How many calls it made."""
+    """The number of its calls."""
     text: str
-    """All of it, for a model."""
+    """The whole result, for a model."""
 
     @property
     def is_error(self) -> bool:
@@ -113,7 +113,7 @@ class PausedRun:
 
     waiting: tuple[CallPending, ...]
     past: Past
-    """What to give to ``run_script`` to go on."""
+    """The value that ``run_script`` needs to continue."""
     output: str
     """The text that it has printed."""
     sent: tuple[str, ...]
@@ -214,9 +214,9 @@ class _Run:
         self._asked: dict[int, AskedCall] = {}
         """The calls that the script made, by their numbers."""
         self._started = 0
-        """How many of them were started, or are noted."""
+        """The number of calls that were started, or are noted."""
         self._told = 0
-        """How many of the noted answers the script has been given."""
+        """The number of noted results that the script has received."""
         self._running = 0
         self._live: set[int] = set()
         """The numbers of those that were not only noted."""
@@ -227,7 +227,7 @@ class _Run:
 
     @property
     def calls(self) -> int:
-        """How many calls it has made."""
+        """The number of calls so far."""
         return max(self._started, self._told)
 
     async def run(self) -> ScriptResult | PausedRun:
@@ -237,14 +237,18 @@ class _Run:
             with clock.scope(clock.now() + self._seconds):
                 turn = await self._turns()
                 return self._paused() if turn is None else self._result(turn)
-            why = f"it took more than {seconds_text(self._seconds)} (Timeouts.script), without the "
-            return self._result(Turn(stop=Stop("script", f"{why}time that people took to answer")))
+            why = (
+                f"it needed more than {seconds_text(self._seconds)} (Timeouts.script), without the "
+            )
+            return self._result(
+                Turn(stop=Stop("script", f"{why}time that people needed to decide"))
+            )
         finally:
             script_clock.reset(token)
             await self._close()
 
     async def _turns(self) -> Turn | None:
-        """The last turn; None where every call that the script waits for waits for a person."""
+        """Return the last turn; None if every call that the script waits for waits for a person."""
         async with plain_task_group() as group:
             turn = await self._in_thread(self._interpreter.start)
             while turn.waits_for:
@@ -260,7 +264,7 @@ class _Run:
     # ------------------------------------------------------------------ the calls
 
     def _noted(self) -> tuple[int, Settled] | None:
-        """What the script was told next when it ran before."""
+        """Return the next noted result."""
         if self._told == len(self._past.answers):
             return None
         answer = self._past.answers[self._told]
@@ -269,7 +273,7 @@ class _Run:
         return answer.number, answer.settled
 
     async def _next(self, group: anyio.abc.TaskGroup) -> tuple[int, Settled] | None:
-        """What the next call to end led to; None where all wait for a person."""
+        """Return the outcome of the next call to end; None if all wait for a person."""
         for number in range(self._started + 1, len(self._asked) + 1):
             if number not in self._settled_by_now:
                 self._running += 1
@@ -316,7 +320,7 @@ class _Run:
             raise
         except McpError as error:
             return Failure(_kind(error), self._explain(error))
-        except Exception as error:  # noqa: BLE001 - the script is told, and goes on
+        except Exception as error:  # noqa: BLE001 - the script gets an exception, and continues
             _log.error("a call of a script failed", exc_info=error)
             return Failure("CallFailed", _FAILED_HERE)
         if result.is_error:

@@ -1,7 +1,7 @@
-"""What is noted of a run, so that it can go on elsewhere: what the script was told, in order.
+"""The results that a script has received, in order, so that the run can continue elsewhere.
 
-No state of the interpreter is kept. It could not be told from one that was made up, and would bring
-limits of its own; answers in the order in which they were given lead to the same state.
+No state of the interpreter is stored. It could not be distinguished from a forged one, and would
+bring limits of its own; the same results in the same order lead to the same state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SENT_NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the script was told of one call."""
+    """A result that the script received of one call."""
 
     number: int
     what: str
@@ -46,21 +46,22 @@ class Answered:
 
 @dataclass(slots=True)
 class Past:
-    """A run up to where it is."""
+    """A run up to its present place."""
 
     id: str
     """The run's."""
     code: str
     """A digest of the script."""
     release: str
-    """Of this package and of the interpreter: another one may understand a script otherwise."""
+    """The releases of this package and of the interpreter: another one may run a script
+    otherwise."""
     answers: list[Answered] = field(default_factory=list)
     chars: int = 0
-    """The size of what the answers hold, as JSON text."""
+    """The size of the results, as JSON text."""
 
     @classmethod
     def of(cls, id: str, code: str) -> Past:
-        """That of a run which begins."""
+        """Return the log of a run that begins."""
         return cls(id, sha256(code), _release())
 
     @property
@@ -69,7 +70,7 @@ class Past:
         return self.chars <= _MAX_HELD_CHARS
 
     def note(self, call: AskedCall, settled: Settled) -> None:
-        """Note what the script is told now."""
+        """Note a result that the script receives now."""
         if self.is_whole:
             self.chars += _size(settled)
             if not self.is_whole:
@@ -91,7 +92,7 @@ class Past:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run as JSON; its answers are None if they are too large to be held."""
+        """Return the run as JSON; its results are None if they are too large to be stored."""
         answers = [[one.number, one.what, _written(one.settled)] for one in self.answers]
         members = {"id": self.id, "code": self.code, "release": self.release}
         return {**members, "answers": answers if self.is_whole else None}
@@ -108,7 +109,7 @@ class Past:
             names = str(value["id"]), str(value["code"]), str(value["release"])
             return cls(*names, answers, chars)
         except (LookupError, TypeError, ValueError):
-            raise ConfigError("what is kept of a paused script cannot be read") from None
+            raise ConfigError("the stored log of a paused script cannot be read") from None
 
 
 def _release() -> str:
@@ -137,5 +138,5 @@ def _read(value: Mapping[str, Any]) -> Settled:
         return Returned(value["value"])
     kind, message = value["kind"], value["message"]
     if kind not in EXCEPTIONS or type(message) is not str:
-        raise ValueError("it is no exception of a script")
+        raise ValueError("it is not an exception of a script")
     return Failure(kind, message)

@@ -1,4 +1,4 @@
-"""What a tool takes and gives, as typed Python: for a model that writes a script.
+"""The parameters and the result of a tool as typed Python: for a model that writes a script.
 
 ::
 
@@ -12,8 +12,8 @@
             location: A city.
             '''
 
-Schemas and descriptions are a server's. Their text stands in docstrings and literals only, escaped
-and bounded, and names are spelled as scripts call them (``identifiers``).
+Schemas and descriptions are a server's. Their text is in docstrings and literals only, escaped and
+bounded, and names are those that scripts use (``identifiers``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .identifiers import spell, spell_server
 __all__ = ["signature_of"]
 
 _MAX_CHARS = 16_000
-"""Of a signature; types are left out of a longer one."""
+"""The characters of a signature; types are left out of a longer one."""
 _MAX_PARAMETERS = 200
 _MAX_DESCRIPTION_CHARS = 1_000
 _MAX_ABOUT_CHARS = 200
@@ -40,7 +40,7 @@ _INDENT = 8
 
 
 def signature_of(tool: Tool) -> str:
-    """How a script calls ``tool``, as the text of a Python module that says no more than that."""
+    """Return a Python module that shows only how a script calls ``tool``."""
     server = spell_server(tool.server)
     types = SchemaTypes({*WORDS, server})
     parameters, more = types.parameters(tool.input_schema, (tool.name,))
@@ -101,7 +101,7 @@ def _about(tool: Tool, known: dict[str, Any]) -> Iterator[str]:
 
 
 def _default(schema: Any) -> str:
-    """Return the default of an argument as a literal, ``...`` where there is none that is short."""
+    """Return the default of an argument as a literal, ``...`` if there is no short one."""
     value = schema.get("default", ...) if isinstance(schema, dict) else ...
     match value:
         case str() if len(value) <= _MAX_DEFAULT_CHARS:

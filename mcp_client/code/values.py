@@ -1,7 +1,7 @@
-"""What passes between a script and the host: as plain JSON, and within bounds.
+"""The values that pass between a script and the host: plain JSON, within bounds.
 
-A value of a script can share its parts, so that a few bytes stand for more than a host can write:
-they are counted as they are written.
+A value of a script can share its parts, so that a few bytes become more than a host can write. They
+are counted as they are written.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 class _TooLong(Exception):
-    """It takes more characters than there are."""
+    """An error: the value has more characters than are left."""
 
 
 class _Budget:
     """Copies values into plain JSON, until that takes more than ``chars``."""
 
     def __init__(self, chars: int, *, exactly: bool) -> None:
-        """``exactly``: nothing but JSON; otherwise a text stands for what it does not have."""
+        """Create a writer. ``exactly``: nothing but JSON.
+
+        Otherwise a text replaces any other value.
+        """
         self._left, self._values = chars, _MAX_VALUES
         self._exactly = exactly
 
@@ -86,8 +89,11 @@ def as_plain(value: Any, chars: int) -> Any:
 
 
 def as_text(value: Any, chars: int) -> tuple[str, bool]:
-    """A script's last expression for a model: a text as it is, anything else as JSON; and whether
-    it has more than ``chars`` characters, of which there are none then."""
+    """Return a script's last expression for a model, and whether it is too long.
+
+    A text is unchanged; anything else is JSON. It is empty if it has more than ``chars``
+    characters.
+    """
     try:
         plain = as_plain(value, chars)
     except ValueError:

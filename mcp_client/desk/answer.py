@@ -1,4 +1,4 @@
-"""The answer that a form gives."""
+"""The decision in a form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["answer_of", "draft_for"]
 
 
 def answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> Answer:
-    """Return the answer that the form gives. Raises ``Refused``."""
+    """Return the decision in the form. Raises ``Refused``."""
     reason = form.get("reason", [""])[-1].strip()[:500] or None
     match form.get("answer"):
         case ["deny"]:
@@ -22,10 +22,10 @@ def answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> An
         case ["allow"]:
             pass
         case _:
-            raise Refused(422, "Say Allow or Deny.")
+            raise Refused(422, "Choose Allow or Deny.")
     name = form.get("remember", ["once"])[-1]
     if not all(name in request.choices() for request in requests):
-        raise Refused(422, "How far should the answer be remembered?")
+        raise Refused(422, "How long should the decision be remembered?")
     arguments = _edited(form.get("arguments"), requests)
     if arguments is not None and name != "once":
         raise Refused(422, "Arguments that were edited are for this call only.", field="remember")
@@ -49,6 +49,7 @@ def _edited(draft: list[str] | None, requests: list[ApprovalRequest]) -> dict[st
 
 
 def draft_for(request: ApprovalRequest) -> str:
+    """Return the text of the request's arguments for the editor."""
     if not request.can_edit:
         raise Refused(404, f"A {request.kind} has no arguments.")
     return draft_of(request.arguments_json)

@@ -1,7 +1,7 @@
-"""One request as a person sees it on the page.
+"""The card: one request as a person sees it on the page.
 
-A card shows the request's ``facts`` and nothing else, whatever kind of request it is. It takes
-bounded room; what is left out is said, and "Show all of it" leads to all of it, in parts that are
+A card shows the request's ``facts`` and nothing else, whatever kind of request it is. It has
+bounded room. What is left out is stated, and "Show all of it" leads to all of it, in parts that are
 bounded, too.
 """
 
@@ -39,30 +39,31 @@ __all__ = ["card", "part", "was", "whole"]
 _FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
 _MAX_PROSE_CHARS = 700
 _MAX_ROW_CHARS = 300
-"""Characters of a fact that stands beside its label; what is longer stands below it."""
+"""The characters of a fact on the line of its label; a longer one is below the label."""
 _MAX_FACTS_OF = {"finding": 30, "message": 6}
-"""Facts of a kind that stand on a card."""
+"""The number of facts of a kind on a card."""
 _MAX_FACTS = 20
 _MAX_DIFF_LINE_CHARS = 2_000
-"""Characters of one of them; where two long texts differ is said above them."""
+"""The characters of one of them; the difference between two long texts is described above them."""
 _HINTS = {"read_only": "no", "destructive": "yes", "idempotent": "no", "open_world": "yes"}
-"""What is the risk of each."""
+"""The risky value of each hint."""
 _TEXTS = ("title", "description", "system_prompt", "message")
 _FIRST, _LAST = ("finding", "changes"), ("title", "description")
-"""So no description can put off what matters."""
+"""The kinds of facts that come first and last, so that no description can push down what
+matters."""
 _LEADS = ("subject", "arguments")
-"""What stands above everything else that a card says of itself: what would run, what with."""
+"""The kinds of facts above everything else on a card: what would run, and with what."""
 _ON_REQUEST = ("fingerprint", "request")
 _BACKWARDS = "Some letters here run right to left: the order shown may differ from what is sent."
 _LINES_BEFORE_CALL = 8
-"""Lines of a script that stand above the one that calls."""
+"""The lines of a script above the one that calls."""
 
 
 class _Group(NamedTuple):
     """Facts of one kind that follow each other."""
 
     name: str
-    """In addresses."""
+    """The name of the group in addresses."""
     facts: Sequence[Fact]
 
     @property
@@ -88,10 +89,14 @@ def card(
 ) -> Html:
     """Return the request with everything it takes to decide it.
 
-    ``token`` is for its form, ``opened`` for that of several: it proves that this card was there.
-    ``query`` is of the list that a browser without scripts comes back to, ``context`` whether the
-    request's context is shown. The editor, for what has arguments, is shown by the script, which
-    fetches what it holds.
+    Args:
+        pending: The request.
+        token: The token of its form.
+        opened: The proof for the form of several requests that this card was opened.
+        query: The query of the list to which a browser without scripts returns.
+        context: Whether the request's context is shown.
+
+    The editor, for a request with arguments, is shown by the script, which fetches its text.
     """
     request, id = pending.request, pending.id
     shown, folded = _on_card(request)
@@ -121,7 +126,7 @@ def card(
 def whole(
     pending: PendingApproval, *, token: str = "", opened: str = "", context: bool = False
 ) -> Html:
-    """All facts, and the answer: nothing is left out, but long texts go on at ``part``."""
+    """Return all facts, and the form: nothing is left out, but long texts continue at ``part``."""
     request = pending.request
     parts = [
         *_all_in_full(pending),
@@ -131,7 +136,7 @@ def whole(
 
 
 def was(decided: DecidedApproval, *, context: bool = False) -> Html:
-    """All facts of what was decided, with bounds for each of its texts."""
+    """Return all facts of a decided request, with bounds for each of its texts."""
     request, answer = decided.request, decided.answer
     said = "Allowed" if isinstance(answer, Allow) else "Denied"
     by = [said, " by ", element("bdi", answer.by or "somebody"), ", ", time_of(decided.decided_at)]
@@ -153,7 +158,7 @@ def was(decided: DecidedApproval, *, context: bool = False) -> Html:
 def part(
     pending: PendingApproval, name: str, start: int, *, token: str = "", opened: str = ""
 ) -> Html | None:
-    """One text of the request, from line ``start``; None if it has no such text."""
+    """Return one text of the request, from line ``start``; None if it has no such text."""
     for group in _groups(pending.request):
         if group.name == name:
             shown = _in_full(pending.id, pending.request, group, start)
@@ -180,7 +185,7 @@ def _alone(
 
 
 def _groups(request: ApprovalRequest) -> list[_Group]:
-    """Return the facts, in the order in which they stand on the page."""
+    """Return the facts in the order of the page."""
     groups: list[_Group] = []
     ranked = sorted(request.facts(), key=lambda fact: (fact.kind not in _FIRST, fact.kind in _LAST))
     for kind, some in groupby(ranked, lambda fact: fact.kind):
@@ -191,7 +196,7 @@ def _groups(request: ApprovalRequest) -> list[_Group]:
 
 
 def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
-    """The facts with as much of each as its room allows, and whether anything is left out."""
+    """Return the facts that fit into their room, and whether anything is left out."""
     parts: list[Part] = []
     folded = False
     in_title = ("server", NAME_OF[request.kind][1])
@@ -230,7 +235,7 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
 
 
 def _beside(facts: Sequence[Fact]) -> list[Html]:
-    """Short facts beside their labels."""
+    """Return short facts on the lines of their labels."""
     return [
         _hints(list(some)) if is_hint else _rows(list(some))
         for is_hint, some in groupby(facts, lambda fact: fact.kind in _HINTS)
@@ -238,7 +243,7 @@ def _beside(facts: Sequence[Fact]) -> list[Html]:
 
 
 def _is_row(group: _Group) -> bool:
-    """Whether its facts stand beside their label."""
+    """Whether its facts are on the line of their label."""
     fact = group.facts[0]
     is_short = len(group.facts) == 1 and len(fact.text) <= _MAX_ROW_CHARS and "\n" not in fact.text
     return is_short and not fact.is_json and fact.kind not in ("subject", *_TEXTS)
@@ -353,7 +358,7 @@ def _diff_line(line: str) -> Html:
 
 
 def _hints(facts: Sequence[Fact]) -> Html:
-    """What is known stands out; what is assumed stands on one line, with why once."""
+    """Return the hints: the known ones are prominent, the assumed ones on one line with why."""
     shown, assumed = [], []
     for fact in facts:
         value, source = fact.value or "", fact.source or "assumed"
@@ -389,7 +394,7 @@ def _all_in_full(pending: PendingApproval) -> Iterator[Html]:
 
 
 def _in_full(id: str, request: ApprovalRequest, group: _Group, start: int) -> Html:
-    """All of it, or what there is room for from line ``start``."""
+    """Return all of a fact, or the part from line ``start`` that there is room for."""
     label, text = group.label, group.text
     if text == "{}" and group.facts[0].is_json:
         return _section(label, element("p", "None.", class_="hint"))

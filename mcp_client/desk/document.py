@@ -24,7 +24,7 @@ def document(body: Part, *, nonce: str | None = None, above: str | None = None) 
 
 
 def message(text: str, links: Sequence[tuple[str, str]] = (), *, back: str | None = None) -> Html:
-    """Why something was not done, and where to go; ``back`` leads to the list."""
+    """Return a message why something was not done, and links; ``back`` leads to the list."""
     places = [element("li", element("a", name, href=address)) for address, name in links]
     return joined(
         [
@@ -65,7 +65,7 @@ def page_of(
     count: int,
     decided: Html,
 ) -> Html:
-    """What a person sees: logins to make, requests, the one that is open, and what was decided."""
+    """Return the page: logins to make, requests, the open one, and the recent decisions."""
     return filled(
         "page.html",
         person=person,

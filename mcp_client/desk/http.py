@@ -1,4 +1,4 @@
-"""What the page needs of HTTP beside Starlette: its headers, the fields of its forms, refusals."""
+"""The HTTP of the page apart from Starlette: its headers, the fields of its forms, refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Refused(Exception):
     def __init__(
         self, status: int, text: str, *, links: Sequence[tuple[str, str]] = (), **more: Any
     ) -> None:
-        """``links`` are addresses below the page's, with what stands for each."""
+        """Create a refusal; ``links`` are addresses below the page's, with the text of each."""
         super().__init__(text)
         self.status = status
         self.text = text
@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 def check_extra(what: str, *packages: str) -> None:
-    """Raise ``ConfigError`` where one of these packages of the extra ``web`` is missing."""
+    """Raise ``ConfigError`` if one of these packages of the extra ``web`` is missing."""
     for package in packages:
         if find_spec(package) is None:
             raise ConfigError(
@@ -60,7 +60,7 @@ def check_extra(what: str, *packages: str) -> None:
 
 
 def path_of(request: Request) -> str:
-    """The path below the place where the page is mounted; empty where only the slash is missing."""
+    """Return the path below the page's mount point; empty if only the slash is missing."""
     path, root = str(request.scope["path"]), str(request.scope.get("root_path") or "").rstrip("/")
     return path.removeprefix(root) if path == root or path.startswith(f"{root}/") else path
 
@@ -74,7 +74,10 @@ def fields_of(text: str) -> dict[str, list[str]]:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of the body. Raises ``Refused``. Starlette's own parser needs one more package."""
+    """Return the fields of the body. Raises ``Refused``.
+
+    Starlette's own parser needs one more package.
+    """
     from starlette.requests import ClientDisconnect
 
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -92,6 +95,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 
 def whole_number(query: dict[str, list[str]], name: str) -> int:
+    """Return the whole number ``name`` of a query. Raises ``Refused``."""
     text = query.get(name, ["0"])[-1]
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
         raise Refused(400, f"Give {name}= as a whole number.")
@@ -99,7 +103,7 @@ def whole_number(query: dict[str, list[str]], name: str) -> int:
 
 
 def new_nonce() -> str:
-    """It names the script that may run on one page."""
+    """Return a Content-Security-Policy nonce for one page."""
     return secrets.token_urlsafe(16)
 
 
@@ -113,9 +117,12 @@ def static(name: str) -> Response:
 def respond(
     body: Any = "", status: int = 200, *, type: str = _HTML, nonce: str = "none", **headers: str
 ) -> Response:
-    """Nothing from elsewhere is loaded, no script runs that has not the ``nonce``, no other page
-    can frame this one or read it, and nothing of it is kept. A ``body`` that is not text is events
-    to be streamed."""
+    """Return a response with the headers that protect the page.
+
+    Nothing from another origin is loaded, no script without the ``nonce`` runs, no other page can
+    frame this one or read it, and nothing is cached. A ``body`` that is not text is events to be
+    streamed.
+    """
     from starlette.responses import Response, StreamingResponse
 
     kind = Response if isinstance(body, str | bytes) else StreamingResponse

@@ -1,8 +1,8 @@
-"""The lists of the page: what waits, what was decided lately, and logins on another device.
+"""The lists of the page: pending requests, recent decisions, and logins on another device.
 
-What waits has a row for each request, by server and tool, what needs a look first.
-The list is made by the server also where a script shows it, so that both have the same order, the
-same filters and the same bounds.
+Pending requests have a row each, by server and tool, first those with findings. The server makes
+the list also if a script shows it, so that both have the same order, the same filters and the same
+bounds.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ __all__ = [
 ]
 
 Proof: TypeAlias = Callable[[PendingApproval], "str | None"]
-"""Gives what proves that a row said all of a request, where it can."""
+"""A function that returns a proof that a row showed all of a request, if it can."""
 MAX_ROWS = 200
-"""On one page."""
+"""The number of rows on one page."""
 _WHY = (", with notes", ", destructive", ", without notes")
-"""What tells groups of one tool apart, by their rank."""
+"""The words that distinguish groups of one tool, by their rank."""
 _MAX_OPTIONS = 200
-"""In one filter."""
+"""The number of options in one filter."""
 _MAX_SEARCHED_CHARS = 100_000
-"""Of a call's arguments."""
+"""The characters of a call's arguments that are searched."""
 
 
 class View(NamedTuple):
-    """Which of the pending requests a person wants to see. An empty text stands for all."""
+    """A choice of the pending requests. An empty text means all."""
 
     server: str = ""
     tool: str = ""
@@ -70,7 +70,7 @@ class View(NamedTuple):
     skip: int = 0
 
     def query(self, *, skip: int = 0) -> str:
-        """As the query of an address."""
+        """Return the choice as the query of an address."""
         fields = {"server": self.server, "tool": self.tool, "person": self.person, "q": self.words}
         return urlencode(
             {name: str(value) for name, value in {**fields, "skip": skip}.items() if value}
@@ -78,7 +78,7 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, query: dict[str, list[str]]) -> View:
-        """As an address says it. Raises ``Refused``."""
+        """Return the choice in an address. Raises ``Refused``."""
         server, tool, person, words = (
             query.get(name, [""])[-1] for name in ("server", "tool", "person", "q")
         )
@@ -86,6 +86,7 @@ class View(NamedTuple):
 
     @property
     def is_filter(self) -> bool:
+        """Whether it leaves any request out."""
         return self[:4] != ("", "", "", "")
 
     def admits(self, request: ApprovalRequest, context: bool) -> bool:
@@ -100,7 +101,7 @@ class View(NamedTuple):
 
 
 def in_order(pending: Iterable[PendingApproval]) -> list[PendingApproval]:
-    """What needs a look first, then by server and tool, then the oldest."""
+    """Return requests that need attention first, then by server and tool, then the oldest."""
     return sorted(pending, key=lambda one: (*_group(one), one.asked_at))
 
 
@@ -188,7 +189,7 @@ def _row(
     *,
     is_alone: bool,
 ) -> Html:
-    """``is_alone`` is whether no heading above it says the tool and the server."""
+    """Return a row; ``is_alone`` is whether no heading above it shows the tool and the server."""
     request, query = one.request, view.query(skip=view.skip)
     words, kind = NAME_OF[request.kind]
     title = joined([words, element("bdi", name_of(request), class_="tool")])
@@ -223,7 +224,7 @@ def _empty(is_pending: bool, is_listed: bool, view: View) -> Html:
     if is_listed:
         return element("p", "This page of the list is empty. ", every, class_="empty")
     if is_pending and view.is_filter:
-        return element("p", "Nothing that waits matches this filter. ", every, class_="empty")
+        return element("p", "No pending request matches this filter. ", every, class_="empty")
     hint = element("span", "New requests appear here.", class_="hint")
     return element("p", "Nothing waits for you. ", hint, class_="empty")
 
@@ -253,7 +254,7 @@ def _select(name: str, label: str, values: Sequence[str], now: str) -> Html:
 
 
 def _shown(text: str) -> str:
-    """As it stands on the page, which spells out what a person would not see."""
+    """Return the text as the page shows it, with invisible characters spelled out."""
     return safe_text(text, len(text))
 
 

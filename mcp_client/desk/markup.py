@@ -1,13 +1,13 @@
 """HTML in which the text of others stays text.
 
-``element`` escapes every child and every attribute that is not ``Html`` already, and spells out the
-characters that a person would not see (``safe_text``): what is forgotten is safe. ``filled`` does
-so with what stands in a template.
+``element`` escapes every child and every attribute that is not ``Html`` already, and spells out
+invisible characters (``safe_text``): text that was not considered is safe. ``filled`` does the same
+with the fields of a template.
 
 **Lines.** ``block`` shows text of others as lines, no more of them than there is room for. Markup
 takes many times the text that it shows: a line feed, two characters of JSON, becomes an element. So
-what is counted is what is sent, and no line is rendered that is not sent. What is left out is
-counted, for the caller to say and to link to.
+the markup that is sent is counted, and no line is rendered that is not sent. The number of lines
+left out is returned, for the caller to show and to link to.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _VOID = frozenset({"br", "input", "link", "meta"})
 _PAIR = re.compile(r"\\(.)", re.DOTALL)
 _TOKEN = re.compile(r"\\\\|(?:\\u\{[0-9a-f]+\})+|\\n")
 _MEMBER = re.compile(r'  ("(?:[^"\\]|\\.)*"): ')
-"""The beginning of a row with a member of the whole: what is in it stands further to the right, and
-the end of a text that is folded, which begins a row, has its quotation marks escaped."""
+"""The beginning of a row with a member of the whole. Members within it are further to the right,
+and the end of a text that is folded, which begins a row, has its quotation marks escaped."""
 _NONE: Mapping[str, str] = {}
 _MAX_TITLE_CHARS = 120
 _MAX_LINE_CHARS = 20_000
@@ -66,11 +66,12 @@ Part = Html | str | None
 
 
 def text_of(text: str) -> Html:
-    """Somebody's text as markup that shows all of it."""
+    """Return a foreign text as markup that shows all of it."""
     return Html(html.escape(safe_text(text, sys.maxsize)))
 
 
 def joined(parts: Iterable[Part]) -> Html:
+    """Return the parts, one after the other."""
     return Html(
         "".join(
             part if isinstance(part, Html) else text_of(part) for part in parts if part is not None
@@ -79,10 +80,10 @@ def joined(parts: Iterable[Part]) -> Html:
 
 
 def element(tag: str, *children: Part, **attributes: str | bool | None) -> Html:
-    """``<tag>`` with its children.
+    """Return ``<tag>`` with its children.
 
-    In names of attributes ``_`` stands for ``-``, and one at the end for nothing (``class_``); True
-    is an attribute without value, None and False are none.
+    In names of attributes ``_`` becomes ``-``, and one at the end is dropped (``class_``); True is
+    an attribute without value, None and False are no attribute.
     """
     written = "".join(
         f" {name.rstrip('_').replace('_', '-')}"
@@ -110,7 +111,7 @@ def _template(name: str) -> Template:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much is shown at once."""
+    """The amount that is shown at once."""
 
     lines: int
     markup: int
@@ -125,22 +126,27 @@ PART = Room(lines=4_000, markup=1_000_000)
 
 
 class Line(NamedTuple):
+    """A line of a block."""
+
     text: str
-    """Not yet made safe."""
+    """The text, not yet made safe."""
     style: str = "l"
     is_json: bool = False
 
 
 class Block(NamedTuple):
+    """A part of a text as lines."""
+
     html: Html
     start: int
     end: int
     """The number of the first line after it; lines are counted from 0."""
     lines: int
-    """In all."""
+    """The number of lines in all."""
 
     @property
     def left(self) -> int:
+        """The number of lines that are left out."""
         return self.lines - self.end
 
 
@@ -206,7 +212,7 @@ def block(lines: Iterable[Line], label: str, room: Room, start: int = 0) -> Bloc
 
 
 def _short(text: str, style: str, is_json: bool) -> Iterator[Line]:
-    """``text`` as lines of bounded length, none of which ends within an escape of JSON."""
+    """Yield ``text`` as lines of bounded length, none ending within an escape of JSON."""
     start = 0
     while len(text) - start > _MAX_LINE_CHARS:
         end = start + _MAX_LINE_CHARS

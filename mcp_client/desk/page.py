@@ -1,4 +1,4 @@
-"""``ApprovalPage``: what an ``ApprovalQueue`` has pending, on a web page, to be decided there.
+"""``ApprovalPage``: the pending requests of an ``ApprovalQueue`` on a web page.
 
 ```python
 page = ApprovalPage(queue, authorize=who_is_there)
@@ -6,25 +6,22 @@ app = Starlette(routes=[..., Mount("/approvals", page)])    # FastAPI: app.mount
 ```
 
 It is an ASGI application, to be mounted in any other. ``authorize(scope)`` names the person at the
-browser, by the host's own login, and is asked each time; ``visible(person, request)`` says whether
-they may see and decide an ``ApprovalRequest``, or see a ``DeviceLogin`` of
-``OAuth(on_device=queue.show_login)``. Both may be async; an exception is a no.
+browser, by the host's own login, and is called each time. ``visible(person, request)`` returns
+whether they may see and decide an ``ApprovalRequest``, or see a ``DeviceLogin`` of
+``OAuth(on_device=queue.show_login)``. Both may be async; an exception is a denial.
 
-**Whose login it is.** The host acts with the account of the person who uses a code that stands
-here. Where people have separate accounts, ``visible`` has to show a login to its person alone.
+**The person of a login.** The host acts with the account of the person who uses a code that is
+shown here. If people have separate accounts, ``visible`` has to show a login to its person alone.
 
-**What a page of somebody else can do.** Nothing: it cannot frame this one, read it or start a
-script in it (Content-Security-Policy), and a form that it sends has neither the token nor the
-origin that a decision needs. The text of servers and models is escaped, and what a person would
-not see in it is spelled out. A decision names its requests by random ids, and each is decided once,
-so that sending it again does nothing.
+**Other pages** cannot frame this one, read it or start a script in it (Content-Security-Policy). A
+form that they send has neither the token nor the origin that a decision needs. The text of servers
+and models is escaped, and invisible characters are spelled out. A decision names its requests by
+random ids, and each is decided once, so that sending it again does nothing.
 
-**Several at once.** A request is allowed with others only if its arguments stood in full in its row
-and it has no findings, or this person opened it; an answer for more than ten is asked about once;
-see ``several``.
+**Several at once:** see ``several``.
 
-**Live.** The page hears of changes by server-sent events. Each stream ends after some seconds and
-the browser opens the next, so that ``authorize`` is asked again and a server can stop.
+**Live.** Each stream of server-sent events ends after some seconds, and the browser opens another:
+``authorize`` is called again and a server can stop.
 """
 
 from __future__ import annotations
@@ -78,22 +75,23 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
 Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
-"""Of a person and an ``ApprovalRequest`` or a ``DeviceLogin``; what it raises for is not shown."""
+"""A function of a person and an ``ApprovalRequest`` or a ``DeviceLogin``. If it raises, the request
+is not shown."""
 
 _STYLE = "/static/desk.css"
 _RETRY_MS = 1_000
 """After which a browser opens the next stream."""
 _MAX_CARDS = 20
-"""In one answer."""
+"""The number of cards in one response."""
 _NOT_SHOWN = "visible() raised, so the request is not shown"
 T = TypeVar("T", "PendingApproval", "DecidedApproval", "DeviceLogin")
 
 
 class ApprovalPage:
-    """The application. One serves any number of people."""
+    """A page of approvals, as an ASGI application. One serves any number of people."""
 
     stream_seconds: float = 12.0
-    """After which a stream of changes ends, and the browser opens the next."""
+    """The seconds after which a stream of changes ends, and the browser opens the next."""
 
     def __init__(
         self,
@@ -104,12 +102,14 @@ class ApprovalPage:
         show_context: bool = False,
         secret: bytes | None = None,
     ) -> None:
-        """``authorize(scope)`` gives the name of the person, of at most 200 characters, which is
-        recorded as who decided; None refuses the request. ``show_context`` shows whose call it is.
-        ``secret`` makes the tokens of forms. Several processes that serve the page need the same
-        one: it is kept with the ``decisions`` of the queue, where these are in a file or a state.
+        """Create the page. Raises ``ConfigError`` for a wrong argument.
 
-        Raises ``ConfigError`` for a wrong argument.
+        Args:
+            queue: The requests to decide.
+            authorize: Returns the person's name, which is recorded (200 characters), or None.
+            visible: Returns whether a person may see a request; all may by default.
+            show_context: Whether the ``context`` of calls is shown.
+            secret: A key for forms, if processes share the page and no ``decisions``.
         """
         if not isinstance(queue, ApprovalQueue):
             raise ConfigError(f"ApprovalPage({queue!r}): give an ApprovalQueue")
@@ -152,7 +152,7 @@ class ApprovalPage:
 
     async def _answer(self, request: Request) -> Response:
         if path_of(request) == _STYLE and request.method in ("GET", "HEAD"):
-            return static("desk.css")  # also for pages that say why a person is not let in
+            return static("desk.css")  # also for pages that explain why a person is not let in
         person = await self._person(request)
         _check_site(request)
         path = path_of(request)
@@ -174,7 +174,7 @@ class ApprovalPage:
                 every, view = await self._pending(person), View.of(query)
                 return respond(await in_thread(self._list, person, every, view))
             case "changes", "" if request.method == "GET":
-                # nginx would keep the events back
+                # nginx would hold the events back
                 answer = respond(_Events(self, person), type="text/event-stream; charset=utf-8")
                 answer.headers["x-accel-buffering"] = "no"
                 return answer
@@ -225,7 +225,7 @@ class ApprovalPage:
         return name
 
     async def _seen(self, person: str, requests: Sequence[T]) -> list[T]:
-        """Those that this person may see."""
+        """Return those that this person may see."""
         visible = self._visible
         if visible is None or not requests:
             return list(requests)
@@ -244,7 +244,7 @@ class ApprovalPage:
         return self._signer.sign("form", person)
 
     def _proofs(self, person: str, pending: PendingApproval) -> dict[str, str]:
-        """What the form of a request sends along."""
+        """Return the proofs that the form of a request sends."""
         opened = proof_of_opening(self._signer, person, pending.id)
         return {"token": self._token(person), "opened": opened}
 
@@ -253,7 +253,7 @@ class ApprovalPage:
     async def _pending(
         self, person: str, ids: Sequence[str] | None = None
     ) -> list[PendingApproval]:
-        """What this person may decide, of these ``ids`` or of all."""
+        """Return what this person may decide, of these ``ids`` or of all."""
         queue = self._queue
         pending = await in_thread(lambda: queue.pending) if queue.waits else queue.pending
         some = None if ids is None else set(ids)
@@ -308,7 +308,7 @@ class ApprovalPage:
     async def _whole(
         self, person: str, query: dict[str, list[str]], pending: PendingApproval
     ) -> Response:
-        """All of one request, or what follows of one of its texts."""
+        """Return all of one request, or the rest of one of its texts."""
         name, start = query.get("part", [""])[-1], whole_number(query, "from")
         proofs = self._proofs(person, pending)
         body = await in_thread(
@@ -337,10 +337,10 @@ class ApprovalPage:
         for changes in list(self._streams):
             changes.close()
 
-    # --------------------------------------------------------------------- answers
+    # --------------------------------------------------------------------- decisions
 
     def _warn_of_other_token(self, token: str) -> None:
-        """One that looks like ours may be of another process, with a secret of its own."""
+        """Warn of a token that may be of another process, with another secret."""
         if self._is_own_secret and len(token) == len(self._token("")):
             self._is_own_secret = False  # once
             _log.warning(
@@ -396,8 +396,7 @@ class ApprovalPage:
 
 
 class _Events:
-    """The ids of what is pending, now and whenever it changes, as server-sent events (HTML Living
-    Standard, 9.2). They end after ``stream_seconds``."""
+    """A stream of events (HTML Living Standard, 9.2): the pending ids whenever they change."""
 
     def __init__(self, page: ApprovalPage, person: str) -> None:
         self._page = page
@@ -452,7 +451,7 @@ def _seen(visible: Visible, person: str, requests: Sequence[T]) -> list[T]:
 
 
 def _check_site(request: Request) -> None:
-    """No page from elsewhere asks for anything but the page itself, to be shown in a tab.
+    """Refuse requests from other sites, except for the page itself in a tab.
 
     The headers are the browser's own (Fetch Metadata, and RFC 6454 for ``Origin``).
     """
@@ -478,7 +477,7 @@ def _refusal(request: Request, refused: Refused) -> Response:
 
 
 def _asks(request: Request, question: Html) -> Response:
-    """Nothing is decided yet."""
+    """Return a question: nothing is decided yet."""
     if _wants_json(request):
         body = json.dumps({"error": "Confirm this first.", "question": question})
         return respond(body, 422, type="application/json")
@@ -490,7 +489,7 @@ def _wants_json(request: Request) -> bool:
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """A server that runs the page alone starts and stops it so."""
+    """Handle the lifespan events of a server that runs the page alone."""
     while True:
         kind = (await receive())["type"]
         await send({"type": f"{kind}.complete"})

@@ -2,13 +2,13 @@
 
 ```python
 async with serve_desk(queue) as desk:
-    print("Decide at", desk.url)              # opens the page once; desk.invite() gives another
+    print("Decide at", desk.url)              # opens the page once; desk.invite() returns another
 ```
 
-The address is for one use: it exchanges itself for a cookie of that browser, and who reads it
-afterwards, in a history or over a shoulder, gets in no more. The page stands under a path that is
-random too, to which the cookie is limited, for cookies are shared by all ports of a host. Requests
-under another host name (one that was made to resolve to this machine) are refused.
+The address is for one use: it is exchanged for a cookie of that browser. A person who reads it
+afterwards, in a history or over a shoulder, is not let in. The page has a path that is random too,
+to which the cookie is limited, because cookies are shared by all ports of a host. Requests under
+another host name (one that was made to resolve to this machine) are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["Desk", "serve_desk"]
 _COOKIE = "mcp_client_desk"
 _CLOSE_SECONDS = 2
 _VISIBLE_SECONDS = 30.0
-"""For one answer of an async ``visible``, whose event loop may have ended."""
+"""The seconds for one response of an async ``visible``, whose event loop may have ended."""
 _MAX_CONNECTIONS = 64
 _STYLE = "static/desk.css"
 _USED = (
@@ -57,10 +57,14 @@ _USED = (
 
 
 class Desk:
-    """What ``serve_desk`` returns: enter it, or call ``open`` and, in the end, ``aclose``."""
+    """A page that ``serve_desk`` returns.
+
+    Enter it, or call ``open`` and, in the end, ``aclose``.
+    """
 
     return_seconds: float = 2.0
-    """How long closing waits for a browser without scripts that was just redirected to the page."""
+    """The seconds for which closing waits for a browser without scripts that was just
+    redirected."""
 
     def __init__(
         self, page: ApprovalPage, host: str, port: int, *, key: str, caller: _CallersLoop
@@ -109,7 +113,7 @@ class Desk:
     async def aclose(self) -> None:
         """Stop serving.
 
-        Somebody who has just decided in a browser without scripts, and is on the way back to the
+        A person who has just decided in a browser without scripts, and is on the way back to the
         page, gets it first, within ``return_seconds``.
         """
         server, thread = self._server, self._thread
@@ -191,8 +195,11 @@ class _Return:
 
 
 class _CallersLoop:
-    """The event loop in which the desk was opened: an async ``visible`` runs there, and not in that
-    of the server, because what it uses may belong to its own."""
+    """The event loop in which the desk was opened.
+
+    An async ``visible`` runs there, and not in the loop of the server, because it may use objects
+    of its own loop.
+    """
 
     def __init__(self) -> None:
         self._backend: Backend | None = None
@@ -237,12 +244,25 @@ def serve_desk(
     visible: Visible | None = None,
     show_context: bool = False,
 ) -> Desk:
-    """Return the page for ``queue``, served on this machine until it is closed: ``async with`` it.
+    """Return the page for ``queue``, served on this machine until it is closed.
 
-    ``host`` is a name or address of this machine, ``port`` 0 a free one. ``person`` is who decides,
-    for the record; by default the user who runs this program. ``visible`` and ``show_context`` are
-    those of ``ApprovalPage``. Raises ``ConfigError`` for a wrong argument, or where it cannot
-    listen.
+    Args:
+        queue: The requests to decide.
+        host: A name or an address of this machine.
+        port: The port; 0 for a free one.
+        person: The name of the person who decides, for the record; by default the user of this
+            program.
+        visible: As for ``ApprovalPage``.
+        show_context: As for ``ApprovalPage``.
+
+    Returns:
+        A ``Desk``. Use it with ``async with``; ``desk.url`` opens the page once.
+
+    Raises:
+        ConfigError: If an argument is wrong, or if the desk cannot listen at the address.
+
+    Example:
+        >>> async with serve_desk(queue) as desk: print(desk.url)
     """
     if not isinstance(host, str) or not is_loopback(host):
         raise ConfigError(
@@ -266,7 +286,7 @@ def serve_desk(
 
 
 def _has_cookie(scope: Scope, key: str) -> bool:
-    """Any of them counts: a page of another port may set one of the same name."""
+    """Whether one of the cookies is right: a page of another port may set one of the same name."""
     found = [value for name, value in scope["headers"] if name == b"cookie"]
     pairs = (part.strip().partition(b"=") for header in found for part in header.split(b";"))
     given = [value for name, _, value in pairs if name == _COOKIE.encode()]
@@ -285,8 +305,10 @@ def _said(text: str, status: int) -> Response:
 
 
 def _server_of(app: Callable[..., Any], end_streams: Callable[[], None]) -> uvicorn.Server:
-    """uvicorn with h11 alone, which reads of a request's head no more than it takes in, and with
-    its logging as the program has it. Beyond ``_MAX_CONNECTIONS`` the oldest is closed."""
+    """Return uvicorn with h11 alone, which reads a request's head within bounds.
+
+    Its logging is that of the program. Beyond ``_MAX_CONNECTIONS`` the oldest is closed.
+    """
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 

@@ -1,11 +1,11 @@
-"""Several requests decided by one answer, with eyes open.
+"""Several requests decided at once, with eyes open.
 
-A request is allowed together with others only if this person saw what it does: its arguments stood
-in full in its row, and it has no findings; or it was opened. The row and the card carry a proof of
-that, which the form sends along; a browser sends that of a row only if the row was wide enough.
-Whether the server is trusted plays no part. An answer for more than ten is
-asked about once, with a summary by tool, and that question carries a proof of exactly these
-requests and this answer. Both are checked here, so they hold with the page's script and without it.
+A request is allowed together with others only if this person saw what it does: its row showed all
+arguments and it has no findings; or it was opened. The row and the card carry a proof of that,
+which the form sends; a browser sends that of a row only if the row was wide enough. Whether the
+server is trusted plays no part. A decision for more than ten needs a confirmation, with a summary
+by tool. That question carries a proof of exactly these requests and this decision. Both are checked
+here, so they apply with the page's script and without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["MANY", "Signer", "check_several", "proof_of_opening", "proof_of_row"
 MANY = 10
 """Requests that are decided together without a further question."""
 _MAX_LINES = 20
-"""Of the summary, and links to what has to be opened."""
+"""The number of lines of the summary, and of links to what has to be opened."""
 
 
 class Signer:
@@ -51,11 +51,12 @@ class Signer:
 
 
 def proof_of_opening(signer: Signer, person: str, id: str) -> str:
+    """Return the proof that this person opened a request."""
     return signer.sign("opened", person, id)
 
 
 def proof_of_row(signer: Signer, person: str, pending: PendingApproval) -> str | None:
-    """None for what a row cannot say in full."""
+    """Return the proof that a row shows a request in full; None if it cannot."""
     return signer.sign("row", person, pending.id) if in_full(pending.request) else None
 
 
@@ -77,8 +78,8 @@ def check_several(
         some = "One of them has" if count == 1 else f"{count:,} of them have"
         raise Refused(
             422,
-            f"Nothing was decided. {some} notes, or arguments that did not stand in full in the "
-            "list: open each, or leave it out.",
+            f"Nothing was decided. {some} notes, or arguments that the list does not show in full"
+            ": open each, or leave it out.",
             links=[
                 (f"./?open={one.id}#open", joined(title_of(one.request)))
                 for one in unopened[:_MAX_LINES]
@@ -90,8 +91,7 @@ def check_several(
 def question(
     signer: Signer, person: str, form: dict[str, list[str]], pending: Sequence[PendingApproval]
 ) -> Html | None:
-    """What a person is asked before so many are decided; None where they need not be asked, or
-    have answered."""
+    """Return the question before so many are decided; None if it is not needed, or was answered."""
     if len(pending) <= MANY:
         return None
     answer = form["answer"][-1]

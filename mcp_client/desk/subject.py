@@ -1,4 +1,4 @@
-"""What a request is about, in the few words that a row, a card and the record of it share."""
+"""The subject of a request, in the few words that a row, a card and the record of it share."""
 
 from __future__ import annotations
 
@@ -38,20 +38,22 @@ NAME_OF = {
 """The words before the name of a request, and the fact, and attribute, that is its name."""
 _SECTIONS = {"skill": "Skills", "start": "Starts", "sampling": "Uses of the model"}
 _GIST = {"skill": "subject", "start": "subject", "sampling": "message"}
-"""The fact that says most about what is not a call."""
+"""The fact that describes a request best that is not a call."""
 MAX_GIST_CHARS = 400
 _SIGNS = re.compile(
     r'["\\{}\[\],]|: |[^\S ]|  |^[\s\d+-]|\s$|^$|^(?:true|false|null)$', re.IGNORECASE
 )
-"""What a text is quoted for, so that it passes for no other value and no further argument."""
+"""The pattern of texts that are quoted, so that they pass for no other value and no argument."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def name_of(request: ApprovalRequest) -> str:
+    """Return the name of the request's subject."""
     return str(getattr(request, NAME_OF[request.kind][1]))
 
 
 def title_of(request: ApprovalRequest) -> list[Part]:
+    """Return the title of the request."""
     words, kind = NAME_OF[request.kind]
     where = [] if kind == "server" else [" on ", element("bdi", request.server, class_="server")]
     return [words, element("bdi", name_of(request), class_="tool"), *where]
@@ -63,7 +65,7 @@ def section_of(request: ApprovalRequest) -> str:
 
 
 def whose(request: ApprovalRequest) -> str:
-    """On whose behalf it is made, as the host says; empty where it does not."""
+    """Return the person on whose behalf it is made, as the host states it; else an empty text."""
     if request.context is None:
         return ""
     known = is_storable(request.context)
@@ -71,17 +73,21 @@ def whose(request: ApprovalRequest) -> str:
 
 
 def is_destructive(request: ApprovalRequest) -> bool:
-    """Whether a call is known to be so: a server that is trusted says it, or that it changes
-    something and nothing else, or contradicts itself. What is assumed of every tool of a server
-    that is not trusted does not tell one from another."""
+    """Whether a call is known to be destructive.
+
+    A trusted server declares it, or declares only that the call changes something, or contradicts
+    itself. An assumption about every tool of an untrusted server does not distinguish them.
+    """
     hints = request.hints
     known = {"destructive", "read_only"} & (hints.said | hints.contradicted)
     return request.kind == "call" and hints.destructive and bool(known)
 
 
 def in_full(request: Any) -> bool:
-    """Whether the line of a row says all that a person has to know: there are no findings, and the
-    arguments stand there whole, where the row is wide enough for them."""
+    """Whether the line of a row shows all that a person has to know.
+
+    There are no findings, and the arguments are shown whole, if the row is wide enough for them.
+    """
     if request.findings or request.kind != "call" or request.meta_json is not None:
         return False
     line = gist(request)
@@ -89,8 +95,10 @@ def in_full(request: Any) -> bool:
 
 
 def arguments_order(request: Any) -> dict[str, str]:
-    """The names of a call's arguments in the order of the tool's schema, each with its title,
-    which is empty where the server gives none."""
+    """Return the names of a call's arguments in the order of the tool's schema, with titles.
+
+    A title is empty if the server declares none.
+    """
     schema = request.tool._listed_schema
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
@@ -103,9 +111,11 @@ def arguments_order(request: Any) -> dict[str, str]:
 
 
 def gist(request: Any, first: Collection[str] = ()) -> str:
-    """What tells it from others of its kind, on one line: of a call all arguments, those named in
-    ``first`` before the others, then those that must be given and are text. It ends in "…" where
-    more is there than a row takes."""
+    """Return the words that distinguish it from others of its kind, on one line.
+
+    Of a call these are all arguments: those named in ``first`` before the others, then those that
+    must be given and are text. The line ends in "…" if more is there than a row takes.
+    """
     if request.kind != "call":
         said = [fact.text for fact in request.facts() if fact.kind == _GIST[request.kind]]
         return _cut(" ".join((said[-1] if said else "")[: MAX_GIST_CHARS + 1].split()))
@@ -130,7 +140,7 @@ def time_of(seconds: float) -> Html:
 
 
 def age_of(seconds: float) -> Html:
-    """How long ago it was."""
+    """Return its age."""
     when = datetime.fromtimestamp(seconds, UTC)
     age = max(0, int(time.time() - seconds))
     ago = next((f"{age // size}{unit} ago" for size, unit in _UNITS if age >= size), "now")
@@ -147,9 +157,9 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _word(value: Any) -> str:
-    """Return a value as JSON, but a text without its quotation marks where that is plain.
+    """Return a value as JSON, but a text without its quotation marks if that is plain.
 
-    What is longer than a row is not looked through to its end.
+    A value that is longer than a row is not searched to its end.
     """
     if _is_text(value):
         value = value[: MAX_GIST_CHARS + 1]

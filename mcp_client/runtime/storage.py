@@ -99,6 +99,7 @@ class Storage(ABC):
         removed = 0
 
         def remove(found: Object | None) -> Object | None:
+            """Remove the objects with these keys."""
             nonlocal removed
             is_due = found is not None and 1 <= found.get("due", 0) < before
             removed += is_due
@@ -166,9 +167,11 @@ class MemoryStorage(Storage):
         return f"<{type(self).__name__}, {sum(map(len, self._kept.values()))} objects>"
 
     def get(self, kind: str, key: str) -> Object | None:
+        """Return the object, or None."""
         return _read(self._kept.get(kind, {}).get(key))
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
+        """Replace an object by the result of ``function``, and return it."""
         with self._lock:
             kept = self._kept.setdefault(kind, {})
             before = kept.get(key)
@@ -187,6 +190,7 @@ class MemoryStorage(Storage):
             return _read(after)
 
     def list(self, kind: str) -> dict[str, Object]:
+        """Return all objects of a kind by their keys, in any order."""
         with self._lock:
             kept = dict(self._kept.get(kind, {}))
         return {key: json.loads(text) for key, text in kept.items()}
@@ -194,12 +198,14 @@ class MemoryStorage(Storage):
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
+        """Return the objects that are due from ``low`` to below ``high``, the first ones first."""
         with self._lock:
             due = self._due.get(kind, {})
             found = sorted((at, key) for key, at in due.items() if low <= at < high)[:limit]
             return {key: json.loads(self._kept[kind][key]) for _, key in found}
 
     def stamp(self, kind: str) -> Hashable:
+        """Return a value that changes when an object of this kind changes."""
         return self._changes.get(kind, 0)
 
 

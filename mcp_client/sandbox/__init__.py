@@ -1,12 +1,12 @@
-"""What a server over stdio can reach: loaded only where ``sandbox=`` is given.
+"""The sandbox of a server over stdio: loaded only if ``sandbox=`` is given.
 
 ::
 
-    sandbox.py           ``Sandbox``: what the host grants
+    sandbox.py           ``Sandbox``: the host's grants
     grants.py            everything that is granted, as real paths, fixed before approval
-    program.py           what a program may read unasked, by its command
-    program_caches.py    what npx and uvx find of their caches
-    visible_paths.py     what is mounted, and the links on the way to it
+    program.py           the files a program may always read, by its command
+    program_caches.py    the caches of npx and uvx
+    visible_paths.py     the mounts, and the links on the way to them
     bubblewrap.py        the sandbox itself, made by the program bwrap (Linux)
     seccomp.py           the filter of system calls inside
     confined_group.py    the processes: started, asked to end, and gone

@@ -1,27 +1,28 @@
 """The sandbox: namespaces of a server's own, made by the program bwrap (Linux).
 
-The server sees a file system of nothing but what it is granted, each at its own path, its own
-processes and its own network. What is not granted does not exist there. All that is made to mount
-something on is read-only, so that a write outside of what is granted fails, rather than vanishes.
+The server sees a file system of nothing but its grants, each at its own path, its own processes and
+its own network. Everything else does not exist there. The directories above mounts are read-only,
+so that a write outside of the grants fails, rather than vanishes.
 
-- The command line of bwrap has the server's words alone: options and environment are handed over
-  in a descriptor. So no value is to be seen by others, and no ``LD_PRELOAD`` of a server's is for
+- The command line of bwrap has the server's words alone: options and environment are passed
+  in a descriptor. So no value can be seen by others, and no ``LD_PRELOAD`` of a server applies to
   bwrap.
 - Each grant is opened without following a link, and mounted by its descriptor.
 - A directory between one that can be written and one in it that cannot is mounted on itself:
   otherwise it could be renamed, and another put in its place.
 - As root, kernel settings in ``/proc`` would be writable; they are mounted read-only. The devices
   are nodes of the sandbox's own, so that their mode is not the machine's.
-- Without the network no Unix socket can be made either: one that lies in a directory that can be
-  read could be connected to, read-only or not. Pipes are files, and no filter tells them apart.
+- Without the network no Unix socket can be made either: one in a readable directory could be
+  connected to, read-only or not. Pipes are files, and no filter distinguishes them.
 - Abstract Unix sockets have no path, so no mount hides them, and the network they belong to is the
   machine's: the bus of the desktop is among them. One call of Landlock does (Linux 6.12): bwrap is
   started in a domain whose only rule is that abstract sockets of other domains cannot be connected
-  to. A process of its own enters the domain and becomes bwrap: what it does cannot be undone.
+  to. A process of its own enters the domain and becomes bwrap: this cannot be undone.
 - bwrap ends with a code of 128 and more for a signal, as a shell does, so an exit code of a
   server's own above 128 is taken for a signal.
-- A signal to bwrap ends all at once. One that asks to end goes to what runs inside instead. When
-  bwrap or the server has ended, and when the thread that started it has, the kernel ends the rest.
+- A signal to bwrap ends everything at once. A signal that asks to end goes to the process inside
+  instead. When bwrap or the server has ended, and when the thread that started it has, the kernel
+  ends the rest.
 
 As root alone, a directory that only another user may open cannot be granted, as no capability is
 left to open it with: the server does not start, or cannot read it.
@@ -53,7 +54,7 @@ import functools
 __all__ = ["PLACES", "Launch", "confine", "lacking", "why_not", "without_abstract_sockets"]
 
 PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
-"""Where it is looked for: never on a server's PATH."""
+"""The places of bwrap: it is never looked for on a server's PATH."""
 
 _ISOLATED = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
@@ -79,22 +80,23 @@ _working: set[str] = set()
 
 
 class Launch(NamedTuple):
-    """What is started in the place of a server."""
+    """A program to start in the place of a server."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
     pass_fds: Sequence[int]
-    """Descriptors that it inherits beside its three streams; closed here once it is started."""
+    """The descriptors that it inherits in addition to its streams; closed here once it is
+    started."""
     folder: str | None
-    """A directory of ours, removed with what is in it when everything has ended."""
+    """A directory of this package, removed with its content when everything has ended."""
 
 
 def why_not(sandbox: Sandbox) -> str | None:
     """Return why ``sandbox`` cannot be had on this machine, and what to do; None if it can."""
     program = next((path for path in PLACES if os.access(path, os.X_OK)), None)
     if program is None:
-        return f"there is no {PLACES[0]}: {_HOW_TO_GET}, {_INSTEAD}"
+        return f"{PLACES[0]} not found: {_HOW_TO_GET}, {_INSTEAD}"
     if machine() is None:
         return f"the system calls of this processor are not known here: {_INSTEAD[3:]}"
     if program not in _working:
@@ -115,7 +117,7 @@ def confine(
     """Return how to start ``argv`` so that it has exactly ``grants``, and what it then can reach.
 
     Starts nothing. Raises ``ConfigError`` on a system without bubblewrap, and ``ConnectError`` if
-    it is not installed or cannot work, or if something that is granted is no longer there.
+    it is not installed or cannot work, or if a grant no longer exists.
     """
     if sys.platform != "linux":
         raise ConfigError(
@@ -151,7 +153,7 @@ def confine(
 
 
 def exit_code(code: int) -> int:
-    """Return what the exit code of bwrap says of the server's own; negative for a signal."""
+    """Return the server's exit code by the exit code of bwrap; negative for a signal."""
     return 128 - code if 128 < code <= 128 + signal.NSIG else code
 
 
@@ -159,7 +161,7 @@ def exit_code(code: int) -> int:
 
 
 def _tried(program: str) -> str | None:
-    """Why it makes no sandbox here; None if it does."""
+    """Return the reason why it makes no sandbox here; None if it does."""
     root = os.open("/", _PATH)
     words = [*_ISOLATED, "--unshare-net", "--ro-bind-fd", str(root), "/", "--proc", "/proc"]
     try:
@@ -198,7 +200,7 @@ def _launcher_in_reach(sandbox: Sandbox) -> str | None:
     return None
 
 
-# --------------------------------------------------------------------- what it is told
+# --------------------------------------------------------------------- its options
 
 
 def _options(
@@ -259,7 +261,7 @@ def _options(
 
 
 def _hidden(grants: Grants) -> Iterator[str]:
-    """What begins with a dot beside a script, unless it has something in it that is granted."""
+    """Yield the files with a dot next to a script, unless a grant is in them."""
     for grant in grants.paths:
         if grant.kind != "script" or not os.path.isdir(grant.path):
             continue
@@ -270,7 +272,7 @@ def _hidden(grants: Grants) -> Iterator[str]:
 
 
 def _kernel_settings() -> Iterator[str]:
-    """What root could write in ``/proc``, read-only."""
+    """Yield the options that make kernel settings in ``/proc`` read-only for root."""
     if _is_ordinary_user():
         return
     for entry in os.scandir("/proc"):
@@ -281,8 +283,10 @@ def _kernel_settings() -> Iterator[str]:
 
 
 def _own_devices() -> str | None:
-    """A directory with nodes of the sandbox's own; None for an ordinary user, who cannot change
-    those of the machine, and where none can be made."""
+    """Return a directory with nodes of the sandbox's own; None if the machine's are used.
+
+    An ordinary user cannot change those of the machine. The others are used if none can be made.
+    """
     if sys.platform == "win32" or _is_ordinary_user():
         return None
     folder = tempfile.mkdtemp(prefix="mcp-client-")
@@ -337,7 +341,7 @@ def _opened(path: str) -> int:
         raise ConnectError(f"{path!r} cannot be granted: {error.strerror}") from None
     if os.readlink(f"/proc/self/fd/{fd}") != path:
         os.close(fd)
-        raise ConnectError(f"{path!r} cannot be granted: it leads elsewhere now")
+        raise ConnectError(f"{path!r} cannot be granted: it now leads to another place")
     return fd
 
 

@@ -84,6 +84,7 @@ class ConfinedGroup(PosixGroup):
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
     ) -> subprocess.Popen[bytes]:
+        """Start ``argv`` in the sandbox."""
         launch = self._launch
         try:
             return self._popen(launch.argv, launch.env, launch.cwd, launch.pass_fds)
@@ -105,10 +106,12 @@ class ConfinedGroup(PosixGroup):
         remove(self._launch.folder)
 
     def close(self) -> None:
+        """Remove the directory of the sandbox."""
         super().close()
         remove(self._launch.folder)
 
     def is_empty(self) -> bool:
+        """Whether all its processes have ended."""
         # Where nothing reaps orphans, as in many containers, a dead one stays in the group.
         return super().is_empty() or not any(_living(self._pid))
 
@@ -138,7 +141,7 @@ def _ask_to_end(pid: int, group: int) -> None:
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError):
-        process = os.pidfd_open(pid)  # its number is no other's from now on
+        process = os.pidfd_open(pid)  # its number may belong to another process from now on
         try:
             if os.getpgid(pid) == group:
                 signal.pidfd_send_signal(process, signal.SIGTERM)

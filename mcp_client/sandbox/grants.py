@@ -1,12 +1,12 @@
-"""Everything that a sandbox grants, as real paths: computed once, shown, approved and compared.
+"""The grants of a sandbox as real paths: computed once, shown, approved and compared.
 
-``Grants.of`` is called before a person is asked about a start, and before each start. What it
-returns is a value: the facts and the fingerprint of a ``StartRequest`` are made of it, a start
-mounts exactly it, and one that would mount anything else raises ``GrantsChanged``. Nothing in it is
-followed again: each path is opened without following a link and mounted by its descriptor.
+``Grants.of`` is called before a person is asked about a start, and before each start. It returns a
+value. The facts and the fingerprint of a ``StartRequest`` are made of it, a start mounts exactly
+it, and a start that would mount anything else raises ``GrantsChanged``. Nothing in it is followed
+again: each path is opened without following a link and mounted by its descriptor.
 
-Beside what it lists, a server reads the system's programs and libraries (``system_paths``), which
-only the administrator of the machine can change.
+In addition, a server reads the system's programs and libraries (``system_paths``), which only the
+administrator of the machine can change.
 """
 
 from __future__ import annotations
@@ -37,21 +37,20 @@ _OF_ITS_OWN = ("/proc", "/dev", "/sandbox", "/tmp")  # noqa: S108 - never grante
 
 
 class Grant(NamedTuple):
-    """One file or directory that a server can read, or read and write."""
+    """A file or directory that a server can read, or read and write."""
 
     path: str
     """The real path, absolute."""
     write: bool
     kind: Literal["named", "program", "script", "cache"]
-    """Why it is granted: ``read=`` or ``write=``, or the rule about programs, scripts or caches. Of
-    the directory of a script, files whose names begin with a dot are not shown."""
+    """The source of the grant: ``read=`` or ``write=``, or the rule about programs, scripts or
+    caches. Of the directory of a script, files whose names begin with a dot are not shown."""
     given: str = ""
-    """How it was named, if that leads to ``path`` by a link."""
+    """The given path, if it leads to ``path`` by a link."""
 
     @property
     def shown(self) -> str:
-        """The path on one line, quoted where it could be taken for more than one, and how it was
-        named."""
+        """The path on one line, quoted if it could be ambiguous, and the given path."""
         words = [self.given, "->", self.path] if self.given else [self.path]
         return " ".join(word if word == "->" else _quoted(word) for word in words)
 
@@ -69,18 +68,19 @@ class GrantsChanged(ConnectError):
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """Everything that one server's sandbox grants beside the system."""
+    """The grants of one server's sandbox, without the system."""
 
     network: Network
     paths: tuple[Grant, ...]
     names: tuple[str, ...] = ()
     """Paths under which the program is started, which may be links: they are found there, too."""
     missing: tuple[str, ...] = ()
-    """What the program may need as well, and is granted only if ``read=`` names it."""
+    """The paths that the program may need as well. They are granted only if ``read=`` names
+    them."""
     env: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Variables that are added to the server's."""
     private: PrivateFiles | None = field(default=None, compare=False)
-    """What is in its private directory from the start."""
+    """The files in its private directory from the start."""
 
     @classmethod
     def of(
@@ -90,16 +90,20 @@ class Grants:
         env: Mapping[str, str],
         cwd: str | None,
     ) -> Grants:
-        """Return what ``sandbox`` grants ``argv``, which begins with an absolute path.
+        """Return the grants of ``sandbox`` for ``argv``, which begins with an absolute path.
 
-        Looks at the file system, and starts nothing. Raises ``ConnectError`` if a path of the
-        ``Sandbox`` is gone, or leads elsewhere than when the ``Sandbox`` was made.
+        This looks at the file system, and starts nothing. Raises ``ConnectError`` if a path of the
+        ``Sandbox`` is gone, or leads to another place than when the ``Sandbox`` was made.
         """
         writes = {path for path, _ in sandbox.places} & {os.fspath(path) for path in sandbox.write}
         found: dict[str, Grant] = {}
         for path, real in sandbox.places:
             if not os.path.exists(path) or os.path.realpath(path) != real:
-                how = "leads elsewhere now" if os.path.lexists(path) else "does not exist any more"
+                how = (
+                    "now leads to another place"
+                    if os.path.lexists(path)
+                    else "does not exist any more"
+                )
                 raise GrantsChanged(
                     f"the server was not started, because {path!r}, which its sandbox grants, {how}"
                 )
@@ -123,7 +127,7 @@ class Grants:
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Each path with its rights, as text; equal only if the same is granted."""
+        """The paths with their rights, as text; equal only if the same is granted."""
         return tuple(f"{'write' if one.write else 'read'} {one.shown}" for one in self.paths)
 
     def check_same(self, before: Grants | None) -> None:
@@ -156,8 +160,10 @@ class Grants:
         return Advice(f"{found}. If it needs that, add Sandbox(read={paths!r})", "sandbox", found)
 
     def named_as(self, names: Mapping[str, str]) -> Grants:
-        """Return the same with other names for some paths, for people: values of variables are
-        shown as they are written."""
+        """Return the same with other names for some paths, for people.
+
+        Values of variables are shown as they are written.
+        """
         paths = [
             one._replace(path=names[one.path], given="") if one.path in names else one
             for one in self.paths
@@ -175,14 +181,14 @@ def _covered(path: str, granted: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Everything that a server in its sandbox can reach."""
+    """The rights of a server in its sandbox: everything that it can reach."""
 
     network: Network
     """"none", "loopback" (one of its own, never this machine's) or "all"."""
     grants: tuple[Grant, ...]
-    """Everything that is granted beside the system's programs and libraries."""
+    """The grants in addition to the system's programs and libraries."""
     besides: tuple[str, ...] = ()
-    """What this machine lets through beside that, as sentences."""
+    """The other things that this machine lets through, as sentences."""
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -193,7 +199,7 @@ class Confinement:
     def write(self) -> tuple[str, ...]:
         """The real paths that ``write=`` grants, to be read and written.
 
-        A private temporary directory comes beside them.
+        The server also has a private temporary directory.
         """
         return self._named(write=True)
 
@@ -207,7 +213,7 @@ class Confinement:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The same for people, each path whole and quoted where it needs that."""
+        """The same for people, each path whole and quoted if it needs that."""
         own = ", ".join(one.shown for one in self.grants if one.kind != "named")
         read = ["the system's programs and libraries", f"its own ({own})" if own else "its own"]
         read += [one.shown for one in self.grants if one.kind == "named" and not one.write]
@@ -233,7 +239,7 @@ _NETWORKS = {
 
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-"""What can be read and written."""
+"""The devices that can be read and written."""
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store")
 _SETTINGS = """
@@ -242,13 +248,14 @@ _SETTINGS = """
     pki/tls/openssl.cnf pki/ca-trust/extracted protocols services ssl/cert.pem ssl/certs
     ssl/openssl.cnf terminfo timezone
 """.split()  # noqa: SIM905 - a list of words is read as words
-"""In ``/etc``, each of which costs a mount, and where other files hold passwords and keys."""
+"""The files in ``/etc`` that can be read. Each costs a mount, and other files there hold
+passwords."""
 
 
 def system_paths(network: str) -> tuple[str, ...]:
     """Return the files and directories that exist; some are symbolic links.
 
-    Where names of the network can be looked up, what says how is among them.
+    If names of the network can be looked up, the files that define how are among them.
     """
     names = {"none": (), "loopback": ("hosts",), "all": ("hosts", "resolv.conf")}[network]
     named = (*_PROGRAMS, *(f"/etc/{name}" for name in (*_SETTINGS, *names)))

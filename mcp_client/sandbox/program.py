@@ -1,4 +1,4 @@
-"""What a sandboxed program may read without being named in ``read=``, by its command.
+"""Find the files that a sandboxed program may read without ``read=``, by its command.
 
 - The file of the command, and its installation, unless that lies in a home directory or in the
   directory that the server runs in. Of ``/srv/x/bin/server`` that is ``lib``, ``lib64``,
@@ -11,8 +11,8 @@
 
 Nothing else: no ``.pth`` file, no variable, and no argument behind an option that is not known
 here. A link that leads out of the directory that the server runs in is not followed, and a home
-directory, or what contains one, is never granted. What a program seems to need beside that is in
-``missing``: an error names it, to be granted by ``read=``.
+directory, or a directory that contains one, is never granted. Other files that a program seems to
+need are in ``missing``: an error names them, to be granted by ``read=``.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ _NPM_CACHE, _NPM_REGISTRY = "npm_config_cache", "npm_config_registry"
 
 
 class Program(NamedTuple):
+    """A program's files and its environment."""
+
     paths: tuple[str, ...]
     """Real paths of files and directories that it is made of."""
     scripts: tuple[str, ...]
@@ -66,9 +68,9 @@ class Program(NamedTuple):
     missing: tuple[str, ...]
     """Real paths that it may need, and that only ``read=`` grants."""
     env: Mapping[str, str]
-    """What has to be added to its environment."""
+    """The variables to add to its environment."""
     private: PrivateFiles | None
-    """What has to be in its private directory."""
+    """The files that have to be in its private directory."""
 
 
 def program_of(
@@ -244,7 +246,7 @@ class _Search:
             self._grant(path, folder, self.scripts)
 
     def _package(self, folder: str) -> str:
-        """Return the nearest directory with a ``package.json``; ``folder`` if there is not one."""
+        """Return the nearest directory with a ``package.json``, else ``folder``."""
         around = folder
         for _ in range(_DEPTH):
             if os.path.isfile(os.path.join(around, "package.json")):
@@ -306,12 +308,12 @@ def home_folders() -> set[str]:
 
 
 def _interpreter(path: str) -> list[str] | None:
-    """What runs a script, and its argument; None for what is not a script."""
+    """Return the interpreter of a script, and its argument; None for any other file."""
     first, second, *_ = (*beginning(path, 4096).split(b"\n", 2), b"", b"")
     words = os.fsdecode(first[2:]).split()
     if not first.startswith(b"#!") or not words or not os.path.isabs(words[0]):
         return None
-    # What pip writes where the path of the interpreter is too long for the first line.
+    # What pip writes if the path of the interpreter is too long for the first line.
     behind = re.match(rb"'''exec' \"?(/[^\"]+?)\"? \"\$0\"", second)
     return [os.fsdecode(behind[1])] if behind else words
 

@@ -1,8 +1,8 @@
-"""What npx and uvx find of their caches in a sandbox.
+"""The caches of npx and uvx in a sandbox.
 
 Both write where they read: npm a lock and the index of its cache, uv a lock and temporary files. So
 each gets a cache in the private directory of its server, made of links into the real one, which can
-be read. What is not installed yet, they cannot get without the network.
+be read. Packages that are not installed yet cannot be fetched without the network.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["PrivateFiles", "default_registry", "npm_files", "uv_files"]
 _MAX_ENTRIES = 1000
 _MAX_INDEX_BYTES = 8 * 1024 * 1024
 _DEFINITIONS = "node_modules/@npmcli/config/lib/definitions/definitions.js"
-"""Of npm, in its own package: its options, with their defaults."""
+"""The file of npm's options with their defaults, in its own package."""
 _DEFAULT = re.compile(rb"""new Definition\('registry', \{\s*default: ['"`](https?://[^'"`\s]+)""")
 _PACKAGE = re.compile(r"(?:--package=)?((?:@[\w.-]+/)?[\w.-]+)(?:@[^@]*)?\Z")
 _OF_UV = re.compile(r"(?:archive|environments|flat-index|simple|wheels)-v\d+\Z")
-"""What uv reads of its cache. What it finds out about interpreters is written again."""
+"""The parts of its cache that uv reads. Its data about interpreters is written again."""
 
 
 class PrivateFiles(NamedTuple):
-    """What is in the private directory of a server from its start. All names are relative to it."""
+    """The files in the private directory of a server from its start. Names are relative to it."""
 
     links: Mapping[str, str]
-    """What each leads to, which the server can read."""
+    """The target of each link, which the server can read."""
     files: Mapping[str, bytes]
     env: Mapping[str, str]
     """Variables that name a place in it."""
@@ -57,7 +57,7 @@ def npm_files(cache: str, words: Sequence[str], registry: str | None) -> Private
 
 
 def default_registry(npx: str) -> str | None:
-    """Where the npm that has this ``npx`` looks, unless it is told another place."""
+    """Return the registry of the npm that has this ``npx``, unless it is configured."""
     found = _DEFAULT.search(
         _content(os.path.join(os.path.dirname(os.path.dirname(npx)), _DEFINITIONS)) or b""
     )

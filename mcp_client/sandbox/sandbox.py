@@ -1,4 +1,4 @@
-"""What a server that is started in a sandbox is granted."""
+"""The grants of a host to a server that is started in a sandbox."""
 
 from __future__ import annotations
 
@@ -26,44 +26,47 @@ _GLOB = frozenset("*?[")
 @with_option_names()
 @frozen_dataclass
 class Sandbox:
-    """What a server and all its descendants can reach, beside what its program is made of:
-    ``StdioServer(..., sandbox=Sandbox(write=["~/notes"]))``. It needs bubblewrap, on Linux.
+    """A sandbox: what a server and all its descendants can reach.
 
-    What can be read can be used as far as reading allows, and that includes named pipes, which can
-    be written to; Unix sockets in it can be connected to with ``network="loopback"`` or "all", and
-    not with "none". So grant no directory such as ``/run``, where services have theirs.
+    Args:
+        read: Files and directories that can be read. Each has to exist; globs are not allowed.
+        write: Files and directories that can be read and written. A path of ``read`` in a directory
+            of ``write`` cannot be written, moved or replaced.
+        network: "none"; "loopback" (a loopback of its own, never this machine's); or "all".
 
-    They can read the system's programs and libraries, their own program (see
-    ``mcp_client.sandbox.program``), and ``read``. They can write ``write``, which they can read
-    too, and a temporary directory of their own, which is their HOME and TMPDIR and goes with them;
-    ``/tmp`` and ``/dev/shm`` are not theirs. They see no home directory, no other process and no
-    socket of this machine outside of what is granted.
+    Raises:
+        ConfigError: If an argument is wrong, and on macOS and Windows when the server is started.
 
-    Everything that is granted is found before the server is started, as real paths, and is listed
-    in ``session.sandbox``; of a config file's server also in the request that a person approves. A
-    server that is started again has the same grants, or is not started.
+    Example:
+        >>> StdioServer("notes-server", sandbox=Sandbox(write=["~/notes"]))
 
-    ``read`` and ``write`` are lists of files and directories; each has to exist, and is not a glob.
-    A symbolic link grants what it leads to when the ``Sandbox`` is made; if it leads elsewhere
-    later, the server does not start. What ``read`` names in a directory of ``write`` cannot be
-    written, moved or replaced. The directory that the server runs in is granted no more than any
-    other: it can be run in, and shows nothing.
+    It needs bubblewrap, on Linux. If that is missing, or cannot work here, opening the server
+    raises ``ConnectError``, and nothing is started.
 
-    ``network``: "none"; "loopback" (a loopback of its own, never this machine's); or "all".
+    A server can also read the system's programs and libraries, and its own program (see
+    ``mcp_client.sandbox.program``). It has a temporary directory of its own, which is its HOME and
+    TMPDIR and is removed with it; ``/tmp`` and ``/dev/shm`` are not the machine's. Outside of the
+    grants it sees no home directory, no other process and no socket of this machine. The directory
+    that the server runs in is granted no more than any other: it can run there, and sees nothing.
 
-    If there is no bubblewrap, or it cannot work here, opening the server raises ``ConnectError``,
-    and nothing is started; on macOS and Windows that is a ``ConfigError``.
+    Read access includes named pipes, which can be written to. Unix sockets in a readable directory
+    can be connected to with ``network="loopback"`` or "all", and not with "none". So grant no
+    directory such as ``/run``, where services have theirs.
 
-    Raises ``ConfigError``.
+    The grants are found before the server is started, as real paths, and are listed in
+    ``session.sandbox``; for a config file's server also in the request that a person approves. A
+    server that is started again has the same grants, or is not started. A symbolic link grants its
+    target at the time when the ``Sandbox`` is made; if it leads to another place later, the server
+    does not start.
     """
 
     read: Iterable[str | os.PathLike[str]] = ()
     write: Iterable[str | os.PathLike[str]] = ()
     network: Network = "none"
     places: tuple[tuple[str, str], ...] = field(init=False, default=(), repr=False)
-    """Each path of ``read`` and ``write``, and what it led to when this was made."""
+    """The target of each path of ``read`` and ``write`` when this was made."""
     approved: Grants | None = field(default=None, repr=False, compare=False)
-    """What was approved: the server is started with exactly that, or not at all."""
+    """The approved grants: the server is started with exactly these, or not at all."""
 
     def __post_init__(self) -> None:
         read, write = _paths("read", self.read), _paths("write", self.write)
@@ -77,8 +80,10 @@ class Sandbox:
 
 
 def sandbox_of(given: object) -> Sandbox | None:
-    """What ``sandbox=`` of a server means: ``True`` is ``Sandbox()``, ``False`` and None are none.
-    Raises ``ConfigError`` for anything else."""
+    """Return the sandbox of ``sandbox=``: ``True`` is ``Sandbox()``, ``False`` and None are None.
+
+    Raises ``ConfigError`` for anything else.
+    """
     if given is None or isinstance(given, Sandbox):
         return given
     if isinstance(given, bool):
@@ -94,10 +99,14 @@ def _paths(option: str, given: object) -> tuple[str, ...]:
     for each in given:
         path = os.path.abspath(os.path.expanduser(given_path(each, where)))
         if not os.path.lexists(path) and _GLOB & set(path):
-            raise ConfigError(f"{path!r} is a glob; give the files or their folder", option=where)
+            raise ConfigError(
+                f"{path!r} is a glob; give the files or their directory", option=where
+            )
         if not os.path.exists(path):
             raise ConfigError(f"{path!r} does not exist", option=where)
         if os.path.realpath(path) in _TOO_WIDE:
-            raise ConfigError(f"{path!r} cannot be granted; give the folders in it", option=where)
+            raise ConfigError(
+                f"{path!r} cannot be granted; give the directories in it", option=where
+            )
         paths.append(path)
     return tuple(dict.fromkeys(paths))

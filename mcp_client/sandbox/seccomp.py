@@ -45,7 +45,8 @@ _OF_THE_KERNEL = """
     unshare 272 97 setns 308 268
 """
 _CLONE3 = 435
-"""Its flags are in memory, where no filter looks; without it, C libraries take ``clone``."""
+"""The number of ``clone3``. Its flags are in memory, which no filter reads; without it, C libraries
+use ``clone``."""
 
 # Calls that depend on their arguments.
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
@@ -70,7 +71,7 @@ _KILL = (0x06, 0, 0, 0x80000000)
 
 
 def machine() -> str | None:
-    """This machine's architecture; None where its system calls are not known here."""
+    """Return this machine's architecture; None if its system calls are not known here."""
     if sys.platform != "linux" or sys.maxsize < 2**32 or sys.byteorder != "little":
         return None
     name = os.uname().machine
@@ -110,8 +111,10 @@ def _refused(table: str, column: int, error: int) -> list[_Step]:
 
 
 def _sockets(families: Sequence[int]) -> list[_Step]:
-    """Those of ``families``, none of them raw; where there are any, also the part of netlink that
-    tells the addresses of this machine."""
+    """Return the steps that allow ``families``, none of them raw.
+
+    If there are any, the part of netlink is allowed that reports the addresses of this machine.
+    """
     steps = [_argument(0)]
     for family in families:
         steps += _when(family, _of_type(_STREAM, _DATAGRAM, _PACKETS))
@@ -136,7 +139,7 @@ def _controls() -> list[_Step]:
 
 
 def _when(value: int, steps: Sequence[_Step]) -> list[_Step]:
-    """``steps`` where this was loaded.
+    """Return ``steps`` for the case that this value was loaded.
 
     Each way through them has to end: what they load in its place is not loaded again.
     """

@@ -1,4 +1,4 @@
-"""Which parts of the file system a sandbox of mounts has to show, and at which paths."""
+"""The parts of the file system that a sandbox of mounts has to show, and their paths."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MAX_LINKS = 40
 
 
 class VisiblePaths:
-    """What is shown stands at its real path.
+    """The visible paths of a sandbox, each at its real path.
 
-    The symbolic links on the way to it are kept beside, so that it is found under the name it was
-    given by, too.
+    The symbolic links on the way to a path are included, so that it is also found under the name
+    that was given.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class VisiblePaths:
             self._writable[real] = False
 
     def follow(self, path: str) -> str:
-        """Return the real path, with the links on the way to it kept."""
+        """Return the real path, and note the links on the way to it."""
         done, rest, links = "/", [part for part in path.split("/") if part][::-1], 0
         while rest:
             part = rest.pop()
@@ -60,8 +60,7 @@ class VisiblePaths:
         return done
 
     def mounts(self) -> Iterator[tuple[str, bool]]:
-        """Yield each path that has to be mounted, and whether it is writable; what contains another
-        comes first.
+        """Yield each path that has to be mounted, and whether it is writable; parents come first.
 
         A directory between one that can be written and one in it that cannot is mounted, too: a
         mount cannot be renamed.
@@ -90,7 +89,7 @@ class VisiblePaths:
                 path = os.path.dirname(path)
 
     def links(self) -> Iterator[tuple[str, str]]:
-        """Each symbolic link that no mount shows, and its target."""
+        """Yield each symbolic link that no mount shows, and its target."""
         for link, target in sorted(self._links.items()):
             if not self.covers(link):
                 yield link, target
@@ -107,13 +106,15 @@ class VisiblePaths:
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether ``path`` is ``folder`` or lies in it."""
+    """Whether ``path`` is the directory ``folder`` or lies in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def beginning(path: str, size: int) -> bytes:
-    """Return the first ``size`` bytes of a regular file; nothing of anything else, such as a pipe,
-    at which a server's project could make its reader wait."""
+    """Return the first ``size`` bytes of a regular file; empty for anything else.
+
+    A pipe in a server's project could make its reader wait.
+    """
     try:
         with open(os.open(path, os.O_RDONLY | NO_WAIT | CLOSED_IN_CHILDREN), "rb") as file:
             return file.read(size) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""

@@ -1,4 +1,4 @@
-"""Where what outlasts a session is stored: in memory, in a directory, in a database.
+"""States: data that outlasts a session, in memory, in a directory, or in a database.
 
 ```python
 state = FileState("state/")                      # or PostgresState("postgresql:///agents")
@@ -7,20 +7,20 @@ connect(server, state=Decisions("decisions.json"))  # decisions alone
 ApprovalQueue(decisions=state.decisions)         # shared with an approval page
 ```
 
-To keep it elsewhere, derive a class from ``State`` with the four methods of ``FileState`` that read
-and change objects, and hold it to ``tests/state/contract.py``.
+To store it in another place, derive a class from ``State`` with the four methods of ``FileState``
+that read and change objects, and run ``tests/state/contract.py`` on it.
 
 The modules::
 
     state.py        the protocol ``State``, and the states that need no database
-    given.py        what ``state=`` takes
+    given.py        the values that ``state=`` takes
     calls.py        the journal of calls with an ``idempotency_key``
-    lease.py        tells other processes that this one still runs
+    lease.py        shows other processes that this one still runs
     postgres.py     a state in a PostgreSQL database
     tables.py       the tables of that database
     connections.py  connections to that database
     listener.py     receives the changes of other processes
-    sealing.py      encryption of what is secret in that database
+    sealing.py      encryption of secrets in that database
 """
 
 from ..runtime.lazy import lazy as _lazy

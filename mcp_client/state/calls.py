@@ -1,23 +1,23 @@
 """The journal: calls that are made with ``call_tool(..., idempotency_key=...)``, by their keys.
 
-A call is written down before it is sent, and when it is over. So the same key again, in any process
-that has the state, gives the result of the first call in place of another one; and what became of a
-call that a crash interrupted is not forgotten, but listed by ``unsettled``::
+A call is recorded before it is sent, and when it is over. So the same key again, in any process
+that has the state, returns the result of the first call instead of making another one. The outcome
+of a call that a crash interrupted is not forgotten, but listed by ``unsettled``::
 
     for call in state.calls.unsettled():
         print(call.key, call.server, call.tool, call.sent_at)
-    state.calls.settle("order-17/3", result)      # a person's word on what became of it
+    state.calls.settle("order-17/3", result)      # a person decides the outcome
 
-A row is one of these, and changes in this order:
+A row has one of these states, and changes in this order:
 
-- claimed: a caller has it and has sent nothing yet. Where that caller is gone, the key is free.
-- sent: it may have run. Where that caller is gone, the row is unsettled: it stays until a person
+- claimed: a caller has it and has sent nothing yet. If that caller is gone, the key is free.
+- sent: it may have run. If that caller is gone, the row is unsettled: it stays until a person
   settles it, or a call that may be repeated takes it over.
-- settled: its result, or the server's error, is given to who comes with the key; for ``keep``
-  seconds, after which the key is as one that was never used. A result of more than 32 MiB is not
-  stored: who comes with the key gets ``ResultNotStored``.
+- settled: a caller with the key gets its result, or the server's error, for ``keep``
+  seconds. After that the key is unused again. A result of more than 32 MiB is not
+  stored: a caller with the key gets ``ResultNotStored``.
 
-A row holds who called what and when, and the result. Of the arguments it has no more than a digest
+A row has the caller, the tool, the time, and the result. Of the arguments it has only a digest
 under a key of the state, with the server's name, the tool, ``meta`` and ``context``, by which the
 same key for another call is noticed.
 """
@@ -52,26 +52,26 @@ _KEEP_SECONDS = 7 * 86_400.0
 _ROWS = "calls"
 _CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
 _CLAIM_SECONDS = 30 * 86_400.0
-"""After which a claim of which nothing was sent is forgotten."""
+"""The seconds after which a claim is forgotten if nothing was sent."""
 _SWEEP_SECONDS = 5.0
 _NO_OWNER = {"mark": "", "lease": ""}
 
 
 class Claim(Enum):
-    """What a caller that comes with a key finds."""
+    """The outcome for a caller that comes with a key."""
 
     MINE = 1
-    """It may make the call."""
+    """The caller may make the call."""
     SETTLED = 2
     BUSY = 3
     """Another caller is at it."""
     LOST = 4
-    """It was sent, its caller is gone, and it is not known whether it ran."""
+    """The call was sent, its caller is gone, and it is not known whether it ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsettledCall:
-    """A call that was sent, and of which it is not known whether it ran."""
+    """A sent call that may have run or not."""
 
     key: str
     """The ``idempotency_key`` of the call."""
@@ -79,18 +79,18 @@ class UnsettledCall:
     """The name the host gave the server."""
     tool: str
     context: Hashable
-    """Whose call it was, ``call_tool(context=...)``; None where that cannot be stored."""
+    """The ``call_tool(context=...)`` of the call; None if that cannot be stored."""
     sent_at: float
     """Seconds since 1970, by the clock of the machine that sent it."""
     process: str
-    """Which process sent it: machine, namespace, number and start."""
+    """The process that sent it: machine, namespace, number and start."""
 
 
 class Calls:
     """The journal of a state.
 
     Each method may be called from any thread, and those of a state with files or a database wait
-    for it. Each raises ``ConfigError`` or ``StateError`` where the state cannot be used.
+    for it. Each raises ``ConfigError`` or ``StateError`` if the state cannot be used.
     """
 
     def __init__(self, storage: Storage, *, keep: float = _KEEP_SECONDS) -> None:
@@ -118,14 +118,14 @@ class Calls:
         return tuple(sorted(found, key=lambda one: one.sent_at))
 
     def settle(self, key: str, result: ToolResult | Mapping[str, Any] | None = None) -> None:
-        """Say what became of an unsettled call, for good.
+        """Record the outcome of an unsettled call, permanently.
 
-        Who comes with the key from now on is given ``result``, a ``ToolResult`` or the result as
-        the protocol has it (``{"content": [...], "isError": false}``). Without a result it is
-        known only that the call is dealt with: it is not listed any more, and it is never sent
-        again; who comes with the key gets ``OutcomeUnknown``.
+        Callers with the key get ``result`` from now on: a ``ToolResult`` or the result as the
+        protocol has it (``{"content": [...], "isError": false}``). Without a result it is only
+        known that the call is dealt with: it is not listed any more, and it is never sent again.
+        Callers with the key get ``OutcomeUnknown``.
 
-        Raises ``NotPending``, a ``LookupError``, where the key has no unsettled call, and
+        Raises ``NotPending``, a ``LookupError``, if the key has no unsettled call, and
         ``ConfigError`` for what is not a result.
         """
         if not isinstance(key, str):
@@ -147,7 +147,7 @@ class Calls:
     # ------------------------------------------------------------- for one call
 
     def digest(self, *texts: str) -> str:
-        """Tells a call from every other one, and tells nothing of its arguments."""
+        """Return a digest that identifies a call, and reveals nothing of its arguments."""
         if self._secret is None:
             self._secret = self.storage.secret(_ROWS)
         return digest_with(self._secret, json.dumps(texts))
@@ -223,7 +223,7 @@ class Calls:
         return claim, row
 
     def is_same(self, key: str, row: Object) -> bool:
-        """Whether another caller is still where it was when ``row`` was found."""
+        """Whether another caller has made no progress since ``row`` was found."""
         found = self.storage.get(_ROWS, key)
         if found is None:
             return False
@@ -261,8 +261,16 @@ class Calls:
         may_have_run: bool,
         also: Callable[[Any], None] | None = None,
     ) -> None:
-        """Write down what became of the call: its outcome, or that it may have run, or that it was
-        never sent, so that the key is free; and, in a database, what ``also`` writes with it."""
+        """Record the outcome of the call.
+
+        Args:
+            key: The key of the call.
+            mark: The mark of the claim.
+            outcome: The result or the error; None if there is none.
+            may_have_run: Whether the call may have run. If not, and without an outcome, the key is
+                free.
+            also: In a database, a function that writes in the same transaction.
+        """
 
         def end(found: Object | None) -> Object | None:
             if found is None or found["mark"] != mark or found["state"] == _SETTLED:
@@ -328,8 +336,10 @@ class Calls:
 
 
 def calls_in(storage: Any) -> Calls:
-    """The journal in a ``State`` or another storage: one each, for it knows which calls of this
-    process are under way."""
+    """Return the journal of a ``State`` or another storage.
+
+    There is one for each, because it knows the calls of this process that are under way.
+    """
     found: Calls | None = getattr(storage, "calls", None)
     return vars(storage).setdefault("calls", Calls(storage)) if found is None else found
 
@@ -344,7 +354,7 @@ def _given(result: Any) -> Object:
             raise ValueError("it is not an object with content")
         ToolResult.from_wire(made, "", "")
     except ValueError as error:
-        raise ConfigError(f"settle(): the result is none that a tool gives: {error}") from None
+        raise ConfigError(f"settle(): not a valid tool result: {error}") from None
     if len(text.encode("utf-8", "surrogatepass")) > MAX_RESULT_BYTES:
         raise ConfigError(f"settle(): the result has more than {MAX_RESULT_BYTES} bytes")
     return made

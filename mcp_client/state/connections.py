@@ -1,10 +1,9 @@
-"""Connections to a PostgreSQL database: lent to one thread at a time, every wait bounded, and every
-error of psycopg translated.
+"""Connections to a PostgreSQL database, with bounded waits and translated errors.
 
-They are psycopg's synchronous ones, used in threads: its asynchronous ones need asyncio, and a host
-may run on trio. No thread is needed to keep them: a connection is made by who needs it, so that a
-database that cannot be reached is told at once, and one that the server has closed is noticed
-before it is used.
+Each is lent to one thread at a time. They are psycopg's synchronous ones, used in threads: its
+asynchronous ones need asyncio, and a host may run on trio. No thread of their own is needed: a
+connection is made by the thread that needs it, so that a database that cannot be reached is
+reported at once, and a connection that the server has closed is noticed before it is used.
 
 ``psycopg_pool`` 3.3 does not replace this module. Its pool connects in threads of its own: a caller
 waits for the whole timeout while the database is down, and always in a forked process. Its pool
@@ -38,7 +37,8 @@ STATEMENT_SECONDS = 15
 """After that the server ends a statement, or a transaction whose client does nothing."""
 LOCK_SECONDS = 10
 ANSWER_SECONDS = 20.0
-"""After that a server that says nothing is given up. Longer than those, which it says itself."""
+"""The seconds after which a silent server is given up, more than the limits that it reports
+itself."""
 _MAX_IDLE_SECONDS = 300.0
 
 _DEFAULTS: dict[str, Any] = {
@@ -65,26 +65,27 @@ _BUSY = (
     errors.TooManyConnections,
 )
 _NO_CONNECTION_LEFT = ("too many clients", "too many connections", "remaining connection slots")
-"""What a server says that refuses a connection: libpq does not tell the code of that error."""
+"""The words of a server that refuses a connection: libpq does not report the code of that error."""
 _WRONG = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 
 
 class Connection(psycopg.Connection[Any]):
-    """One whose server has bounded time to answer."""
+    """A connection whose server has bounded time to respond."""
 
     idle_since: float = 0.0
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Wait for the server, within bounds."""
         try:
             return super().wait(gen, interval, ANSWER_SECONDS if timeout is None else timeout)
         except errors.OperationalError:
             if timeout is None and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.close()  # an answer that comes later must not be taken for the next one
+                self.close()  # a response that comes later must not be taken for the next one
             raise
 
 
 class Connections:
-    """At most ``most`` connections to the database that ``dsn`` names.
+    """A set of at most ``most`` connections to the database that ``dsn`` names.
 
     They belong to the process that made them: a forked child makes others. Raises ``ConfigError``
     for what is not the text of a connection; it never repeats the text, which has a password.
@@ -122,9 +123,9 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
-        """A connection in autocommit mode, for the caller alone.
+        """Lend a connection in autocommit mode, for the caller alone.
 
-        What psycopg raises inside is raised as ``StateError`` or ``ConfigError``; a transaction
+        An error of psycopg inside is raised as ``StateError`` or ``ConfigError``; a transaction
         that is left open is undone.
         """
         if self._pid != os.getpid():
@@ -184,7 +185,7 @@ class Connections:
             is_old = time.monotonic() - connection.idle_since > _MAX_IDLE_SECONDS
             if not is_old and not connection.closed and not _is_readable(connection.fileno()):
                 return connection
-            connection.close()  # an idle server says nothing unless it ends the connection
+            connection.close()  # an idle server sends nothing unless it ends the connection
 
     def _return(self, connection: Connection, generation: object) -> None:
         if connection.info.transaction_status != TransactionStatus.IDLE:
@@ -199,10 +200,10 @@ class Connections:
     # ------------------------------------------------------------------------- errors
 
     def translated(self, error: Exception, advice: str = "try") -> McpError:
-        """What is raised for an error of psycopg."""
+        """Return the error to raise for an error of psycopg."""
         what = self._shown(error)
         if isinstance(error, errors._WaitTimeout | errors.ConnectionTimeout):
-            return self._error("it does not answer")
+            return self._error("it does not respond")
         if isinstance(error, _BUSY) or any(text in what for text in _NO_CONNECTION_LEFT):
             return self._error(what, busy=True)
         if isinstance(error, _WRONG):

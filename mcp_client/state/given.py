@@ -1,4 +1,4 @@
-"""What ``state=`` takes."""
+"""Check the value of ``state=``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ _URLS = ("postgresql://", "postgres://")
 
 
 def state_of(state: Any, option: str = "state") -> State | None:
-    """From what ``state=`` takes: a ``State``, the path of a folder, the URL of a database, or
-    None."""
+    """Return the state of a value: a ``State``, a directory's path, a database's URL, or None."""
     if state is None or isinstance(state, State):
         return state
     if isinstance(state, str) and state.startswith(_URLS):

@@ -1,13 +1,13 @@
-"""Tells other processes that this one still runs, while it has calls under way.
+"""Show other processes that this one still runs, while it has calls under way.
 
 A process writes one row, its lease, and renews it every fifteen seconds from one thread; not one
 for each call. On the same machine a process that has ended is known by its number at once. On
 another machine it counts as gone when its lease was not renewed for 45 seconds, by the one clock of
-the storage, or, should that be set, by how long somebody has been watching it.
+the storage, or, if that clock was set, by the time for which a process has been watching it.
 
-A process that was only suspended may come back after that. It is safe to be wrong about it:
-whatever is written under a claim compares the claim's mark, and another process that took the claim
-over has put its own there.
+A process that was only suspended may continue after that. A wrong assumption is safe: every write
+under a claim compares the claim's mark, and another process that took the claim over has put its
+own there.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _MAX_LEFT = 10_000
 
 
 class Lease:
-    """That of this process in one storage.
+    """The lease of this process in one storage.
 
-    Each method may be called from any thread; those that use the storage say so.
+    Each method may be called from any thread; those that use the storage state so.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -65,7 +65,7 @@ class Lease:
         self._watched: dict[str, tuple[float, float]] = {}
 
     def enter(self, mark: str) -> None:
-        """The claim ``mark`` is one of this process from now on. Uses the storage."""
+        """Add the claim ``mark`` to those of this process. Uses the storage."""
         if self._pid != os.getpid():
             self._begin()  # a forked child has none of its parent's claims, and no thread
         if self._storage.waits:
@@ -77,14 +77,13 @@ class Lease:
             self._under_way.add(mark)
 
     def leave(self, mark: str) -> None:
-        """The claim has ended."""
+        """Remove a claim that has ended."""
         with self._changed:
             self._under_way.discard(mark)
             self._changed.notify()
 
     def later(self, change: Callable[[], object]) -> None:
-        """Make a change of the storage as soon as that is possible, as long as this process
-        lives."""
+        """Make a change of the storage when that is possible, as long as this process lives."""
         with self._changed:
             if len(self._left) >= _MAX_LEFT:
                 _log.error("the journal cannot be written: too many calls wait for that")

@@ -1,4 +1,4 @@
-"""Hears of the changes that other processes make, by PostgreSQL's LISTEN and NOTIFY."""
+"""Receive the changes that other processes make, by PostgreSQL's LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _CHECK_SECONDS = 60.0
 class Listener:
     """A thread with a connection, from the first watch until ``close``.
 
-    The notices of a channel are the kinds that were changed.
+    The notifications of a channel are the kinds that were changed.
 
-    When a connection was lost, every watcher is told once another one listens, for what it may have
-    missed. Through a pooler that does not let a connection listen, there are no notices.
+    When a connection was lost, every watcher is called once another one listens, because changes
+    may have been missed. Through a pooler that does not let a connection listen, nothing is
+    received.
     """
 
     def __init__(self, connections: Connections, channel: str) -> None:
@@ -47,6 +48,7 @@ class Listener:
         """Closed to end the thread that waits for the other end of it."""
 
     def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call ``notify``, from any thread, after objects of this kind were changed."""
         if self._pid != os.getpid():
             self._begin()  # the thread is in the parent
         watch = object()
@@ -120,7 +122,7 @@ class Listener:
                     connection.execute(b"select 1")
 
     def _tell(self, kinds: set[str] | None) -> None:
-        """Tell those who watch these kinds, or all."""
+        """Notify those who watch these kinds, or all."""
         with self._lock:
             watchers = [*self._watchers.values()]
         for kind, notify in watchers:
@@ -134,7 +136,7 @@ class Listener:
 def _waited(
     stopped: socket.socket, connection: Connection | None, seconds: float
 ) -> socket.socket | Connection | None:
-    """What can be read first: the socket, once its other end was closed, or the connection."""
+    """Return what can be read first: the connection, or the socket if its other end was closed."""
     with selectors.DefaultSelector() as selector:
         selector.register(stopped, selectors.EVENT_READ, stopped)
         if connection is not None:

@@ -72,21 +72,27 @@ _STATEMENTS = {
 
 @with_option_names()
 class PostgresState(State):
-    """Keeps everything in tables of a PostgreSQL database, version 12 or later.
+    """A state in tables of a PostgreSQL database, version 12 or later.
 
-    Needs the extra ``postgres``.
+    It needs the extra ``postgres``. A database that cannot be reached, or does not respond for 20
+    seconds, is a ``StateError``; the next use connects again. If the connection ends while a change
+    is being committed, that change may have been made. Every method may be called from any thread
+    and waits for the database.
 
-    ``dsn`` is a URL or text as libpq takes it; what it leaves out comes from ``PGHOST``,
-    ``PGPASSWORD``, ``~/.pgpass`` and the like. Its password is shown nowhere. The ``schema`` and
-    the tables in it are made on first use, by a role that may make them. ``pool`` is how many
-    connections this process has at most, beside one that listens. With ``key`` (at least 16 bytes,
-    the same in every process) tokens are encrypted, which needs the package ``cryptography``, and
-    the audit is signed. ``keep``: seconds for which results of calls with an ``idempotency_key``
-    are kept.
+    Args:
+        dsn: A URL or text as libpq takes it. Missing parts come from ``PGHOST``, ``PGPASSWORD``,
+            ``~/.pgpass`` and the like. Its password is shown nowhere.
+        schema: The schema. It and its tables are made on first use, by a role that may make them.
+        pool: The maximum number of connections of this process, without the one that listens.
+        key: At least 16 bytes, the same in every process. With it tokens are encrypted, which needs
+            the package ``cryptography``, and the audit is signed.
+        keep: The seconds for which results of calls with an ``idempotency_key`` are stored.
 
-    A database that cannot be reached, or does not answer for 20 seconds, is a ``StateError``; the
-    next use connects again. If the connection ends while a change is being committed, that change
-    may have been made. Every method may be called from any thread and waits for the database.
+    Raises:
+        ConfigError: If an argument is wrong.
+
+    Example:
+        >>> state = PostgresState("postgresql://agent@db.example/agents")
     """
 
     is_remote = tells_changes = True
@@ -108,7 +114,7 @@ class PostgresState(State):
         self._seal: Seal = sealing.Seal(key, _SEALED)
         self.keep: float = checked_keep(keep)
         self.key = key
-        """What was given. The audit is signed with it."""
+        """The given key. The audit is signed with it."""
         self._connections: Connections = connections.Connections(dsn, pool)
         self._lock_number: Callable[..., int] = tables.lock_number
         self._make_ready: Callable[[Connection, str], None] = tables.ready
@@ -126,6 +132,7 @@ class PostgresState(State):
 
     @property
     def place(self) -> Hashable:
+        """A value that is equal for two storages of one file, directory or database."""
         return repr(self._connections), self._schema
 
     def close(self) -> None:
@@ -142,30 +149,38 @@ class PostgresState(State):
     # ------------------------------------------------------------------ the protocol
 
     def get(self, kind: str, key: str) -> Object | None:
+        """Return the object, or None."""
         return self.several(kind, [key]).get(key)
 
     def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        """Return the objects with these keys, as far as they exist."""
         wanted = [_bytes(key) for key in keys]
         return self._found("several", kind, wanted) if wanted else {}
 
     def list(self, kind: str) -> dict[str, Object]:
+        """Return all objects of a kind by their keys, in any order."""
         return self._found("list", kind)
 
     def count(self, kind: str) -> int:
+        """Return the number of objects of a kind."""
         return int(self._rows("count", check_kind(kind))[0][0])
 
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
+        """Return the objects that are due from ``low`` to below ``high``, the first ones first."""
         return self._found("due", kind, low, high, limit)
 
     def stamp(self, kind: str) -> Hashable:
+        """Return a value that changes when an object of this kind changes."""
         return self._rows("stamp", check_kind(kind))[0][0]  # type: ignore[no-any-return]
 
     def now(self) -> float:
+        """Return the seconds since 1970 by one clock for all machines."""
         return self._rows("now")[0][0]  # type: ignore[no-any-return]
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
+        """Replace an object by the result of ``function``, and return it."""
         return self._change(kind, key, function)
 
     def _change(
@@ -199,15 +214,18 @@ class PostgresState(State):
         return None if after is None else json.loads(after)
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
+        """Remove the objects with these keys."""
         wanted = [_bytes(key) for key in keys]
         if wanted:
             self._rows("remove", check_kind(kind), kind, wanted, kind, *self._notice(kind))
 
     def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        """Remove objects that are due before ``before``, and return their number."""
         values = (kind, before, limit, kind, *self._notice(kind))
         return int(self._rows("sweep", check_kind(kind), *values)[0][0])
 
     def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call ``notify``, from any thread, after objects of this kind were changed."""
         return self._listener.watch(check_kind(kind), notify)
 
     @cached_property
@@ -221,9 +239,9 @@ class PostgresState(State):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """A connection in autocommit mode to a database that has the tables.
+        """Lend a connection in autocommit mode to a database that has the tables.
 
-        What psycopg raises inside is raised as ``StateError`` or ``ConfigError``.
+        An error of psycopg inside is raised as ``StateError`` or ``ConfigError``.
         """
         try:
             with self._connections.lent() as connection:
@@ -236,7 +254,7 @@ class PostgresState(State):
             raise
 
     def _table(self, name: str) -> str:
-        """What a table is called in statements that have parameters."""
+        """Return the name of a table for statements that have parameters."""
         return f"{self._quoted}.{name}"
 
     def _rows(self, statement: str, *values: Any) -> Sequence[Any]:

@@ -21,14 +21,17 @@ _NONCE_BYTES = 12
 
 
 class Seal:
-    """Encrypts objects of some ``kinds``. Without a ``key``, it only tells those that are."""
+    """A seal that encrypts objects of some ``kinds``.
+
+    Without a ``key``, it only recognizes them.
+    """
 
     def __init__(self, key: bytes | None, kinds: frozenset[str]) -> None:
         self._kinds = kinds
         self._cipher = None if key is None else _cipher(key)
 
     def sealed(self, kind: str, key: str, found: Object) -> Object:
-        """What is kept of ``found``."""
+        """Return the stored form of ``found``."""
         if self._cipher is None or kind not in self._kinds:
             return found
         nonce = os.urandom(_NONCE_BYTES)
@@ -37,7 +40,7 @@ class Seal:
         return {"sealed": base64.b64encode(nonce + secret).decode()}
 
     def opened(self, kind: str, key: str, kept: Object) -> Object:
-        """Return the object that was kept. Raises ``ValueError``, with a sentence for people."""
+        """Return the object that was stored. Raises ``ValueError``, with a sentence for people."""
         if kind not in self._kinds:
             return kept
         text = kept.get("sealed")

@@ -24,26 +24,26 @@ __all__ = ["FileState", "MemoryState", "State", "check_kind", "checked_keep"]
 
 _KIND = re.compile(r"[a-z][a-z_]{0,60}")
 _OF_JOURNAL = "calls", "callers", "paused"
-"""Kinds of which there are many objects, so that not all of them are written at each change."""
+"""The kinds with many objects, so that not all of them are written at each change."""
 _REMEDY = "put back an older one, or delete it if it may be forgotten"
 
 
 class State(Storage):
-    """Keeps decisions, pins, tokens and the audit as JSON objects, each found by kind and key.
+    """A store of decisions, pins, tokens and the audit: JSON objects, each found by kind and key.
 
     A state on another engine is a class with the methods ``get``, ``change``, ``list`` and
     ``stamp``. Each may be called from any thread, and by many processes that share the state, and
-    raises ``ConfigError`` where the state cannot be used.
+    raises ``ConfigError`` if the state cannot be used.
     """
 
     keep: float = 7 * 86_400.0
-    """For how many seconds ``calls`` keeps the results of calls."""
+    """The seconds for which ``calls`` stores the results of calls."""
 
     # Imported when they are asked for: a session with a state of its own seldom needs all five.
 
     @cached_property
     def decisions(self) -> Decisions:
-        """The remembered answers, confirmed starts and tickets: for ``ApprovalQueue``, too."""
+        """The remembered decisions, confirmed starts and tickets: for ``ApprovalQueue``, too."""
         from ..approval.decisions import Decisions
 
         return Decisions(self)
@@ -64,22 +64,24 @@ class State(Storage):
 
     @cached_property
     def calls(self) -> Calls:
-        """The journal of calls that have an ``idempotency_key``, of which some may be unsettled."""
+        """The journal of calls that have an ``idempotency_key``."""
         from .calls import Calls
 
         return Calls(self, keep=self.keep)
 
     @cached_property
     def audit(self) -> AuditLog | DatabaseLog | None:
-        """The record of every call, for ``connect(audit=...)``; None where the state has no place
-        for one."""
+        """The record of every call, for ``connect(audit=...)``.
+
+        None if the state has no place for one.
+        """
         return None
 
 
 class MemoryState(MemoryStorage, State):
-    """Keeps everything but an audit in memory. Sessions and hosts that are given it share it.
+    """A state in memory, without an audit. Sessions and hosts that use it share it.
 
-    Results of calls with an ``idempotency_key`` are kept for ``keep`` seconds, a week by default.
+    Results of calls with an ``idempotency_key`` are stored for ``keep`` seconds, a week by default.
     """
 
     def __init__(self, *, keep: float = State.keep) -> None:
@@ -89,12 +91,21 @@ class MemoryState(MemoryStorage, State):
 
 @with_option_names()
 class FileState(State):
-    """Keeps objects in files of a directory, which is made for its owner alone where it is missing.
+    """A state in files of a directory, which is made for its owner alone if it is missing.
 
-    ``path`` is the directory. Processes of one machine may share it. It is refused where others may
-    write it, or may read or write a file in it; no link to it or in it is followed. ``decisions``
-    is a file elsewhere for the decisions, or ``Decisions(...)``. ``keep`` is that of
-    ``MemoryState``.
+    Processes of one machine may share it. It is refused if other users may write it, or may read or
+    write a file in it. No link to it or in it is followed.
+
+    Args:
+        folder: The path of the directory.
+        decisions: Another file for the decisions, or ``Decisions(...)``.
+        keep: The seconds for which results of calls with an ``idempotency_key`` are stored.
+
+    Raises:
+        ConfigError: If an argument is wrong, or if other users can change the directory.
+
+    Example:
+        >>> connect(server, state=FileState("state/"))
     """
 
     # What files need is imported here, for the row "import of the package" in the benchmarks.
@@ -127,41 +138,50 @@ class FileState(State):
         return f"FileState({str(self.path)!r})"
 
     def get(self, kind: str, key: str) -> Object | None:
+        """Return the object, or None."""
         return self._file(kind).get(kind, key)
 
     def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        """Return the objects with these keys, as far as they exist."""
         return self._file(kind).several(kind, keys)
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
+        """Replace an object by the result of ``function``, and return it."""
         return self._file(kind).change(kind, key, function)
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
+        """Remove the objects with these keys."""
         self._file(kind).remove(kind, keys)
 
     def list(self, kind: str) -> dict[str, Object]:
+        """Return all objects of a kind by their keys, in any order."""
         return self._file(kind).list(kind)
 
     def stamp(self, kind: str) -> Hashable:
+        """Return a value that changes when an object of this kind changes."""
         return self._file(kind).stamp(kind)
 
     def unusable(self, kind: str, why: str) -> ConfigError:
+        """Return the error for objects of ``kind`` that cannot be used."""
         return self._file(kind).unusable(kind, why)
 
     @cached_property
     def audit(self) -> AuditLog:
-        """The record of every call, for ``connect(audit=...)``: ``audit.jsonl`` in the folder."""
+        """The record of every call, for ``connect(audit=...)``: the file ``audit.jsonl``."""
         from ..audit.log_file import AuditLog
         from ..runtime.atomic_file import own_folder
 
-        own_folder(self.path)  # a log does not make its folder
+        own_folder(self.path)  # a log makes no directory
         return AuditLog(self.path / "audit.jsonl")
 
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
+        """Return the objects that are due from ``low`` to below ``high``, the first ones first."""
         return self._file(kind).due(kind, low, high, limit)
 
     def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        """Remove objects that are due before ``before``, and return their number."""
         return self._file(kind).sweep(kind, before, limit)
 
     def _file(self, kind: str) -> Storage:
@@ -182,8 +202,9 @@ class FileState(State):
 
 
 def check_kind(kind: str) -> str:
+    """Return ``kind``, if it is the name of a kind. Raises ``ConfigError``."""
     if not _KIND.fullmatch(kind):
-        raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
+        raise ValueError(f"{kind!r} is not a kind: give a word of a to z and _")
     return kind
 
 

@@ -16,7 +16,7 @@ _MAX_NAME_BYTES = 63
 
 # Keys are bytes, which every collation leaves alone, and objects are ASCII: both may then hold any
 # text of Python's. A change is counted in the row of the connection that makes it, so that changes
-# made at once do not wait for one another, and their sum tells in any order of their ends.
+# made at once do not wait for one another, and their sum shows a change in any order of their ends.
 _TABLES = """
 create table {layout} (version integer not null);
 create table {object} (
@@ -38,7 +38,7 @@ create table {audit_line} (
 );
 insert into {layout} values (%s)
 """
-# Not by to_regclass, which in an open transaction may not know of a table made elsewhere.
+# Not by to_regclass, which in an open transaction may not know of a table made by another.
 _EXISTS = """
 select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
 where nspname = %s and relname = 'layout'
@@ -48,7 +48,7 @@ _NAMES = ("layout", "object", "change", "audit_chain", "audit_line")
 
 
 def quoted(schema: Any) -> str:
-    """Return the name of a schema as it stands in statements that have parameters.
+    """Return the name of a schema for statements that have parameters.
 
     Raises ``ConfigError`` for what cannot be one.
     """
@@ -63,15 +63,18 @@ def quoted(schema: Any) -> str:
 
 
 def lock_number(*names: str) -> int:
-    """What stands for these names in an advisory lock: two that share one only wait needlessly."""
+    """Return the number of these names in an advisory lock.
+
+    Two names that share one only wait needlessly.
+    """
     text = "\0".join(names).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], signed=True)
 
 
 def ready(connection: Connection[Any], schema: str) -> None:
-    """Make the tables where there are none yet.
+    """Make the tables if there are none yet.
 
-    Raises ``ConfigError`` if they are of another release, and where they are missing and may not be
+    Raises ``ConfigError`` if they are of another release, or if they are missing and may not be
     made.
     """
     found = _version(connection, schema)
@@ -96,7 +99,10 @@ def ready(connection: Connection[Any], schema: str) -> None:
 
 
 def _version(connection: Connection[Any], schema: str) -> int | str | None:
-    """None where there are no tables, and a text where they are not ours."""
+    """Return the version of the tables.
+
+    None without tables, a text for tables of another program.
+    """
     if connection.execute(_EXISTS, [schema]).fetchone() is None:
         return None
     table = f"{quoted(schema)}.layout"
@@ -113,7 +119,7 @@ def _make(connection: Connection[Any], schema: str) -> None:
         )
         if _version(connection, schema) is not None:
             return
-        # Not "if not exists", which needs the right to make one even where there is one.
+        # Not "if not exists", which needs the right to make one even if there is one.
         known = connection.execute("select 1 from pg_namespace where nspname = %s", [schema])
         if known.fetchone() is None:
             connection.execute(f"create schema {name}".encode(), ())

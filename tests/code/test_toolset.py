@@ -69,7 +69,7 @@ async def test_a_script_is_run_and_its_output_is_the_answer(provider: Provider) 
     assert (
         answers[2] == answers[4] == "Nothing was run. Give the argument 'code': the Python to run."
     )
-    assert answers[3].endswith("The script ended without output: print what you want to see.")
+    assert answers[3].endswith("The script ended without output: print the values that you need.")
     assert answers[5] == "Nothing was run. The code has more than 100,000 characters."
     if provider is ANTHROPIC:
         failed = [block.get("is_error", False) for block in messages[0]["content"]]

@@ -168,7 +168,7 @@ async def test_filters_choose_by_server_tool_person_and_word_and_last() -> None:
         ):
             assert len(await listed(ana, f"?{query}")) == count, query
         page = (await ana.get("?q=nothing")).text
-        assert "Nothing that waits matches this filter. Show all that waits" in Seen(page).text
+        assert "No pending request matches this filter. Show all that waits" in Seen(page).text
         page = (await ana.get("?server=sky&q=town")).text
         links = [str(one["href"]) for one in Seen(page).tags("a") if one.get("class") == "line"]
         assert links[1] == f"?server=sky&q=town&open={ids[2]}#open"

@@ -225,7 +225,7 @@ def test_a_found_path_that_is_swapped_for_a_link_before_it_is_mounted_is_refused
 
     monkeypatch.setattr(Grants, "of", swapped)
     argv = [str(work / ".venv" / "bin" / "python"), "app/server.py"]
-    with pytest.raises(ConnectError, match="leads elsewhere now"):
+    with pytest.raises(ConnectError, match="now leads to another place"):
         run(Sandbox(), argv, cwd=work)
 
 

@@ -419,7 +419,7 @@ def test_who_settles_late_takes_nothing_from_another_caller() -> None:
 @pytest.mark.parametrize("given", [{}, [], 5, "text", {"content": 5}, {"content": {1, 2}}], ids=str)
 def test_what_is_not_a_result_settles_nothing(given: Any) -> None:
     calls = MemoryState().calls
-    with pytest.raises(ConfigError, match=r"settle\(\): the result is none that a tool gives"):
+    with pytest.raises(ConfigError, match=r"settle\(\): not a valid tool result"):
         calls.settle("k", given)
     with pytest.raises(ConfigError, match=r"settle\(5\): give the key of a call, a text"):
         calls.settle(5, given)  # type: ignore[arg-type]

@@ -214,7 +214,7 @@ def test_an_error_in_what_is_kept_names_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["", "../a", "a/b", "A", "ä", "a.b", "_a", "a" * 100])
 def test_a_kind_of_a_folder_is_a_word(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no kind"):
+    with pytest.raises(ValueError, match="is not a kind"):
         FileState(tmp_path).get(kind, "a")
 
 

@@ -155,7 +155,7 @@
     }
     const left = some.length - free;
     const have = left === 1 ? "1 has" : `${left} have`;
-    show($("left-out"), left ? `${free} of ${some.length} can be allowed together: ${have} notes, or arguments that do not stand in full in the list. Open each first.` : "");
+    show($("left-out"), left ? `${free} of ${some.length} can be allowed together: ${have} notes, or arguments that the list does not show in full. Open each first.` : "");
     batch.hidden = !some.length;
     $("all").hidden = !all.length;
     const count = latest ? latest.ids.length : Number(main.dataset.count);
