@@ -23,12 +23,10 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     remembered.py        the decisions that hold for one session
     decisions.py         the store of decisions: remembered approvals, confirmed starts, tickets
     kept_decision.py     one stored decision, as a value
-    ended_requests.py    why a request is not pending any more
+    deciding.py          what ``ApprovalQueue.decide`` is given, and why requests are not pending
     tickets.py           requests that outlast their caller or its process
     queue.py             requests that wait for a decision from anywhere: a page, a chat, a ticket
-    given_answer.py      the checks of the arguments of ``ApprovalQueue.decide``
-    pending_changes.py   the iterator that ``ApprovalQueue.changes()`` returns
-    shown_logins.py      logins on another device, shown beside pending requests
+    queue_views.py       the changes of a queue, and logins on another device
     terminal.py          the approval hook that asks the person at the terminal
     editor.py            the arguments of a call in the person's own editor
     turns.py             one question at a time

@@ -61,12 +61,10 @@ from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.option_names import with_option_names
 from ..runtime.watch import Notifier, Watch
+from .deciding import ANY, EndedRequests, ids_of, not_pending, signed
 from .decision import Allow, Answer, Deny
-from .ended_requests import EndedRequests, not_pending
-from .given_answer import ANY, ids_of, signed
-from .pending_changes import PendingChanges
+from .queue_views import PendingChanges, ShownLogins
 from .request import ApprovalRequest
-from .shown_logins import ShownLogins
 from .tickets import Ticket, caller, new_ticket_id
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@
     entry_members.py       what the records of each kind have
     sinks.py               a file, or a function of the host, as a place for records
     otel_log.py            the logs of OpenTelemetry as a place for records
-    shown_arguments.py     the arguments as records and spans may show them
-    span_content.py        what spans show of a call, if the host asks for it
+    shown_arguments.py     the arguments as records may show them, and what spans show
     redaction.py           what a record may show: no secrets, within bounds
     redaction_function.py  the same by a function of the host
     recording_redaction.py what the record of a whole session shows

@@ -1,16 +1,23 @@
-"""The arguments of a call as they may be shown."""
+"""The arguments of a call as they may be shown, in records and in spans.
+
+A span shows them, and the result, if ``Audit(trace_content=True)`` asks for it: both are JSON
+texts. A result is not in the audit. It is shown without what looks like a secret, and bounded
+likewise. A redaction that is a function of the host decides arguments only.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from ..approval.tool_call import ToolCall
+from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..protocol.canonical_json import canonical
 from ..runtime.session_context import KnownSecrets
 from .redaction import Redaction, Shown, marked
 
-__all__ = ["MAX_ARGUMENTS_CHARS", "differing_paths", "shown_arguments", "text_of"]
+__all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "differing_paths", "shown_arguments", "text_of"]
 
 MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
@@ -89,3 +96,18 @@ def _collect(before: Any, after: Any, path: str, paths: list[str]) -> None:
 
 
 _ABSENT = object()
+
+
+class SpanContent:
+    def __init__(self, redaction: Redaction, secrets: KnownSecrets) -> None:
+        self._redaction = redaction
+        self._secrets = secrets
+
+    def arguments(self, call: ToolCall) -> str:
+        text = call.arguments_json
+        shown = shown_arguments(self._redaction, self._secrets, text, None, call.tool)
+        return json.dumps(shown.value)
+
+    def result(self, result: ToolResult) -> str:
+        shown = Redaction.show(self._redaction, self._secrets.json(result.raw))
+        return json.dumps(shown.value)

@@ -136,7 +136,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         file requires, as Codex's may, are ``required``. ``options`` are those of ``Host``; the
         ``policy`` is always that of this machine. What is wrong in the file is in ``problems``.
         Raises ``ConfigError`` where the file or the policy cannot be read, or no server can be
-        used. See ``mcp_client.config.config`` and ``.from_config``.
+        used. See ``mcp_client.config.config`` and ``.start_gate``.
         """
         from .from_config import host_from_config
 

@@ -20,7 +20,7 @@ from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Storage
 from ..state import State
-from ..state.given import state_of
+from ..state.state import state_of
 from ..transports.servers import recorded_by
 from ..validation.strictness import Validation, validation_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..audit import Audit
     from ..audit.record import SessionAudit
-    from ..audit.span_content import SpanContent
+    from ..audit.shown_arguments import SpanContent
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
     from ..connection.call_options import CallOptions

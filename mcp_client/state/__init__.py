@@ -12,8 +12,7 @@ that read and change objects, and run ``tests/state/contract.py`` on it.
 
 The modules::
 
-    state.py        the protocol ``State``, and the states that need no database
-    given.py        the values that ``state=`` takes
+    state.py        the protocol ``State``, the states that need no database, and ``state=``
     calls.py        the journal of calls with an ``idempotency_key``
     lease.py        shows other processes that this one still runs
     postgres.py     a state in a PostgreSQL database

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..runtime.option_names import with_option_names
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from .calls import Calls
 
-__all__ = ["FileState", "MemoryState", "State", "check_kind", "checked_keep"]
+__all__ = ["FileState", "MemoryState", "State", "check_kind", "checked_keep", "state_of"]
 
 _KIND = re.compile(r"[a-z][a-z_]{0,60}")
 _OF_JOURNAL = "calls", "callers", "paused"
@@ -213,3 +213,23 @@ def checked_keep(keep: float) -> float:
     if type(keep) not in (int, float) or not 0 < keep < float("inf"):
         raise ConfigError(f"keep={keep!r}: give seconds above 0")
     return keep
+
+
+_URLS = ("postgresql://", "postgres://")
+
+
+def state_of(state: Any, option: str = "state") -> State | None:
+    """Return the state of a value: a ``State``, a directory's path, a database's URL, or None."""
+    if state is None or isinstance(state, State):
+        return state
+    if isinstance(state, str) and state.startswith(_URLS):
+        from .postgres import PostgresState
+
+        return PostgresState(state)
+    if isinstance(state, str | os.PathLike):
+        return FileState(state)
+    what = f"<{type(state).__name__}>"  # not itself, which may be a URL with a password
+    raise ConfigError(
+        f"{option}={what}: give the path of a directory, a State, the URL of a database, or "
+        "Decisions(...)"
+    )
