@@ -33,10 +33,10 @@ CODE_LINES = {
     "handlers": 1329,  # a handler for any notification
     "host": 2087,  # ttl
     "protocol": 2852,  # the newest revision of one era
-    "runtime": 3860,
+    "runtime": 3864,
     "sandbox": 1088,  # options as in approval
     "session": 2820,  # hides marked secrets; tasks save context; session_id, server_answer
-    "state": 1168,  # options as in approval
+    "state": 1192,  # options as in approval
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer
     "testing": 514,

@@ -171,7 +171,7 @@ class Resumption:
         about = {"digest": "", "server": "", "tool": call["name"], "context": None}
         claim, found = await row.take(about, repeats=False, check=lambda state, waited: None)
         if claim is Claim.SETTLED:
-            return _answer({**call, **found["outcome"]})
+            return _answer({**call, **(found.outcome or {})})
         made: Answer | CallPending | None = None
         try:
             journal.set(calls)  # in a task of its own

@@ -62,6 +62,13 @@ class Storage(ABC):
         than once, uses no storage itself, and where it raises nothing is changed.
         """
 
+    def _change(
+        self, kind: str, key: str, function: Change, also: Callable[[Any], object] | None = None
+    ) -> Object | None:
+        """``change``, and in the same transaction what ``also`` does with its connection: only of a
+        storage that also has an audit."""
+        raise NotImplementedError
+
     @abstractmethod
     def list(self, kind: str) -> dict[str, Object]:
         """All objects of a kind by their keys, in any order."""

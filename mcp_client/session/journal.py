@@ -56,7 +56,7 @@ from ..protocol.canonical_json import object_of
 from ..runtime.backoff import doubled
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import seconds_text
-from ..state.calls import MAX_RESULT_BYTES, Calls, Claim, calls_in
+from ..state.calls import MAX_RESULT_BYTES, Calls, Claim, Row, calls_in
 from .call_state import Attempts, CallState, InForce, Outcome
 from .observers import Observer
 from .tool_validation import ToolValidation
@@ -108,7 +108,7 @@ class JournalRow:
 
     async def take(
         self, about: Object, *, repeats: bool, check: Callable[[str, float], object]
-    ) -> tuple[Claim, Object]:
+    ) -> tuple[Claim, Row]:
         """Claim the key as ``Calls.take`` does, once no other caller is active.
 
         Args:
@@ -127,17 +127,17 @@ class JournalRow:
                 return claim, row
             is_same = True
             while is_same:
-                check(row["state"], waited.get(row["state"], 0.0))
+                check(row.state, waited.get(row.state, 0.0))
                 await anyio.sleep(doubled(_FIRST_LOOK_SECONDS, looks, _MAX_LOOK_SECONDS))
                 before, since = since, anyio.current_time()
-                waited[row["state"]] = waited.get(row["state"], 0.0) + since - before
+                waited[row.state] = waited.get(row.state, 0.0) + since - before
                 looks += 1
                 is_same = await self.within(self._calls.is_same, self._key, row)
 
-    async def _try(self, about: Object, repeats: bool) -> tuple[Claim, Object]:
+    async def _try(self, about: Object, repeats: bool) -> tuple[Claim, Row]:
         key, mark = self._key, self._mark
 
-        def take() -> tuple[Claim, Object]:
+        def take() -> tuple[Claim, Row]:
             claim = Claim.MINE  # until it is known: where this fails, the state may have it
             try:
                 claim, row = self._calls.take(key, about, mark, repeats=repeats)
@@ -324,7 +324,7 @@ class KeyedCall(JournalRow, Observer):
 
     # -------------------------------------------------------------------- the claim
 
-    async def _claim(self) -> Object | None:
+    async def _claim(self) -> Row | None:
         """Claim the call; or the row of one that is settled."""
         retry, about = self._call.given.retry, await self._about()
         repeats = retry is not None and retry.safe
@@ -337,7 +337,7 @@ class KeyedCall(JournalRow, Observer):
                 "may have run; record the outcome with state.calls.settle(key)",
                 server=self._caller._server,
             )
-        self.follows = row.get("state") == "sent"
+        self.follows = row.state == "sent"
         return row if claim is Claim.SETTLED else None
 
     async def _about(self) -> Object:
@@ -405,11 +405,11 @@ class KeyedCall(JournalRow, Observer):
 
     # --------------------------------------------------------------- what it led to
 
-    async def _read(self, row: Object) -> ToolResult:
+    async def _read(self, row: Row) -> ToolResult:
         """Return the result in a settled row, validated as a new one is, or raise its error."""
         given, caller = self._call.given, self._caller
         with self._calls.reading():
-            outcome = row["outcome"]
+            outcome: Any = row.outcome
             error = None if "result" in outcome else _error_of(outcome, caller._server)
             if error is None and type(outcome["result"]) is not dict:
                 raise ValueError("the stored result is not an object")

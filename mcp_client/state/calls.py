@@ -28,7 +28,7 @@ import json
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ from .lease import Lease
 if TYPE_CHECKING:
     from ..runtime.storage import Object, Storage
 
-__all__ = ["MAX_RESULT_BYTES", "Calls", "Claim", "UnsettledCall", "calls_in"]
+__all__ = ["MAX_RESULT_BYTES", "Calls", "Claim", "Row", "UnsettledCall", "calls_in"]
 
 MAX_RESULT_BYTES = 32 * 1024 * 1024
 """The largest result that is stored, as JSON text: the default of ``Limits.message_bytes``."""
@@ -54,7 +54,6 @@ _CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
 _CLAIM_SECONDS = 30 * 86_400.0
 """The seconds after which a claim is forgotten if nothing was sent."""
 _SWEEP_SECONDS = 5.0
-_NO_OWNER = {"mark": "", "lease": ""}
 
 
 class Claim(Enum):
@@ -86,6 +85,44 @@ class UnsettledCall:
     """The process that sent it: machine, namespace, number and start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A call in the journal."""
+
+    digest: str
+    """The digest of everything that tells the call from others."""
+    server: str
+    tool: str
+    context: Any
+    mark: str
+    """The random name of the claim; empty if no one has it."""
+    lease: str
+    process: str
+    state: str
+    """One of "claimed", "sent" and "settled"."""
+    claimed_at: float
+    due: float | None = None
+    """When it is removed: 0 for a call that was sent, None for one that stays."""
+    sent_at: float | None = None
+    settled_at: float | None = None
+    outcome: Object | None = None
+
+    @classmethod
+    def from_json(cls, row: Object) -> Row:
+        """Parse a row. Raises ``TypeError`` or ``ValueError`` if it is not one."""
+        found = cls(**{name: row[name] for name in cls.__slots__ if name in row})
+        if found.state not in (_CLAIMED, _SENT, _SETTLED):
+            raise ValueError("its state is not known")
+        return found
+
+    def to_json(self) -> Object:
+        """Return the members that it has."""
+        members = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            name: value for name, value in members.items() if value is not None or name == "context"
+        }
+
+
 class Calls:
     """The journal of a state.
 
@@ -114,7 +151,9 @@ class Calls:
         """
         rows = self.storage.due(_ROWS, 0, 1)
         with self.reading():
-            found = [self._unsettled(key, row) for key, row in rows.items() if self._is_lost(row)]
+            rows_by_key = {key: Row.from_json(row) for key, row in rows.items()}
+            lost = {key: row for key, row in rows_by_key.items() if self._is_lost(row)}
+            found = [self._unsettled(key, row) for key, row in lost.items()]
         return tuple(sorted(found, key=lambda one: one.sent_at))
 
     def settle(self, key: str, result: ToolResult | Mapping[str, Any] | None = None) -> None:
@@ -131,13 +170,13 @@ class Calls:
         if not isinstance(key, str):
             raise ConfigError(f"settle({key!r}): give the key of a call, a text")
         outcome = {"by_person": True} if result is None else {"result": _given(result)}
-        row = self.storage.get(_ROWS, key)
+        stored = self.storage.get(_ROWS, key)
         with self.reading():
-            is_lost = row is not None and self._is_lost(row)
-            mark = row["mark"] if row is not None else ""
+            row = None if stored is None else Row.from_json(stored)
+            mark = row.mark if row is not None and self._is_lost(row) else None
 
-        def settle(found: Object | None) -> Object:
-            if not is_lost or found is None or found["state"] != _SENT or found["mark"] != mark:
+        def settle(found: Row | None) -> Row:
+            if found is None or found.state != _SENT or found.mark != mark:
                 why = "is not unsettled: it is under way, was settled, or was never sent"
                 raise NotPending(f"the call with the key {safe_text(key, 100)!r} {why}", ids=(key,))
             return self._settled(found, outcome, for_good=result is None)
@@ -152,7 +191,7 @@ class Calls:
             self._secret = self.storage.secret(_ROWS)
         return digest_with(self._secret, json.dumps(texts))
 
-    def take(self, key: str, about: Object, mark: str, *, repeats: bool) -> tuple[Claim, Object]:
+    def take(self, key: str, about: Object, mark: str, *, repeats: bool) -> tuple[Claim, Row]:
         """Claim the call ``about``, under a random ``mark``: what was found, and the row.
 
         ``repeats``: a call that may have run is taken over, too. Raises ``InvalidArguments`` if the
@@ -164,14 +203,12 @@ class Calls:
             gone: str | None = None
             while True:
                 claim, row = self._try(key, about, mark, repeats=repeats, gone=gone)
+                if claim is not Claim.BUSY or row.mark == gone:
+                    break
                 with self.reading():
-                    if row["state"] not in (_CLAIMED, _SENT, _SETTLED):
-                        raise ValueError("its state is not known")
-                    if claim is not Claim.BUSY or row["mark"] == gone:
-                        break
                     if not self._lease.is_gone(row):
                         break
-                    gone = row["mark"]
+                gone = row.mark
         finally:
             if claim is not Claim.MINE:
                 self._lease.leave(mark)
@@ -182,38 +219,39 @@ class Calls:
 
     def _try(
         self, key: str, about: Object, mark: str, *, repeats: bool, gone: str | None
-    ) -> tuple[Claim, Object]:
+    ) -> tuple[Claim, Row]:
         """``gone`` is the mark of a claim whose holder is known to be gone."""
         claim = Claim.BUSY
-        owner = {"mark": mark, "lease": self._lease.id, "process": self._lease.process}
+        owner: dict[str, Any] = {
+            "mark": mark,
+            "lease": self._lease.id,
+            "process": self._lease.process,
+        }
 
-        def take(found: Object | None) -> Object:
+        def take(found: Row | None) -> Row:
             nonlocal claim
             now = time.time()
-            fresh = {
-                **about,
-                **owner,
-                "state": _CLAIMED,
-                "claimed_at": now,
-                "due": now + _CLAIM_SECONDS,
-            }
+            due = now + _CLAIM_SECONDS
+            fresh = Row(**about, **owner, state=_CLAIMED, claimed_at=now, due=due)
             claim = Claim.MINE
-            if found is None or (found["state"] == _SETTLED and found.get("due", now + 1) <= now):
+            if found is None:
                 return fresh
-            if found["digest"] != about["digest"]:
+            if found.state == _SETTLED and found.due is not None and found.due <= now:
+                return fresh
+            if found.digest != fresh.digest:
                 raise InvalidArguments(
                     f"the idempotency_key {safe_text(key, 100)!r} was used for another call: of "
                     "another server, tool or script, with other arguments, meta or context; give "
                     "each call its own key"
                 )
-            if found["state"] == _SETTLED:
+            if found.state == _SETTLED:
                 claim = Claim.SETTLED
-            elif found["lease"] and found["mark"] != gone:
+            elif found.lease and found.mark != gone:
                 claim = Claim.BUSY
-            elif found["state"] == _CLAIMED:
+            elif found.state == _CLAIMED:
                 return fresh
             elif repeats:
-                return {**found, **owner}
+                return replace(found, **owner)
             else:
                 claim = Claim.LOST
             return found
@@ -222,13 +260,14 @@ class Calls:
         assert row is not None
         return claim, row
 
-    def is_same(self, key: str, row: Object) -> bool:
+    def is_same(self, key: str, row: Row) -> bool:
         """Whether another caller has made no progress since ``row`` was found."""
         found = self.storage.get(_ROWS, key)
         if found is None:
             return False
         with self.reading():
-            is_same = all(found[each] == row[each] for each in ("mark", "state"))
+            now = Row.from_json(found)
+            is_same = (now.mark, now.state) == (row.mark, row.state)
             return is_same and not self._lease.is_gone(row)
 
     def sending(self, key: str, mark: str) -> None:
@@ -238,17 +277,17 @@ class Calls:
         gone.
         """
 
-        def sent(found: Object | None) -> Object:
-            if found is None or found["mark"] != mark or found["state"] == _SETTLED:
+        def sent(found: Row | None) -> Row:
+            if found is None or found.mark != mark or found.state == _SETTLED:
                 raise NotSent(
                     "another process has taken over the call with this idempotency_key, because "
                     "this one gave no sign of life; make it again to get its result",
                     retryable=True,
                     follows=True,
                 )
-            if found["state"] == _SENT:
+            if found.state == _SENT:
                 return found
-            return {**found, "state": _SENT, "sent_at": time.time(), "due": 0}
+            return replace(found, state=_SENT, sent_at=time.time(), due=0)
 
         self._change(key, sent)
 
@@ -272,13 +311,13 @@ class Calls:
             also: In a database, a function that writes in the same transaction.
         """
 
-        def end(found: Object | None) -> Object | None:
-            if found is None or found["mark"] != mark or found["state"] == _SETTLED:
+        def end(found: Row | None) -> Row | None:
+            if found is None or found.mark != mark or found.state == _SETTLED:
                 return found
             if outcome is not None:
                 return self._settled(found, outcome)
-            is_unsettled = may_have_run and found["state"] == _SENT
-            return {**found, **_NO_OWNER} if is_unsettled else None
+            is_unsettled = may_have_run and found.state == _SENT
+            return replace(found, mark="", lease="") if is_unsettled else None
 
         self._change(key, end, also)
         self._lease.leave(mark)
@@ -289,41 +328,42 @@ class Calls:
 
     # ------------------------------------------------------------------ rows
 
-    def _settled(self, row: Object, outcome: Object, *, for_good: bool = False) -> Object:
+    def _settled(self, row: Row, outcome: Object, *, for_good: bool = False) -> Row:
         now = time.time()
-        settled = {**row, "state": _SETTLED, "settled_at": now, "outcome": outcome}
-        if for_good:
-            del settled["due"]
-            return settled
-        return {**settled, "due": now + self._keep}
+        due = None if for_good else now + self._keep
+        return replace(row, state=_SETTLED, settled_at=now, outcome=outcome, due=due)
 
-    def _is_lost(self, row: Object) -> bool:
-        return row["state"] == _SENT and self._lease.is_gone(row)
+    def _is_lost(self, row: Row) -> bool:
+        return row.state == _SENT and self._lease.is_gone(row)
 
-    def _unsettled(self, key: str, row: Object) -> UnsettledCall:
-        return UnsettledCall(
-            key,
-            row["server"],
-            row["tool"],
-            context_from_json(row["context"]),
-            row["sent_at"],
-            row["process"],
-        )
+    def _unsettled(self, key: str, row: Row) -> UnsettledCall:
+        context, sent_at = context_from_json(row.context), row.sent_at
+        if sent_at is None:
+            raise ValueError("it has no time")
+        return UnsettledCall(key, row.server, row.tool, context, sent_at, row.process)
 
     def _change(
         self,
         key: str,
-        function: Callable[[Object | None], Object | None],
+        function: Callable[[Row | None], Row | None],
         also: Callable[[Any], None] | None = None,
-    ) -> Object | None:
-        def change(found: Object | None) -> Object | None:
-            with self.reading():
-                return function(found)
+    ) -> Row | None:
+        changed: Row | None = None
 
-        if also is not None:
-            with_also: Any = self.storage
-            return with_also._change(_ROWS, key, change, also)  # type: ignore[no-any-return]
-        return self.storage.change(_ROWS, key, change)
+        def change(found: Object | None) -> Object | None:
+            nonlocal changed
+            with self.reading():
+                row = None if found is None else Row.from_json(found)
+                changed = function(row)
+                if changed is row:
+                    return found
+                return None if changed is None else changed.to_json()
+
+        if also is None:
+            self.storage.change(_ROWS, key, change)
+        else:
+            self.storage._change(_ROWS, key, change, also)
+        return changed
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -26,7 +26,8 @@ from ..runtime.backoff import doubled
 from ..runtime.daemon_thread import NoThread, start_thread
 
 if TYPE_CHECKING:
-    from ..runtime.storage import Object, Storage
+    from ..runtime.storage import Storage
+    from .calls import Row
 
 __all__ = ["Lease"]
 
@@ -107,14 +108,14 @@ class Lease:
         if thread is not None:
             thread.join(_CLOSE_SECONDS)
 
-    def is_gone(self, row: Object) -> bool:
+    def is_gone(self, row: Row) -> bool:
         """Whether the claim in ``row`` is not held any more. Uses the storage."""
-        lease = row["lease"]
+        lease = row.lease
         if not lease:
             return True
         if self._pid == os.getpid() and lease == self.id:
-            return row["mark"] not in self._under_way
-        if not self._storage.waits or not is_alive(row["process"]):
+            return row.mark not in self._under_way
+        if not self._storage.waits or not is_alive(row.process):
             return True
         found = self._storage.get(_ROWS, lease)
         if found is None:

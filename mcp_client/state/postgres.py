@@ -184,13 +184,8 @@ class PostgresState(State):
         return self._change(kind, key, function)
 
     def _change(
-        self,
-        kind: str,
-        key: str,
-        function: Change,
-        also: Callable[[Connection], object] | None = None,
+        self, kind: str, key: str, function: Change, also: Callable[[Any], object] | None = None
     ) -> Object | None:
-        """``change``, and in the same transaction what ``also`` does."""
         place = check_kind(kind), _bytes(key)
         with self._connection() as connection:
             number = self._lock_number(self._schema, kind, key)

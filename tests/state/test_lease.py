@@ -13,6 +13,7 @@ from mcp_client.errors import StateError
 from mcp_client.processes.process_id import process_id
 from mcp_client.state import MemoryState
 from mcp_client.state import lease as module
+from mcp_client.state.calls import Row
 from mcp_client.state.lease import Lease
 
 OWN = process_id()
@@ -75,8 +76,8 @@ def clock(lease: Lease, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(lease, monkeypatch)
 
 
-def row(lease: str, process: str = ELSEWHERE, mark: str = "m") -> dict[str, Any]:
-    return {"lease": lease, "process": process, "mark": mark}
+def row(lease: str, process: str = ELSEWHERE, mark: str = "m") -> Row:
+    return Row("digest", "s", "t", None, mark, lease, process, "sent", 0.0)
 
 
 def test_who_is_gone(state: Shared, lease: Lease, clock: Clock) -> None:
