@@ -21,7 +21,7 @@ CODE_LINES = {
     "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2972,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
-    "catalog": 4492,  # options as in approval; the meta of lists
+    "catalog": 4491,  # options as in approval; the meta of lists
     "cli": 3992,
     "code": 890,  # the record of a run has the tag
     "config": 2863,  # config files came out of "host"

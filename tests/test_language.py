@@ -20,6 +20,7 @@ pytestmark = pytest.mark.one_backend
 ROOT = Path(mcp_client.__file__).parent
 DONE = (
     "approval",
+    "catalog",
     "connection",
     "errors",
     "handlers",

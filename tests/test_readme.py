@@ -459,7 +459,7 @@ def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:
         "first use: get_weather, set_alarm are in the lock file",
         "NO to get_weather: this tool is not what it was when mcp.lock was written",
         f"    description was '{old}' and is now '{new}'",
-        "    its text seems to give the model orders: 'do not tell the user'",
+        "    its text seems to instruct the model: 'do not tell the user'",
         "weather/get_weather: not approved: look at the lock file",
     ]
 

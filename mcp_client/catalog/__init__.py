@@ -1,12 +1,12 @@
-"""What a server offers: tools, resources and prompts, their lists, changes, trust and pins.
+"""The offers of a server: tools, resources and prompts, their lists, changes, trust and pins.
 
 The names of resources, prompts and content are in ``mcp_client.content``.
 
 ::
 
     tool.py             a tool: a frozen value, its fingerprint, and whether its server is trusted
-    tool_traits.py      what a definition declares: hints, audience, view, task support
-    trust.py            whether the host trusts what a server declares of its tools
+    tool_traits.py      the traits of a definition: hints, audience, view, task support
+    trust.py            whether the host trusts the annotations of a server
     tools.py            the tools of one server
     listed.py           usable entries of a list, and why the others were set aside
     paged_list.py       one list of a server: fetched page by page, cached, refreshed
@@ -16,7 +16,7 @@ The names of resources, prompts and content are in ``mcp_client.content``.
     bound_schema.py     a schema without the arguments that the host sets
     result.py           the result of a tool call
     library.py          the resources and prompts of one session
-    finding.py          a finding: what a person should know before an approval
+    finding.py          a finding: a fact to consider before an approval
     inspection.py       the findings about a tool's definition
     orders.py           text that tries to instruct the model
     order_words.py      the words that ``orders`` looks for

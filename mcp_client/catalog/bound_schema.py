@@ -1,11 +1,11 @@
-"""An input schema without the arguments that the host sets: what people and models are shown.
+"""An input schema without the arguments that the host sets, for people and models.
 
-Only arguments are taken out, not members of their values, and calls are checked against the
-server's own schema. What is shown never accepts less than the tool does: options that may differ
-in what is not seen are no longer exclusive, and a condition about it is left out.
+Only arguments are removed, not members of their values, and calls are validated against the
+server's own schema. The shown schema never accepts less than the tool does: options that may differ
+in an argument that is not shown are no longer exclusive, and a condition about it is removed.
 
-What a JSON Schema (2020-12, draft-07) says of one value stands in it, in the schemas that it
-applies to the same value, ``allOf`` and its like, and where their ``$ref`` leads.
+A JSON Schema (2020-12, draft-07) describes a value in itself, in the schemas that it applies to the
+same value (``allOf`` and similar), and in the targets of their ``$ref``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 def declared(schema: dict[str, Any], names: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``names`` that are properties of the arguments by ``schema``, the whole of it."""
+    """Return those of ``names`` that ``schema`` declares as properties of the arguments."""
     names = tuple(names)
     left = set(names).difference(_object(schema, "properties"))
     if left:
@@ -40,7 +40,7 @@ def declared(schema: dict[str, Any], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def without(schema: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """``schema`` without the arguments ``names``. It takes over ``schema``: give a copy."""
+    """Return ``schema`` without the arguments ``names``. It modifies ``schema``: pass a copy."""
     return _Listed(schema, frozenset(names)).schema
 
 
@@ -55,13 +55,13 @@ def _array(part: dict[str, Any], keyword: str) -> list[Any]:
 
 
 class _References:
-    """Where the references in a schema lead."""
+    """The targets of the references in a schema."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
 
     def target(self, ref: Any) -> Any:
-        """None where that cannot be told."""
+        """Return the target of a reference; None if unknown."""
         if type(ref) is not str or ref[:1] != "#":
             return None
         try:
@@ -81,8 +81,10 @@ def _schemas(root: Any) -> Iterator[dict[str, Any]]:
 
 
 def _of_same_value(schema: Any, references: _References | None) -> Iterator[dict[str, Any]]:
-    """``schema`` and every schema in it that is for the same value; with ``references``, also those
-    that it refers to."""
+    """Yield ``schema`` and every schema in it for the same value.
+
+    With ``references``, also the targets of their references.
+    """
     seen: set[int] = set()
     waiting = [schema]
     while waiting:
@@ -108,7 +110,7 @@ class _Listed:
         self._new: dict[str, Any] = {}
         """Definitions that are added."""
         self._places: dict[int, str] = {}
-        """What references to the arguments lead to now, by the ``id`` of what they led to."""
+        """The targets of references to the arguments, by the ``id`` of the earlier targets."""
         self._waiting: list[tuple[str, dict[str, Any]]] = []
         self.schema: dict[str, Any] = self._part(root)
         while self._waiting:
@@ -186,7 +188,7 @@ class _Listed:
         return {name: item for name, item in value.items() if name not in self._names}
 
     def _take_out_dependents(self, found: dict[str, Any]) -> None:
-        """What depends on one of the names always applies, for they are always there."""
+        """Apply the dependents of the names unconditionally: the names are always present."""
         for keyword in _BY_NAME:
             by_name, found[keyword] = _object(found, keyword), {}
             for name, its in by_name.items():

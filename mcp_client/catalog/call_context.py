@@ -1,5 +1,4 @@
-"""Comparing and storing ``ToolCall.context``, the host's own word on whose call it is; and the
-values of ``ToolCall.origin``."""
+"""The comparison and storage of ``ToolCall.context``, and the values of ``ToolCall.origin``."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ __all__ = [
 ]
 
 CallOrigin: TypeAlias = Literal["host", "app", "code"]
-"""Who makes a call: the host, the view of a tool, or a script of a model."""
+"""The maker of a call: the host, the view of a tool, or a script of a model."""
 
 _MAX_INTEGER_BITS = 256
 _MAX_DEPTH = 16
@@ -33,30 +32,36 @@ _lock = threading.RLock()
 
 
 class ModelArguments(dict[str, Any]):
-    """Arguments that a model gave, as an adapter read them: it is to hear what is wrong with them
-    itself, before a person is asked."""
+    """The arguments of a model, as an adapter parsed them.
+
+    The model receives the errors about them itself, before a person is asked.
+    """
 
     __slots__ = ()
 
 
 class NotAnObject:
-    """Stands in records for what a model gave as arguments and is not a JSON object."""
+    """A placeholder in records for a model's arguments that are not a JSON object."""
 
 
 def context_key(context: Hashable) -> Hashable:
-    """Equal for equal contexts, and different for ``True`` and ``1``, which Python calls equal."""
+    """Return a key that is equal for equal contexts, and distinguishes ``True`` from ``1``."""
     if type(context) is tuple:
         return ("tuple", *map(context_key, context))
     return type(context) is bool, context
 
 
 def same_context(one: Hashable, other: Hashable) -> bool:
+    """Return whether two contexts are equal."""
     return one is other or context_key(one) == context_key(other)
 
 
 def is_storable(context: Hashable, depth: int = 0) -> bool:
-    """Whether it can be written to a file and read back equal: text, numbers, booleans and tuples
-    of them; None, for no context, only at the top."""
+    """Return whether a context can be written to a file and loaded as an equal one.
+
+    That applies to str, numbers, booleans and tuples of them; None, for no context, only at the
+    top.
+    """
     kind = type(context)
     if kind is tuple:
         members: tuple[Any, ...] = context  # type: ignore[assignment]
@@ -71,12 +76,12 @@ def is_storable(context: Hashable, depth: int = 0) -> bool:
 
 
 def context_text(context: Hashable) -> str:
-    """A text that is equal for equal contexts only.
+    """Return a text that is equal for equal contexts only.
 
-    It is the same in every process where the context is storable. Any other is told by a mark that
-    is given to it in this process: its ``repr`` may be equal for different objects, and different
-    for equal ones. A thousand of them have marks at once; an older one gets another mark then, so
-    that what was bound to it no longer holds.
+    It is the same in every process if the context is storable. Any other context gets a mark in
+    this process, because its ``repr`` may be equal for different objects, and different for equal
+    ones. A thousand contexts have marks at once; an older one then gets another mark, so that
+    approvals bound to it no longer apply.
     """
     if is_storable(context):
         return json.dumps(_tagged(context))
@@ -106,7 +111,7 @@ def context_from_json(value: Any) -> Hashable:
     """The context that was stored. Raises ``ValueError`` for what is never stored."""
     context: Hashable = _tuples(value)
     if not is_storable(context):
-        raise ValueError("its context is not text, a number, a boolean or a list of them")
+        raise ValueError("the context is not a str, a number, a boolean or a list of them")
     return context
 
 

@@ -1,4 +1,4 @@
-"""How a tool's definition differs from an earlier one, in words that are safe to show."""
+"""The differences between a tool's definition and an earlier one, as text that is safe to show."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ _ABSENT: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How one tool differs from the lock file of ``Pins``."""
+    """The differences between one tool and the lock file of ``Pins``."""
 
     server: str
     tool: str
-    """Its name; empty if what differs are the server's instructions."""
+    """The name of the tool; empty for the server's instructions."""
     kind: DriftKind
-    """"unpinned": the file had the server and no longer does, or never did and must not be
-    extended (``Pins(create=False)``). "moved": it was written for another URL."""
+    """The kind of difference.
+
+    "unpinned": the file had the server and no longer does, or never did and must not be extended
+    (``Pins(create=False)``). "moved": it was written for another URL.
+    """
     fingerprint: str | None
-    """Of the definition as it is now; None where the tool has gone."""
+    """The fingerprint of the current definition; None if the tool is gone."""
     differences: tuple[tuple[str, str, str], ...] = ()
     """Each member that differs: a JSON pointer, its text then and its text now, safe to show."""
     pinned: dict[str, Any] | None = field(default=None, repr=False, compare=False)
@@ -47,8 +50,10 @@ class Drift:
         pinned: dict[str, Any] | None = None,
         now: dict[str, Any] | None = None,
     ) -> Drift:
-        """How ``tool`` differs from the definition ``pinned``, if the file has one; ``now`` is what
-        would be written down."""
+        """Return the differences between ``tool`` and the definition ``pinned`` in the file.
+
+        ``now`` is the definition as it would be stored.
+        """
         places: tuple[tuple[str, str, str], ...] = ()
         if pinned is not None:
             places = tuple(_differences("", pinned, now or fingerprinted(tool._definition)))
@@ -93,7 +98,7 @@ class Drift:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """How two definitions differ."""
+    """Return the differences between two definitions."""
     then, now = fingerprinted(old), fingerprinted(new)
     about = fingerprint_of(now)
     shown = _sentences(tuple(_differences("", then, now)))

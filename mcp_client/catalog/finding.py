@@ -56,18 +56,18 @@ FindingKind: TypeAlias = Literal[
 
 @frozen_dataclass
 class Finding:
-    """What was found, as a kind for programs and a sentence for people: ``str(finding)``.
+    """A finding: a kind for programs and a sentence for people, ``str(finding)``.
 
-    Compare ``kind``, and ``about`` where the value matters, never the sentence: that may be worded
-    otherwise in any release. ``KINDS`` has all kinds:
+    Compare ``kind``, and ``about`` if the value matters, never the sentence, which may change in
+    any release. ``KINDS`` has all kinds:
 
     Of the texts and the definition of a tool, a skill, a resource or a prompt:
 
     - ``hidden_text``: characters that a model reads and a person does not see
     - ``escape_sequences``: sequences that a terminal obeys instead of showing them
-    - ``orders_to_model``: text that seems to give the model orders
-    - ``look_alike``: a name that can be taken for another one, of the list or of a program
-    - ``odd_name``: a name that does not keep to the rules for names
+    - ``orders_to_model``: text that tries to instruct the model
+    - ``look_alike``: a name that can be mistaken for another one, of the list or of a program
+    - ``odd_name``: a name that does not follow the rules for names
     - ``long_text``: more text than was inspected; or, as a ``note``, more than is usual
     - ``same_name``: several skills have one name
     - ``unknown_dialect``: a schema in a dialect that cannot be checked, or that is written as in
@@ -75,34 +75,35 @@ class Finding:
     - ``invalid_hints``: annotations that are not valid, or contradict each other, and do not count
     - ``invalid_metadata``: other members that are not valid and do not count (``_meta``,
       ``execution``)
-    - ``not_callable``: a tool that cannot be called, because it asks for what the server lacks
+    - ``not_callable``: a tool that cannot be called, because it requires a feature that the server
+      lacks
 
-    Of what was known before:
+    Of differences from earlier lists:
 
-    - ``definition_changed``: a tool or a skill is not as in the lock file (``pins``), or the tool
-      changed while approval was asked for
+    - ``definition_changed``: a tool or a skill differs from the lock file (``pins``), or the tool
+      changed while approval was requested
     - ``not_pinned``: the lock file does not have the tool, the skill, the server, or members of it
     - ``server_moved``: the lock file has the server's name for another URL or other identity
     - ``gone``: the lock file has a tool that the server no longer offers
-    - ``reconnected``: the connection was lost and made again while approval was asked for
+    - ``reconnected``: the connection was lost and made again while approval was requested
 
     Of a call and its result:
 
-    - ``broken_arguments``: the arguments break the tool's input schema
-    - ``unchecked_arguments``: whether they do could not be told in time; of a tool: part of its
-      input schema cannot be checked, and is skipped
-    - ``broken_result``: the result breaks the tool's output schema
-    - ``unchecked_result``: whether it does could not be told; of a tool: its output schema, or a
-      part of it, cannot be checked, and is skipped
-    - ``not_recorded``: the audit, or the journal of calls by key, does not have all of it
-    - ``left_out``: what a view asks for and does not get
-    - ``bind``: an argument that the host sets is one of no tool, or an approver's edit left it out
+    - ``broken_arguments``: the arguments are not valid for the tool's input schema
+    - ``unchecked_arguments``: they could not be checked in time; of a tool: part of its input
+      schema cannot be checked, and is skipped
+    - ``broken_result``: the result is not valid for the tool's output schema
+    - ``unchecked_result``: it could not be checked; of a tool: its output schema, or a part of it,
+      cannot be checked, and is skipped
+    - ``not_recorded``: the audit, or the journal of calls by key, is incomplete
+    - ``left_out``: a right that a view requests and does not get
+    - ``bind``: no tool has an argument that the host sets, or an approver's edit omitted it
 
     Of a list:
 
     - ``stale_list``: it could not be fetched again, or its server is down
-    - ``deviation``: it deviates from the specification, and its meaning is clear all the same
-    - ``missing_server``: a server's entries are not in it
+    - ``deviation``: it deviates from the specification, but its meaning is clear
+    - ``missing_server``: a server's entries are missing
     - ``not_started``: a server's tools are listed from the lock file, because it was not started
 
     Of what is asked about where that is no tool call, so that no hook that allows what has no
@@ -116,24 +117,27 @@ class Finding:
     Of a server that would be started or connected to:
 
     - ``other_user``: it runs commands with another user's rights, or rights over the machine
-    - ``runs_code``: code stands in its arguments, or is downloaded and run
-    - ``deletes_files``: it deletes files and folders
-    - ``sensitive_place``: it names a place where secrets are kept, or the whole home folder
+    - ``runs_code``: code is in its arguments, or is downloaded and run
+    - ``deletes_files``: it deletes files and directories
+    - ``sensitive_place``: it names a place with secrets, or the whole home directory
     - ``outside_project``: it names a path outside the project
     - ``loads_code``: a variable can make programs load or run other code
     - ``suspicious_address``: the address may not be what it looks like, or has a password in it
     - ``unencrypted``: the connection is not encrypted
-    - ``from_variable``: what is put in from outside the file, where others may see it
+    - ``from_variable``: a value from outside the file is inserted where others may see it
     """
 
     KINDS: ClassVar[tuple[str, ...]] = get_args(FindingKind)
 
     kind: FindingKind
     text: str
-    """A sentence that is safe to show. Where an argument is wrong it may quote the value."""
+    """A sentence that is safe to show. If an argument is wrong it may quote the value."""
     about: str = ""
-    """What tells two findings of one kind apart: a JSON pointer, a fingerprint, a name. A yes given
-    with one of them does not cover the other. Never the value of an argument."""
+    """The detail of this finding, such as a JSON pointer, a fingerprint or a name.
+
+    It distinguishes two findings of one kind. An approval given with one of them does not cover the
+    other. It is never the value of an argument.
+    """
     note: bool = False
     """Whether it is only for information: an allow rule applies all the same."""
 
@@ -157,7 +161,7 @@ class Finding:
         return self.kind, self.about
 
     def at(self, place: str) -> Finding:
-        """This finding, said of ``place``: for a list in which there are others."""
+        """Return this finding with ``place``, for a list of several places."""
         return Finding(self.kind, f"{place}: {self.text}", self.about, self.note)
 
     def to_json(self) -> dict[str, Any]:
@@ -167,9 +171,9 @@ class Finding:
 
     @classmethod
     def from_json(cls, value: Any) -> Finding:
-        """Raises ``ValueError`` for what ``to_json`` does not give."""
+        """Parse the result of ``to_json``. Raises ``ValueError`` for anything else."""
         try:
             about, note = value.get("about", ""), value.get("note", False)
             return cls(value["kind"], value["text"], about, note)
         except (LookupError, TypeError, AttributeError, ConfigError):
-            raise ValueError("it is not a finding: it needs a kind and a text") from None
+            raise ValueError("a finding needs a kind and a text") from None

@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 MAX_TEXT_CHARS = 8_000
-"""Characters of one text, above which a note says that it is long."""
+"""The length of a text in characters, above which a note reports it."""
 MAX_TEXTS_CHARS = 40_000
 """Characters of all texts of one tool, likewise."""
 ordinary_name: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
-"""Whether a name keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
+"""Return whether a name follows the rules of 2026-07-28 ``server/tools`` for tool names."""
 _KINDS = (
     (range(0xE0000, 0xE0080), "tag characters"),
     (range(0x202A, 0x202F), "bidirectional controls"),
@@ -62,9 +62,9 @@ _SUSPECT = re.compile(r"[^\n\t\r -~]")
 def definition_findings(
     definition: Mapping[str, Any], name: str, looks_like: str | None
 ) -> list[Finding]:
-    """What is suspicious in the definition of one tool, which takes bounded time.
+    """Return the findings about the definition of one tool, in bounded time.
 
-    ``looks_like`` is the name of another tool of the list that this one can be taken for.
+    ``looks_like`` is the name of another tool of the list that this one can be mistaken for.
     """
     texts: list[str] = []
     found: list[Finding] = []
@@ -82,7 +82,7 @@ def definition_findings(
 
 
 def name_findings(name: str) -> list[Finding]:
-    """What is unusual about a name that can be used."""
+    """Return the findings about a usable name."""
     if ordinary_name(name):
         return []
     if len(name) > 128:
@@ -94,7 +94,7 @@ def name_findings(name: str) -> list[Finding]:
 
 
 def text_findings(texts: Sequence[str]) -> list[Finding]:
-    """What is suspicious in the texts of one tool: title, descriptions, names of parameters."""
+    """Return the findings about the texts of one tool: title, descriptions, names of parameters."""
     whole = "\n".join(texts)
     length = len(whole)
     whole = whole[:_MAX_INSPECTED_CHARS]
@@ -141,7 +141,7 @@ def _controls(whole: str, texts: Sequence[str]) -> list[Finding]:
 
 
 def _smuggled(whole: str) -> str:
-    """What tag characters spell: each stands for an ASCII character."""
+    """Return the text that tag characters spell: each encodes an ASCII character."""
     tags = _TAGS.findall(whole)
     spelled = "".join(chr(ord(char) - 0xE0000) for char in tags[:200])
     return f"; they spell '{safe_text(spelled, 120)}'" if spelled else ""
@@ -163,7 +163,7 @@ def _orders(texts: Sequence[str]) -> list[Finding]:
         left -= len(text)
         if order is not None:
             said = safe_text(order, 100)
-            shown = f"its text seems to give the model orders: '{said}'"
+            shown = f"its text seems to instruct the model: '{said}'"
             return [Finding("orders_to_model", shown, said)]
     return []
 
@@ -207,6 +207,7 @@ class LookAlikes:
         """By name, another of the names added that it can be taken for."""
 
     def add(self, names: Sequence[str]) -> None:
+        """Add the names of a list."""
         for name in names:
             other = self._first.setdefault(_look(name), name)
             if other != name:
@@ -225,9 +226,9 @@ _UNCHECKED: dict[str, tuple[FindingKind, str]] = {
 
 
 def schema_findings(member: str, usable: UsableSchema) -> list[Finding]:
-    """Return what is to be known of one schema, which is ``member`` of a tool's definition.
+    """Return the notes about one schema, which is ``member`` of a tool's definition.
 
-    All are notes: the server could as well have sent a schema that says less.
+    All are notes: the server could also have sent a schema with fewer constraints.
     """
     found: list[Finding] = []
     kind, instead = _UNCHECKED[member]

@@ -57,7 +57,7 @@ class ResourceResult:
     """The contents of a resource."""
 
     contents: tuple[ResourceContents, ...]
-    """Usually one piece; for a folder, any number."""
+    """The contents: usually one piece; for a directory, any number."""
     server: str
     """The name the host gave the server."""
     uri: str
@@ -69,7 +69,7 @@ class ResourceResult:
 
     @classmethod
     def from_wire(cls, result: dict[str, Any], server: str, uri: str) -> ResourceResult:
-        """Raises ``ValueError`` where the result is not what the specification says."""
+        """Parse a result. Raises ``ValueError`` if it breaks the specification."""
         found = result.get("contents", ())
         found = [] if found is None else found
         if type(found) is not list:
@@ -96,8 +96,11 @@ class ResourceResult:
 
     @property
     def text(self) -> str:
-        """All of it as text for a model: the text itself of one piece, and of several each below a
-        line that names it. What is not text is named in brackets, never omitted."""
+        """The contents as text for a model.
+
+        One piece is its text; several are each below a line that names it. A piece that is not text
+        is named in brackets, never omitted.
+        """
         if len(self.contents) == 1 and not self.rejected and self.contents[0].text is not None:
             return self.contents[0].text
         left_out = [f"[left out: {one.name or 'a piece'}, {one.reason}]" for one in self.rejected]
@@ -136,7 +139,7 @@ class PromptResult:
 
 
 class Library:
-    """What ``Session`` offers besides tools; its methods of the same names document these."""
+    """The resources, prompts and completion of a session; see its methods of the same names."""
 
     def __init__(
         self,
@@ -167,6 +170,7 @@ class Library:
         return await listing.all(refresh=refresh)
 
     def changes(self, feature: str, listing: PagedEntries[T]) -> Watch[ListChanges[T]]:
+        """Return a watch of a list."""
         self._requests.require(feature)
         live = self._requests.connection.ensure_connected
         return ListWatch(listing, live, compared_by(listing.kind.key))
@@ -174,6 +178,7 @@ class Library:
     async def read_resource(
         self, uri: str, options: ReadOptions, traffic: Traffic | None = None
     ) -> ResourceResult:
+        """Request the contents of a resource."""
         self._requests.require("resources")
         return await read_resource(self._reader(options, traffic), self._server, uri_of(uri))
 
@@ -195,6 +200,7 @@ class Library:
         return uri_of(link.uri)
 
     def subscribe_resource(self, uri: str) -> Watch[ResourceUpdate]:
+        """Return a watch of a resource."""
         self._requests.require("resources", "subscribe")
         live = self._requests.connection.ensure_connected
         limit = self._requests.context.limits.watched
@@ -207,6 +213,7 @@ class Library:
         options: ReadOptions,
         traffic: Traffic | None = None,
     ) -> PromptResult:
+        """Request the messages of a prompt."""
         self._requests.require("prompts")
         if not isinstance(name, str) or not name:
             raise InvalidArguments("the prompt's name is not a string, or empty")
@@ -232,6 +239,7 @@ class Library:
         context: Mapping[str, str] | None,
         timeout: float | Timeouts | None,
     ) -> Completion:
+        """Request suggestions for an argument."""
         self._requests.require("completions")
         timeouts = self._requests.context.timeouts.for_call(timeout)
         fields: dict[str, Any] = {"ref": _reference(ref), "argument": _argument(argument)}
@@ -250,7 +258,7 @@ class Library:
 
 
 async def read_resource(ask: FetchResult, server: str, uri: str) -> ResourceResult:
-    """The contents of ``uri``. Raises ``NotFound`` where the server says that it has none."""
+    """Request the contents of ``uri``. Raises ``NotFound`` if the server has no such resource."""
     try:
         result = await ask("resources/read", {"uri": uri})
     except ServerError as error:
@@ -268,7 +276,7 @@ def _invalid(what: str, error: ValueError, result: Any, server: str) -> Protocol
 
 
 def uri_of(uri: object) -> str:
-    """``uri``, if it can be sent. Raises ``InvalidArguments``."""
+    """Return ``uri`` if it can be sent. Raises ``InvalidArguments``."""
     if not isinstance(uri, str):
         raise InvalidArguments(f"the uri is a {type(uri).__name__}: give a string")
     reason = usable_uri(uri)

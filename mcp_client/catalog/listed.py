@@ -1,4 +1,4 @@
-"""What a server lists: the entries that can be used, and why others cannot."""
+"""A list of a server: its usable entries, and the reasons why others are not usable."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ class Rejected:
     reason: str
     """A sentence for people; ``kind`` is for programs."""
     kind: RejectedKind = "invalid"
-    """"invalid": not what the specification says. "same_name": another has its name. "not_wanted":
-    the host leaves it out. "unnamed": the host's ``naming`` gives it no name."""
+    """The kind of reason.
+
+    "invalid": the entry breaks the specification. "same_name": another has its name. "not_wanted":
+    the host omits it. "unnamed": the host's ``naming`` assigns no name to it.
+    """
     server: str | None = None
     """The name the host gave the server, in a list over the servers of a ``Host``."""
 
@@ -36,7 +39,7 @@ class Listed(tuple[T, ...]):
     """A list of one server, in the server's order: a tuple with findings."""
 
     rejected: tuple[Rejected, ...]
-    """What the server offered and the list leaves out, each with its reason."""
+    """The omitted entries, each with its reason."""
     meta: Mapping[str, Any]
     """The server's ``_meta`` of the first page, as it came; empty without one."""
     _findings: tuple[Finding, ...]
@@ -48,6 +51,7 @@ class Listed(tuple[T, ...]):
         findings: Sequence[Finding] = (),
         meta: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
+        """Return a list with its findings and rejected entries."""
         self = super().__new__(cls, entries)
         self.rejected = tuple(rejected)
         self._findings = tuple(findings)
@@ -56,12 +60,12 @@ class Listed(tuple[T, ...]):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What a person should look at."""
+        """The findings that a person should check."""
         return self._findings
 
     @property
     def own_findings(self) -> tuple[Finding, ...]:
-        """Those of ``findings`` that are about the list as a whole."""
+        """The findings about the list as a whole."""
         return self._findings
 
     def with_finding(self, finding: Finding) -> Self:

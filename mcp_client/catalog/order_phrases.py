@@ -1,4 +1,4 @@
-"""The phrases that are orders by themselves, each with words that tell where it can be."""
+"""The phrases that are orders by themselves, each with words that indicate its presence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words by which ``orders`` tells an order to a model: patterns, as text, in lower case."""
+"""The words by which ``orders`` recognizes an order to a model: patterns, in lower case."""
 
 from __future__ import annotations
 
@@ -119,4 +119,4 @@ CONVERSATION = (
 EXAMPLE = r"\be\.g\.|\bfor (?:example|instance)\b|\bsuch as\b|\bexample:|\blike\b"
 
 NEGATED = rf"\b{NOT} (?:\w+ ){{0,2}}?(?:{GIVE}|{READ}|commit\w*|includ\w+|send\w*|us\w+)\b[^,;:]*"
-"""A clause that says what not to do."""
+"""A clause that states what not to do."""

@@ -1,16 +1,17 @@
-"""Tell text that gives a model orders from text that documents a tool.
+"""Distinguish text that tries to instruct a model from text that documents a tool.
 
-Documentation has imperatives too: "you must call X first", "ask the user for the id", "do not call
+Documentation has imperatives, too: "you must call X first", "ask the user for the id", "do not call
 this more than 3 times". A sentence counts as an order only if one of these is in it:
 
-- what the model was told before is to be ignored
+- earlier instructions of the model are to be ignored
 - something is to be hidden from the person, or done behind the person's back
-- a secret, a sensitive file or what is personal is to be passed on
+- a secret, a sensitive file or personal data is to be passed on
 - the conversation, or the model's own instructions, are to be passed on
 - something is to be sent to an address that the text names
 - calls of other tools are to be changed, copied or left out
 
-An order of calls is not one. The words are English. Each sentence is looked at alone, in pieces of
+An order in which to call tools does not count. The words are English. Each sentence is examined
+alone, in pieces of
 ``_MAX_SENTENCE_CHARS``, so the time is linear in the length of the text.
 """
 

@@ -1,23 +1,22 @@
-"""One list of a server: every page, cached, and refreshed when it may have changed.
+"""A list of a server: every page, cached, and refreshed when it may have changed.
 
-2026-07-28 ``server/utilities/pagination`` and ``server/utilities/caching``. Fetching
-returns the complete list or raises if a cap is exceeded. An invalid entry is left out and named in
+2026-07-28 ``server/utilities/pagination`` and ``server/utilities/caching``. A fetch returns the
+complete list or raises if a limit is exceeded. An invalid entry is omitted and listed in
 ``rejected``.
 
-An empty string is a cursor. If a server returns a page again, or a cursor that it returned before,
-the list ends there, with a finding: what was listed before is kept. A page whose entries are null
-is empty.
+An empty string is a cursor. If a server returns a page or a cursor a second time, the list ends
+there, with a finding; the entries before are used. A page whose entries are null is empty.
 
-The list is fetched when it is first needed, once for all tasks that wait for it, and again after
-the server said that it changed, or once its ``ttlMs`` is over. A list without ``ttlMs`` is fresh
-only while a change would be heard: the server has declared that it tells of changes, and since the
-fetch began there has been a standing way to be told. Else each use asks again. A notice that comes
-during a fetch makes its result stale, and any number of notices cost one fetch. A private list is
-dropped with the authorization it was fetched under. One that cannot be refreshed is served as it
-was, and says so in ``findings``. A list that the server does not offer is empty, without a request.
+The list is fetched when it is first needed, once for all tasks that wait for it. It is fetched
+again after the server reported a change, or once its ``ttlMs`` has passed. A list without ``ttlMs``
+is fresh only while a change would be received: the server has declared change notifications, and a
+stream for them has existed since the fetch began. Otherwise each use fetches it again. A
+notification during a fetch makes its result stale, and any number of notifications cost one fetch.
+A private list is dropped with the authorization it was fetched under. If a refresh fails, the old
+list is returned with a finding. A list that the server does not offer is empty, without a request.
 
-A server that does not tell of changes is asked each time, and mostly sends the same again. Where
-every page is as it was before, its entries are not looked through again: the list is the same one.
+A server without change notifications is asked each time, and mostly sends the same. If every page
+is the same as before, its entries are not parsed again: the list is the same object.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ T = TypeVar("T")
 
 
 class Kind(NamedTuple):
-    """What is listed: in the protocol's words, and in ours."""
+    """The kind of list: its name in the protocol, and in this package."""
 
     method: str
     member: str
     """The member of a page which has its entries."""
     noun: str
     key: Callable[[Any], str]
-    """What an entry goes by: no other has the same."""
+    """The unique key of an entry."""
     cap: str
     """The field of ``Limits`` that bounds how many there are."""
 
@@ -102,12 +101,14 @@ class Freshness(NamedTuple):
 
 
 class PagedCache(ABC, Generic[L]):
+    """The cache of one list."""
+
     kind: ClassVar[Kind]
     _depends_on_host = False
-    """Whether the same entries may make another list, because the host says more about them."""
+    """Whether the same entries may make another list, because of options of the host."""
 
     def __init__(self, requests: ReadRequests, subscription: ListSubscription) -> None:
-        """``subscription`` tells of changes of this list."""
+        """Set ``subscription``, which reports changes of this list."""
         self.subscription = subscription
         self._requests = requests
         self._server = requests.context.server
@@ -123,7 +124,7 @@ class PagedCache(ABC, Generic[L]):
         self._awaiting: list[Callable[[L], None]] = []
         """Functions that take the next list that is fetched."""
         self._came: tuple[object, ...] | None = None
-        """What the list was made of; None where it cannot be the same again."""
+        """The pages of the list; None if they cannot be compared."""
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
         self._turn = LoopLock()
         self._pace = NoticePace()
@@ -131,7 +132,7 @@ class PagedCache(ABC, Generic[L]):
 
     @abstractmethod
     async def _sorted_out(self, found: list[Any]) -> L:
-        """What came, as what it is; a bad entry is left out with its reason."""
+        """Return the parsed entries; an invalid one is omitted with its reason."""
 
     @property
     def known(self) -> L | None:
@@ -146,7 +147,7 @@ class PagedCache(ABC, Generic[L]):
 
     @property
     def outdated(self) -> bool:
-        """Whether the server has said that its list changed, and it was not fetched since."""
+        """Whether the server has reported a change that was not fetched yet."""
         return self._freshness.changes != self._changes
 
     @property
@@ -162,7 +163,7 @@ class PagedCache(ABC, Generic[L]):
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing can have changed: the server would have told, or has said until when."""
+        """Whether the list is certainly current: by a subscription, or by its ``ttlMs``."""
         freshness = self._freshness
         if freshness.changes != self._changes or self._now() >= freshness.until:
             return False
@@ -170,10 +171,10 @@ class PagedCache(ABC, Generic[L]):
         return freshness.has_ttl or (epoch is not None and epoch == self.subscription.epoch)
 
     def usable(self, key: str) -> Any:
-        """The entry with this key, if a call may use it without a wait; else None.
+        """Return the entry with this key if a call may use it without a wait, else None.
 
-        It may be out of date, but the server has not said so, the time for which the server said
-        that it holds is not over, and it was fetched for this user.
+        It may be out of date, but the server has not reported that, its ``ttlMs`` has not passed,
+        and it was fetched for this user.
         """
         if self._freshness.private or self.is_over:
             return None
@@ -189,7 +190,7 @@ class PagedCache(ABC, Generic[L]):
             subscription.use()
 
     def mark_outdated(self) -> None:
-        """The list is known to have changed, although the server has not said so."""
+        """Note that the list has changed, although the server has not reported it."""
         self._may_have_changed(certain=True)
 
     def _may_have_changed(self, certain: bool) -> None:
@@ -313,7 +314,7 @@ class PagedCache(ABC, Generic[L]):
         return entries
 
     def _came_as(self, fetched: _Fetched) -> tuple[object, ...] | None:
-        """Equal for the same pages, to be read in the same way."""
+        """Return a value that is equal for the same pages, parsed in the same way."""
         if self._list is None or self._depends_on_host:
             return None
         digest = _digest_of(fetched.entries)
@@ -430,7 +431,7 @@ class _CursorGone(Exception):
 
 
 class _SameName(ValueError):
-    """Of an entry that goes by the name of another."""
+    """Another entry has the same name."""
 
 
 class PagedEntries(PagedCache[Listed[T]]):
@@ -466,7 +467,7 @@ class PagedEntries(PagedCache[Listed[T]]):
                 read = self._read(entry, self._server, self._requests.connection.transport.origin)
                 key = self.kind.key(read)
                 if key in entries:
-                    raise _SameName("another came before it that goes by the same name")
+                    raise _SameName("an earlier entry has the same name")
             except ValueError as error:
                 rejected.append(self._rejected(entry, error))
                 continue

@@ -1,7 +1,7 @@
-"""Pages that do not say where their list ends, and entries that come twice.
+"""Pages that do not indicate the end of their list, and entries that are listed twice.
 
-A cursor is the only sign that a list goes on (2026-07-28 ``server/utilities/pagination``). Servers
-in the world return a page again, or an old cursor. Both mean that there is nothing more.
+A cursor is the only sign that a list continues (2026-07-28 ``server/utilities/pagination``). Some
+servers return a page again, or an old cursor. Both mean that there are no more entries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAMES = ("uri", "uriTemplate", "name")
 
 
 class Ends:
-    """Where a list ends that does not say so, and what else is odd about its pages."""
+    """The end of a list that does not indicate it, and other deviations of its pages."""
 
     def __init__(self, noun: str) -> None:
         self.findings: tuple[Finding, ...] = ()
@@ -52,7 +52,7 @@ class Ends:
         known = {identity(entry) for entry in found}
         new = [entry for entry in entries if identity(entry) not in known]
         if new:
-            self.note("its pages lead back to a page before: what was listed until then is kept")
+            self.note("its pages lead back to an earlier page: the entries until then are used")
         else:
             self.note("its last page comes again and again: the list is complete")
         entries[:] = new
@@ -68,8 +68,7 @@ def identity(entry: Any) -> tuple[Any, ...]:
 def without_repeats(
     found: list[Any], names: list[str], noun: str
 ) -> tuple[list[Any], list[Finding]]:
-    """Return ``found`` without the entries that another one before equals, and a finding for each
-    name of such entries.
+    """Return ``found`` without duplicates, and a finding for each name of such entries.
 
     Servers that page by offset list an entry twice if another one is added meanwhile.
     """

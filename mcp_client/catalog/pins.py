@@ -1,25 +1,25 @@
-"""A lock file of tool definitions: what they were when they were reviewed, and how they differ now.
+"""A lock file of reviewed tool definitions, to detect later changes.
 
 ```python
 connect(server, pins="mcp.lock")                       # or Pins("mcp.lock", policy="refuse")
 ```
 
-The first list of a server is written down: whole definitions and the server's instructions, under
-the name that the host gave the server. A host lists the tools of a lazy server from the file until
-the server is started (``ServerConfig(lazy=True)``).
+The first list of a server is stored: complete definitions and the server's instructions, under the
+host's name for the server. A host lists the tools of a lazy server from the file until the server
+is started (``ServerConfig(lazy=True)``).
 
-Later every call compares the definition it was built from with the file as it is at that moment. A
-difference is drift: a definition changed, a tool is new, a tool is gone, the file no
-longer has the server, or has it for another URL. What happens then is the policy:
+Later every call compares the definition it was built from with the file at that moment. A
+difference is drift: a definition changed, a tool is new, a tool is gone, the file no longer has the
+server, or has it for another URL. The policy decides what happens:
 
-- "ask": the difference, old beside new, is among the findings of the call, so that the approver
-  sees it. A yes for this call or the session leaves the file as it is; a yes for always
-  (``Allow(remember="always")``) writes the new definition down, as ``Pins.accept`` does.
-- "refuse": the call is refused before anybody is asked (``CallDenied``).
+- "ask": the difference, with old and new values, is among the findings of the call, so that the
+  approver sees it. An approval for this call or the session does not change the file. A permanent
+  one (``Allow(remember="always")``) stores the new definition, as ``Pins.accept`` does.
+- "refuse": the call is refused before approval is requested (``CallDenied``).
 - "accept": the file follows the server; the difference is among the list's findings, once.
 
-Instructions that changed are a finding of the list. ``Toolset.instructions`` leaves them out until
-they are accepted, unless the policy is "accept".
+Instructions that changed are a finding of the list. ``Toolset.instructions`` omits them until they
+are accepted, unless the policy is "accept".
 
 The file is made for code review: JSON, sorted, one value a line, ASCII, so that invisible
 characters are visible. See ``runtime.json_file``; a file that other users may write is refused.
@@ -56,14 +56,14 @@ from .tool import Tool, fingerprint_of, fingerprinted
 __all__ = ["MAX_INSTRUCTIONS", "DriftPolicy", "Pinned", "Pins"]
 
 DriftPolicy: TypeAlias = Literal["ask", "refuse", "accept"]
-"""What drift means: see ``mcp_client.catalog.pins``."""
+"""The policy for drift: see ``mcp_client.catalog.pins``."""
 
 _PINS = "pins"
 _MEMBERS = {"tools", "skills", "identity", "instructions", "written"}
 MAX_INSTRUCTIONS = 16_384
 """Characters of a server's instructions that are written down, and shown to a model at most."""
 _WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_REMEDY = "put back an older one, or delete it to write down again what the servers offer"
+_REMEDY = "restore a backup, or delete it to store the current definitions again"
 
 _log = logging.getLogger("mcp_client")
 
@@ -77,8 +77,10 @@ class Pin:
 
     @classmethod
     def of(cls, tool: Tool, secrets: KnownSecrets | None) -> Pin:
-        """``tool`` as it is written down: for everybody to read, so without ``secrets`` that the
-        server was given and that it repeats. Its name stays, by which it is called."""
+        """Return the stored form of ``tool``, without ``secrets``: anyone may read the file.
+
+        The name is stored unchanged, because calls use it.
+        """
         definition = fingerprinted(tool._definition)
         if secrets is not None:
             clean = {**secrets.json(definition), "name": definition["name"]}
@@ -87,18 +89,19 @@ class Pin:
         return cls(tool.fingerprint, definition)
 
     def to_json(self) -> Object:
+        """Return the pin as a dict."""
         return {"fingerprint": self.fingerprint, "definition": self.definition}
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is written down of a server."""
+    """The stored data of a server."""
 
     tools: dict[str, Pin] | None = None
     skills: dict[str, Any] | None = None
     """By URI, each as ``skill_file.pinned`` has it."""
     identity: str | None = None
-    """Where the server is, as a keyed digest, where that can be said on every machine."""
+    """A keyed digest of the server's address, if it is the same on every machine."""
     instructions: str | None = None
     """The server's instructions, without its secrets, cut to ``MAX_INSTRUCTIONS``."""
     written: str | None = None
@@ -122,12 +125,12 @@ class Pinned:
     """Copies, in the order of their names."""
     instructions: str | None
     written: str
-    """When they were written down: ISO 8601, UTC; empty if the file does not have it."""
+    """The time at which they were stored: ISO 8601, UTC; empty if the file does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Book:
-    """What was written down when the state had this stamp."""
+    """The stored data at one stamp of the state."""
 
     stamp: Hashable = None
     servers: Mapping[str, _Entry] = field(default_factory=dict)
@@ -164,7 +167,7 @@ class Pins:
             where = JsonFile(where, "lock file", (_PINS, "keys"), _REMEDY, private=False)
         self._state = where
         self.policy = policy
-        """What drift means: "ask", "refuse" or "accept"."""
+        """The policy for drift: "ask", "refuse" or "accept"."""
         self.create = create
         """Whether a server that the file does not have is pinned on first use."""
         self._drifts: dict[str, tuple[Drift, ...]] = {}
@@ -186,12 +189,12 @@ class Pins:
 
     @property
     def path(self) -> Path | None:
-        """The lock file; None where pins are kept in another state."""
+        """The lock file; None if pins are stored in another state."""
         return self._state.path if isinstance(self._state, JsonFile) else None
 
     @property
     def name(self) -> str:
-        """What findings call it: the file's name."""
+        """The name of the file, for findings."""
         return "the lock file" if self.path is None else self.path.name
 
     def _identify(
@@ -200,8 +203,7 @@ class Pins:
         identity: Callable[[], str | None],
         secrets: KnownSecrets | None = None,
     ) -> None:
-        """Tell where ``server`` is, ``Transport.pinned_identity``, and what it is given to keep
-        secret. ``connect`` does this."""
+        """Set the ``Transport.pinned_identity`` and the secrets of ``server``, for ``connect``."""
         self._identities[server] = functools.cache(identity)
         if secrets is not None:
             self._secrets[server] = secrets
@@ -210,15 +212,17 @@ class Pins:
         return Pin.of(tool, self._secrets.get(tool.server))
 
     def drift(self, server: str) -> tuple[Drift, ...]:
-        """How the last list of ``server`` differed from the file, without what was accepted."""
+        """Return the drift in the last list of ``server``, without accepted differences."""
         return self._drifts.get(server, ())
 
     def _has_gone(self, server: str, tool: str) -> bool:
         return any(drift.tool == tool and drift.kind == "gone" for drift in self.drift(server))
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
-        """Write down ``tools`` as what ``server`` has, and its instructions as it gave them last:
-        from now on none of it is drift."""
+        """Store ``tools`` and the last instructions of ``server`` as accepted.
+
+        None of it is drift afterwards.
+        """
         pins = {tool.name: self._pin_of(tool) for tool in tools}
         self._change(
             server,
@@ -248,14 +252,14 @@ class Pins:
         if drift is not None and self.policy == "refuse":
             reason = "; ".join(map(str, drift.findings(self.name)))
             raise CallDenied(
-                f"refused, for {reason}. If that is right, write it down: Pins.accept(...)",
+                f"call refused: {reason}. To accept the new definition, call Pins.accept(...)",
                 reason=reason,
                 server=tool.server,
                 tool=tool.name,
             )
 
     def _accept_tool(self, tool: Tool) -> None:
-        """Write down a definition that was approved for always by somebody who saw the drift."""
+        """Store a definition that a person who saw the drift approved permanently."""
         pin = {tool.name: self._pin_of(tool)}
         self._change(
             tool.server, lambda entry: replace(entry, tools={**(entry.tools or {}), **pin})
@@ -273,7 +277,7 @@ class Pins:
         self._write_skills(server, {skill.uri: pinned(skill.files) for skill in skills})
 
     def _skills(self, server: str) -> Mapping[str, Any] | None:
-        """What is written down of the server's skills; None where none was."""
+        """Return the stored skills of the server; None without any."""
         entry = self._book().servers.get(server)
         return None if entry is None else entry.skills
 
@@ -288,9 +292,7 @@ class Pins:
     def _compare(
         self, server: str, tools: Iterable[Tool], instructions: str | None = None
     ) -> tuple[list[Finding], str | None]:
-        """Compare a list and the instructions with the file, and write down what the policy says.
-
-        Returns what differs, and the instructions if they may be shown to a model."""
+        """Compare a list with the file, store what the policy permits, and return the drift."""
         tools = list(tools)
         said = self._said[server] = self._written_down(server, instructions)
         before = book = self._book()
@@ -322,10 +324,11 @@ class Pins:
         return text[:MAX_INSTRUCTIONS]
 
     def _pinned(self, server: str, limits: Limits) -> Pinned | None:
-        """What the file has of a server that was not started; None if that is nothing, or is about
-        another server. From here on a file without the server is drift.
+        """Return the stored data of a server that was not started; None without any.
 
-        Raises ``ConfigError`` for more than the server itself might send."""
+        Afterwards a file without the server is drift. Raises ``ConfigError`` for more than the
+        server itself might send.
+        """
         book = self._book()
         entry = book.servers.get(server)
         if entry is None or entry.tools is None or self._has_moved(server, book):
@@ -354,7 +357,7 @@ class Pins:
             # Perhaps the path or the server's name is mistyped, and nothing is refused at all.
             text = (
                 f"{self.name} did not have the server '{safe_text(server, 60)}': its tools were "
-                f"written down unseen ({len(tools)} of them); Pins(create=False) refuses instead"
+                f"stored unreviewed ({len(tools)} of them); Pins(create=False) refuses instead"
             )
             _log.warning("%s: %s (%s)", server, text, self.path)
             return [Finding("not_pinned", text, "server")]
@@ -413,8 +416,7 @@ class Pins:
     # ------------------------------------------------------------------ the state
 
     def _read(self) -> dict[str, tuple[str, ...]]:
-        """The tools that are written down, by server. Raises ``ConfigError`` where the file cannot
-        be used."""
+        """Return the stored tools by server. Raises ``ConfigError`` if the file cannot be used."""
         servers = self._book().servers
         if not servers and not self.create:
             where = self.name if self.path is None else f"the lock file {self.path}"
@@ -430,7 +432,7 @@ class Pins:
         return last
 
     def _change(self, server: str, change: Callable[[_Entry], _Entry]) -> _Entry:
-        """Replace what is written down of a server, and say where it is now."""
+        """Replace the stored data of a server, and its current address."""
         identity = None
         if self._identity_of(server, None) is not None:
             self._key = self._state.secret(_PINS)
@@ -457,7 +459,7 @@ class Pins:
             raise self._unusable(f"{place} has members that no server has here")
         instructions, written = entry.get("instructions"), entry.get("written")
         if not isinstance(instructions, str | None) or len(instructions or "") > MAX_INSTRUCTIONS:
-            raise self._unusable(f"the instructions of {place} are not a text, or too long")
+            raise self._unusable(f"the instructions of {place} are not a str, or too long")
         if written is not None and not (type(written) is str and _WRITTEN.fullmatch(written)):
             raise self._unusable(f"{place} has a time 'written' that is not one in UTC")
         if not isinstance(tools, dict | None) or not isinstance(skills, dict | None):

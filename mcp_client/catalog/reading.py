@@ -22,7 +22,7 @@ from ..runtime.session_context import SessionContext
 __all__ = ["FetchResult", "Page", "ReadRequests", "RunWithInput"]
 
 FetchResult: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""From a method and its parameters to the result."""
+"""A function from a method and its parameters to the result."""
 T = TypeVar("T")
 
 
@@ -35,7 +35,7 @@ class Page(NamedTuple):
 
 
 class RunWithInput(Protocol):
-    """Sends a request and answers what the server asks (2026-07-28 ``basic/patterns/mrtr``)."""
+    """A function that sends a request and supplies requested input: ``basic/patterns/mrtr``."""
 
     def __call__(
         self,
@@ -44,11 +44,12 @@ class RunWithInput(Protocol):
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: RequestOptions,
-    ) -> Awaitable[dict[str, Any]]: ...
+    ) -> Awaitable[dict[str, Any]]:
+        """Send a request and return its result."""
 
 
 class ReadRequests:
-    """Sends the requests of one session that only read."""
+    """The requests of one session that only read."""
 
     def __init__(self, context: SessionContext, connection: Connection, run: RunWithInput) -> None:
         self.context = context
@@ -63,7 +64,7 @@ class ReadRequests:
         return may_offer(era.revision, era.server.capabilities, feature, detail)
 
     def require(self, feature: str, detail: str | None = None) -> None:
-        """Raises ``NotSent`` where the server's capabilities leave out ``feature``."""
+        """Raise ``NotSent`` if the server's capabilities lack ``feature``."""
         if not self.offers(feature, detail):
             name = feature if detail is None else f"{feature}.{detail}"
             raise NotSent(
@@ -92,7 +93,7 @@ class ReadRequests:
             if isinstance(reading, Complete):
                 return reading.result
             raise ProtocolViolation(
-                f"the server asks back on {method}, which the specification does not allow",
+                f"the server answered {method} with a request for input, against the specification",
                 result=reading.result,
                 server=self.server,
             )
@@ -105,7 +106,7 @@ class ReadRequests:
         meta: Mapping[str, Any] | None,
         traffic: Traffic | None = None,
     ) -> FetchResult:
-        """For requests that may ask back, within the clocks and with the ``_meta`` given."""
+        """Return a function for requests with input, within the timeouts, with this ``_meta``."""
         timeouts = self.context.timeouts.for_call(timeout)
         options = RequestOptions(meta=meta, repeatable=True, traffic=traffic)
 

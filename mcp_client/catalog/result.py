@@ -29,16 +29,16 @@ class ToolResult:
     """The result of a tool. An error that the tool reports is a result, too: see ``is_error``."""
 
     content: tuple[ContentBlock, ...]
-    """What the tool returned, block by block; untrusted."""
+    """The content blocks that the tool returned; untrusted."""
     structured_content: Any
-    """A JSON value that fits the tool's output schema, or None.
+    """A JSON value that is valid for the tool's output schema, or None.
 
-    In revision 2026-07-28 None may also be a real ``null``: ``"structuredContent" in raw`` tells.
+    In revision 2026-07-28 None may also be a real ``null``: see ``"structuredContent" in raw``.
     """
     is_error: bool
     """Whether the tool ran and reported an error; the reason is in ``text``."""
     findings: tuple[Finding, ...] = ()
-    """What is wrong with the result, with ``validation="warn"``, or with its audit record."""
+    """The findings about the result, with ``validation="warn"``, or about its audit record."""
     server: str = ""
     """The name the host gave the server."""
     tool: str = ""
@@ -48,7 +48,7 @@ class ToolResult:
 
     @staticmethod
     def from_wire(result: dict[str, Any], server: str, tool: str, origin: str = "") -> ToolResult:
-        """Raises ``ValueError`` where the result is not what the specification says."""
+        """Parse a result. Raises ``ValueError`` if it breaks the specification."""
         content = result.get("content", [])
         if type(content) is not list:
             if content is not None:
@@ -124,7 +124,7 @@ class ToolResult:
     def raise_for_error(self) -> ToolResult:
         """This result, or ``ToolFailed`` if the tool reported an error."""
         if self.is_error:
-            reason = safe_text(self.text, 500, lines=True) or "it gave no reason"
+            reason = safe_text(self.text, 500, lines=True) or "no reason given"
             raise ToolFailed(
                 f"the tool reported an error: {reason}",
                 result=self,

@@ -16,15 +16,17 @@ from ..runtime.python_source import ANY, Names, PythonType, quoted, union
 __all__ = ["TYPING", "WORDS", "SchemaTypes"]
 
 TYPING = ("Any", "Literal", "NotRequired", "TypedDict", "Union")
-"""What types are written with, of the module ``typing``."""
+"""The names of the module ``typing`` that types use."""
 WORDS = frozenset((*TYPING, "None", "bool", "dict", "float", "int", "list", "object", "str"))
 """Names that types are written with, and that no type of a schema has."""
 _MAX_TYPES = 1_000
 _MAX_OPTIONS = 50
 _MAX_LEVELS = 24
 _MAX_REFERRED_CHARS = 240
-"""Characters of a type without a name that a reference leads to: it is written at each reference to
-it, and within another that is written so, too."""
+"""The maximum length of a nameless type that references lead to, in characters.
+
+It is written at each reference to it, and within another one that is written so, too.
+"""
 _MAX_KEY_CHARS = 64
 """Characters of a member's name that the name of its type is made from, at most."""
 _SIMPLE: dict[Any, PythonType] = {
@@ -53,14 +55,16 @@ class SchemaTypes:
         self._known: dict[int, tuple[PythonType, bool]] = {}
         """The type of what a reference leads to, and whether it was cut."""
         self._roots: list[Any] = []
-        """Kept, so that no other schema gets the ``id`` of one that is known."""
+        """The known schemas, stored so that no other schema gets the ``id`` of one."""
         self._count = 0
 
     def parameters(
         self, schema: Mapping[str, Any], path: _Path
     ) -> tuple[list[tuple[str, PythonType, bool]], bool]:
-        """Of an input schema each argument with its type and whether it is required, and whether
-        the arguments are not said one by one."""
+        """Return the arguments of an input schema, and whether they are not listed one by one.
+
+        Each argument has its type and whether it is required.
+        """
         schema = _resolved(schema)
         properties = schema.get("properties")
         required = _required_of(schema)

@@ -14,7 +14,7 @@ from ..runtime.frozen import frozen_dataclass
 __all__ = ["DYNAMIC", "SkillFile", "digest_of", "pinned"]
 
 DYNAMIC = "dynamic"
-"""What stands for the files of a skill that lists none."""
+"""The marker for the files of a skill that lists none."""
 
 
 @frozen_dataclass
@@ -27,11 +27,11 @@ class SkillFile:
     size: int
     """Bytes."""
     path: str
-    """Its path within the skill, as in the URI: what ``Skill.read`` takes."""
+    """The path within the skill, as in the URI: the argument of ``Skill.read``."""
 
 
 def pinned(files: Sequence[SkillFile]) -> Any:
-    """What a lock file has of a skill with these files."""
+    """Return the entry of a skill with these files for a lock file."""
     return {file.uri: file.digest for file in files} or DYNAMIC
 
 

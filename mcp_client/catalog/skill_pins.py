@@ -1,15 +1,15 @@
-"""Skills in the lock file: what each consisted of when it was written down.
+"""Skills in the lock file: the files of each when it was stored.
 
-``pins`` says what the file is for; here, what it means for skills. What is written down of a skill
-is the set of its files, each URI with its digest. The first list of a server's skills is written
-down; a skill that is loaded by its URI before any list is written down by itself. Then a skill that
-has changed or is not in the file is a finding of the request to load it:
+``pins`` documents the file. The entry of a skill is the set of its files, each URI with its digest.
+The first list of a server's skills is stored; a skill that is loaded by its URI before any list is
+stored by itself. Afterwards a skill that has changed or is not in the file is a finding of the
+request to load it:
 
-- "ask": the approver sees it. A yes for always writes the new set down.
-- "refuse": the load is refused before anybody is asked (``CallDenied``).
+- "ask": the approver sees it. A permanent approval stores the new set.
+- "refuse": the load is refused before approval is requested (``CallDenied``).
 - "accept": the file follows the server.
 
-A list need not be complete, so a skill that is missing in one has not gone.
+A list need not be complete, so a skill that is missing from one is not gone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SkillPins:
         """Servers whose skills the file had: if they are gone there, they are not new."""
 
     def drift_of(self, server: str, uri: str, files: Files) -> tuple[Finding, ...]:
-        """How a skill differs from the file."""
+        """Return the differences between a skill and the file."""
         pins = self._pins
         if pins.policy == "accept":
             return ()
@@ -54,7 +54,7 @@ class SkillPins:
         return self._drift(known, uri, files)
 
     def compare(self, server: str, skills: Sequence[tuple[str, Files]]) -> list[Finding]:
-        """Compare a list with the file, write down what the policy says, and say what differs."""
+        """Compare a list with the file, store what the policy permits, and return the drift."""
         pins = self._pins
         known = self._known(server)
         follows = pins.policy == "accept" and (pins.create or known is not None)
@@ -75,25 +75,25 @@ class SkillPins:
             if is_first and pins.policy == "refuse":
                 text = (
                     f"{pins.name} did not have the skills of '{safe_text(server, 60)}': they were "
-                    f"written down unseen ({len(skills)} of them); Pins(create=False) refuses "
+                    f"stored unreviewed ({len(skills)} of them); Pins(create=False) refuses "
                     "instead"
                 )
                 return [Finding("not_pinned", text, "server")]
         return findings
 
     def check_policy(self, server: str, uri: str, drift: Sequence[Finding]) -> None:
-        """Raises ``CallDenied`` where there is ``drift`` and the policy is to refuse it."""
+        """Raise ``CallDenied`` if there is ``drift`` and the policy is to refuse it."""
         if drift and self._pins.policy == "refuse":
             reason = "; ".join(map(str, drift))
             raise CallDenied(
-                f"the skill {safe_text(uri, 200)!r} is refused, for {reason}. If that is "
-                "right, write it down: Pins.accept_skills(...)",
+                f"skill {safe_text(uri, 200)!r} refused: {reason}. To accept the new files, "
+                "call Pins.accept_skills(...)",
                 reason=reason,
                 server=server,
             )
 
     def loaded(self, server: str, uri: str, files: Files, *, for_good: bool) -> None:
-        """A skill was approved and verified; ``for_good`` by a yes for always."""
+        """Note that a skill was approved and verified; ``for_good`` by a permanent approval."""
         pins = self._pins
         known = self._known(server)
         if known is not None and known.get(uri) == pinned(files):

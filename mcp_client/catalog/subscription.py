@@ -1,19 +1,19 @@
-"""The change notifications of one topic, and the stream they come on.
+"""The change notifications of one topic, and their stream.
 
-In the handshake era notifications come without being asked for. In the stateless era they come on
-a stream that the client opens with ``subscriptions/listen`` (2026-07-28
-``basic/patterns/subscriptions``). The stream is opened once it is needed: somebody watches, or a
-list that was fetched before is used again, and the server declares that it tells of changes. It
-runs outside the host's own tasks, and ends with its connection.
+In the handshake era notifications arrive without a request. In the stateless era they arrive on a
+stream that the client opens with ``subscriptions/listen`` (2026-07-28
+``basic/patterns/subscriptions``). The stream is opened once it is needed: a watch exists, or a list
+that was fetched before is used again, and the server declares change notifications. It runs outside
+the host's own tasks, and ends with its connection.
 
-Notifications that were sent while no stream was open are lost. So opening one counts as a change
-if an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh.
-A stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
-with jitter, until a stream lasts for some seconds or brings a change. A stream that is refused for
-want of a login is asked for again once somebody has logged in, or after an hour: asking may begin a
-login that no caller waits for. A server that does not know the method, or does not acknowledge what
-was asked for, is not asked again on the same connection; its lists are then fresh for their
-``ttlMs`` only.
+Notifications that were sent while no stream was open are lost. So opening one counts as a change if
+an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh. A
+stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
+with jitter, until a stream lasts for some seconds or brings a change. A stream that is refused
+without a login is requested again once a person has logged in, or after an hour, because the
+request may begin a login that no caller waits for. A server that does not know the method, or does
+not acknowledge the request, is not asked again on the same connection; its lists are then fresh for
+their ``ttlMs`` only.
 
 Each topic has a stream of its own, which the specification allows, so that opening one does not
 interrupt another.
@@ -101,8 +101,7 @@ class Subscription(ABC):
         self._listener: Handle | None = None
         self._helpers: set[Handle] = set()
         self.notifier: Notifier = Notifier()
-        """Notified when a stream or the connection is opened or lost, and of every change of the
-        topic."""
+        """The notifier of opened and lost streams and connections, and of changes of the topic."""
         self.fault: McpError | None = None
         """Why the last attempt to subscribe failed."""
         self.closed: bool = False
@@ -117,13 +116,15 @@ class Subscription(ABC):
 
     @abstractmethod
     def missed(self) -> None:
-        """In the handshake era, notifications may have been lost."""
+        """Note that in the handshake era notifications may have been lost."""
 
     @property
     def epoch(self) -> int | None:
-        """None while a change would not be heard: the server does not declare that it tells of
-        changes, or has no way to. Otherwise a number that changes whenever notifications may have
-        been missed."""
+        """A number that changes whenever notifications may have been missed.
+
+        None while a change would not be received: the server does not declare change notifications,
+        or there is no stream for them.
+        """
         connection = self._connection
         if connection is None or not self._declared:
             return None
@@ -148,10 +149,12 @@ class Subscription(ABC):
         return connection.era.listens and self._declared
 
     def watch(self) -> None:
+        """Note that a watch exists."""
         self._watchers += 1
         self._start()
 
     def unwatch(self) -> None:
+        """Note that a watch has ended."""
         self._watchers -= 1
         if not self._watchers and not self.is_used:
             self._stop()
@@ -162,7 +165,7 @@ class Subscription(ABC):
         self.notifier.notify()
 
     async def replace_lost(self, live: Callable[[], Awaitable[object]]) -> None:
-        """Have ``live`` replace the connection. Where that fails, others that wait try."""
+        """Have ``live`` replace the connection. If that fails, others that wait try."""
         self.is_lost = False  # before the wait, in which it may be lost again
         try:
             await live()
@@ -185,6 +188,7 @@ class Subscription(ABC):
         self._helpers.add(handle)
 
     def close(self) -> None:
+        """Close the stream."""
         self.closed = True
         self._stop()
         while self._helpers:
@@ -299,7 +303,7 @@ class Subscription(ABC):
 
     def _failed(self, error: Exception) -> _End:
         seconds = seconds_text(self._seconds)
-        timeout = f"the server did not agree within {seconds} (connect clock) to send notifications"
+        timeout = f"the server did not agree to notifications within {seconds} (connect timeout)"
         self.fault = (
             error
             if isinstance(error, McpError)
@@ -343,21 +347,27 @@ class ListSubscription(Subscription):
         self._on_change: list[Callable[[bool], None]] = []
 
     def add_listener(self, on_change: Callable[[bool], None]) -> None:
-        """``on_change(True)`` is called when a list changed, or may have while nothing could be
-        heard; ``on_change(False)`` where only a list that is no longer fresh may have."""
+        """Call ``on_change(True)`` when a list changed, or may have changed unnoticed.
+
+        ``on_change(False)`` is called if only a list that is no longer fresh may have changed.
+        """
         self._on_change.append(on_change)
 
     def changed(self) -> None:
+        """Note that the list changed."""
         self._pass_on(certain=True)
 
     def on_notification(self, notice: Notification) -> None:
+        """Handle a notification."""
         self.changed()
 
     def missed(self) -> None:
+        """Note that notifications may have been lost."""
         if self._watchers:  # other lists go by ``epoch``
             self.changed()
 
     def on_open(self, was_lost: bool) -> None:
+        """Note that a stream is open."""
         self._pass_on(certain=was_lost or self._watchers > 0)
 
     def _pass_on(self, *, certain: bool) -> None:
@@ -374,7 +384,7 @@ def _is_the_end(message: Any) -> bool:
 
 
 async def _authorization(connection: RpcConnection) -> Hashable:
-    """Another value once somebody else is logged in."""
+    """Return a value that changes once another user is logged in."""
     credentials = connection.transport.credentials
     try:
         return None if credentials is None else await credentials.current()

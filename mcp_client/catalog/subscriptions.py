@@ -72,6 +72,7 @@ class Subscriptions:
             subscription.missed()
 
     def close(self) -> None:
+        """Close all subscriptions."""
         self._closed = True
         for subscription in self._all():
             subscription.close()
@@ -80,8 +81,7 @@ class Subscriptions:
         return (*self._lists, *self._watched.values())
 
     def on_notification(self, notice: Notification) -> None:
-        """Handle a notification that did not come on a stream of a subscription, as in the
-        handshake era."""
+        """Handle a notification outside a subscription stream, as in the handshake era."""
         for subscription in self._lists:
             if notice.method == subscription.topic.notice:
                 subscription.on_notification(notice)
@@ -128,6 +128,7 @@ class ResourceSubscription(Subscription):
 
     @property
     def is_watched(self) -> bool:
+        """Whether a watch of the resource exists."""
         return self._watchers > 0
 
     @property
@@ -147,10 +148,11 @@ class ResourceSubscription(Subscription):
         self._start()
 
     def add_listener(self, on_update: Callable[[ResourceUpdate], None]) -> None:
-        """``on_update`` is called with every update."""
+        """Call ``on_update`` with every update."""
         self._on_update.add(on_update)
 
     def remove_listener(self, on_update: Callable[[ResourceUpdate], None]) -> None:
+        """Stop calling ``on_update``."""
         self._on_update.discard(on_update)
 
     def covers(self, uri: str) -> bool:
@@ -161,14 +163,17 @@ class ResourceSubscription(Subscription):
         return not rest or self.uri.endswith("/") or rest[0] in "/#?"
 
     def on_notification(self, notice: Notification) -> None:
+        """Handle a notification."""
         uri = notice.params.get("uri")
         self._pass_on(uri if type(uri) is str else self.uri)
 
     def missed(self) -> None:
+        """Note that notifications may have been lost."""
         if self._subscribed:
             self._pass_on(self.uri, certain=False)
 
     def on_open(self, was_lost: bool) -> None:
+        """Note that a stream is open."""
         self._was_open = True
         if was_lost:
             self._pass_on(self.uri, certain=False)
@@ -185,6 +190,7 @@ class ResourceSubscription(Subscription):
         return True  # a server that does not declare it may support it: it is asked, and answers
 
     def connected(self, connection: RpcConnection) -> None:
+        """Note a new connection."""
         self._subscribed = False
         super().connected(connection)
 

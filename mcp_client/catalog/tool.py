@@ -1,14 +1,14 @@
-"""A tool: a frozen value, its fingerprint, and whether the host trusts what its server says of it.
+"""A tool: a frozen value, its fingerprint, and whether the host trusts its annotations.
 
-2026-07-28 ``server/tools`` (data types). What a server sent is kept complete and private;
-attributes are copies, so that changing one does not change the definition in force.
+2026-07-28 ``server/tools`` (data types). The server's definition is stored completely and
+privately; attributes are copies, so that changing one does not change the definition in force.
 
 The fingerprint is over the members that a person or a model reads, that a call is checked against,
 or that decide who may make it and how: ``name``, ``title``, ``description``, both schemas,
 ``annotations``, ``execution`` (2025-11-25 ``server/tools``), and of ``_meta`` what the extension
-for apps reads (2026-01-26 ``apps``). A member that is null, and annotations that say nothing, are
-as if missing. No face of this package shows icons, so they may differ between two lists, as may the
-rest of ``_meta`` and unknown members.
+for apps uses (2026-01-26 ``apps``). A member that is null, and empty annotations, count as missing.
+No interface of this package shows icons, so they may differ between two lists, as may the rest of
+``_meta`` and unknown members.
 """
 
 from __future__ import annotations
@@ -76,34 +76,37 @@ class Tool:
     """One tool of one server, as it was when it was listed."""
 
     name: str
-    """What its server calls it."""
+    """The server's name for the tool."""
     server: str
     """The name the host gave the server."""
     trusted: bool
-    """Whether the host trusts what the server says of this tool (``connect(trusted=...)``)."""
+    """Whether the host trusts the annotations of this tool (``connect(trusted=...)``)."""
     _definition: dict[str, Any] = field(repr=False, hash=False)
     _looks_like: str | None = field(default=None, repr=False, compare=False)
     """Another tool of the list whose name a person could take for this one's."""
     _origin: Origin | None = field(default=None, repr=False, compare=False)
-    """Where its server is, if that is at a URL."""
+    """The origin of the server, if it is at a URL."""
     _qualified_name: str | None = field(default=None, repr=False, compare=False)
     bound: tuple[str, ...] = ()
-    """The arguments that the host sets at each call (``bind=``). They are not in ``input_schema``,
-    and a call that gives one is refused; ``raw`` and ``fingerprint`` are of what the server sent.
+    """The arguments that the host sets at each call (``bind=``).
+
+    They are not in ``input_schema``, and a call that contains one is refused. ``raw`` and
+    ``fingerprint`` cover the server's own definition.
     """
     pinned_at: str | None = None
     """When the lock file wrote the definition down, in UTC (ISO 8601, empty if unknown), if its
     server was not started since; None for a definition that the server listed itself."""
     _derived: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)
-    """By the function that made it. None until there is something: of ten thousand tools few are
-    ever called."""
+    """The derived values by the function that made each; None until there is one."""
     _plan: Any = field(default=None, init=False, repr=False, compare=False)
     """The ``ToolPlan`` of its session, once it was called."""
 
     @property
     def qualified_name(self) -> str:
-        """What the tool is called where it was listed, and shown to a model as: in a ``Host`` a
-        name that no tool of another server has; in a session's own list, ``name``."""
+        """The name that a model sees.
+
+        In a ``Host`` no tool of another server has it; in a session's own list it is ``name``.
+        """
         return self._qualified_name or self.name
 
     @property
@@ -118,8 +121,10 @@ class Tool:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments that a call gives: without those that are ``bound``, and
-        otherwise with every keyword kept. A copy: yours to change."""
+        """The JSON Schema of the arguments of a call, as a copy.
+
+        It lacks the arguments that are ``bound``, and otherwise has every keyword.
+        """
         schema: dict[str, Any] = copy_of(self._listed_schema)
         return schema
 
@@ -150,14 +155,17 @@ class Tool:
 
     @property
     def icons(self) -> list[Any]:
-        """As they came. What a person is shown are ``safe_icons``."""
+        """The icons as the server sent them. Show ``safe_icons`` to people."""
         icons = self._definition.get("icons")
         return copy_of(icons) if isinstance(icons, list) else []
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
-        """The icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
-        URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.metadata``)."""
+        """The icons that a host may show.
+
+        ``https`` URLs of the server's own origin, and ``data:`` URLs of PNG, JPEG or WebP images of
+        at most 256 KiB (``protocol.metadata``).
+        """
         from ..protocol.metadata import safe_icons
 
         return safe_icons(self._definition.get("icons"), self._origin)
@@ -183,19 +191,22 @@ class Tool:
 
     @property
     def execution(self) -> dict[str, Any] | None:
-        """How the tool is run (2025-11-25 ``server/tools``), as it came; see ``task_support``."""
+        """The execution options (2025-11-25 ``server/tools``), unchanged; see ``task_support``."""
         execution = self._definition.get("execution")
         return copy_of(execution) if isinstance(execution, dict) else None
 
     @property
     def task_support(self) -> TaskSupport:
-        """Whether a server of 2025-11-25 has it called as a task: "forbidden" (the default),
-        "optional" or "required". In 2026-07-28 the server decides at each call."""
+        """Whether a server of 2025-11-25 runs the tool as a task.
+
+        The value is "forbidden" (the default), "optional" or "required". In 2026-07-28 the server
+        decides at each call.
+        """
         return task_support_of(self._definition)
 
     @property
     def meta(self) -> dict[str, Any] | None:
-        """``_meta`` of the definition, as it came; None without one. A copy."""
+        """The ``_meta`` of the definition, as a copy; None without one."""
         meta = self._definition.get("_meta")
         return copy_of(meta) if isinstance(meta, dict) else None
 
@@ -207,9 +218,9 @@ class Tool:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What looks wrong with the definition.
+        """The findings about the definition.
 
-        Looked for when this is first read, so that a list of many tools costs little.
+        They are computed on first access, so that a list of many tools costs little.
         """
         return self._derive(_findings_of)
 
@@ -235,10 +246,10 @@ class Tool:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over name, title, description, both schemas, annotations, execution and
-        what ``_meta`` says of the tool's view, in canonical form.
+        """The SHA-256 fingerprint of the tool's definition.
 
-        Equal for equal definitions wherever they come from.
+        It covers name, title, description, both schemas, annotations, execution and the view in
+        ``_meta``, in canonical form. It is equal for equal definitions from any server.
         """
         return self._derive(_fingerprint_of)
 
@@ -256,7 +267,7 @@ class Tool:
         return (*[getattr(self, name) for name in _STORED], None, None)
 
     def _derive(self, make: Callable[[Tool], T]) -> T:
-        """``make(tool)``, made once and kept as long as the tool."""
+        """Return ``make(tool)``, computed once and stored with the tool."""
         derived = self._derived
         if derived is None:
             derived = {}
@@ -317,9 +328,9 @@ def _fingerprint_of(tool: Tool) -> str:
 
 
 def fingerprinted(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a definition that says what the tool is."""
+    """Return the part of a definition that the fingerprint covers."""
     found = {k: definition[k] for k in _MEMBERS if definition.get(k) is not None}
-    for member in ("annotations", "execution"):  # without what says nothing
+    for member in ("annotations", "execution"):  # without empty members
         if type(said := found.get(member)) is dict:
             found[member] = {k: value for k, value in said.items() if value is not None}
             if not found[member]:
@@ -348,9 +359,9 @@ class ToolList(Listed[Tool]):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What a person should look at: of the list, then of each tool.
+        """The findings that a person should check: of the list, then of each tool.
 
-        The tools are looked through when this is first read.
+        They are computed on first access.
         """
         if self._all_findings is None:
             of_tools = [
@@ -363,7 +374,7 @@ class ToolList(Listed[Tool]):
 
 
 def tools_of(tools: Any, where: str) -> list[Tool]:
-    """``tools`` as a list. Raises ``ConfigError`` for what is not a list of tools, in ``where``."""
+    """Return ``tools`` as a list. Raises ``ConfigError`` if they are not a list of tools."""
     if inspect.isawaitable(tools):
         raise ConfigError(
             f"{where} was given a {type(tools).__name__} that was not awaited: write "
@@ -379,7 +390,7 @@ def tools_of(tools: Any, where: str) -> list[Tool]:
 
 
 def not_a_name(name: object, attribute: str = "name", *, server: str | None = None) -> UnknownTool:
-    """What is raised for ``name``, which is not a text."""
+    """Return the error for ``name``, which is not a str."""
     advice = f"give tool.{attribute}" if isinstance(name, Tool) else "give a text"
     return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}", server=server)
 

@@ -1,18 +1,18 @@
-"""Finding a tool among thousands: BM25 over what the servers say of their tools.
+"""Search for a tool among thousands: BM25 over the definitions of the tools.
 
-``ToolIndex`` holds the tools of one list and ranks them for a query with Okapi BM25 (k1 1.2,
-b 0.75) over one text a tool, in which the words of the name count four times, those of the title,
-of the parameters' names and of the server's name twice, and those of the description once.
+``ToolIndex`` contains the tools of one list and ranks them for a query with Okapi BM25 (k1 1.2,
+b 0.75) over one text for each tool. The words of the name count four times, those of the title, the
+parameters' names and the server's name twice, and those of the description once.
 
-The order is a function of what the index holds, whatever order it was added in: tools with equal
-scores are in the order of their qualified names.
+The order depends only on the tools in the index: tools with equal scores are in the order of their
+qualified names.
 
-Reading 20,000 tools takes 0.4 seconds. ``ToolSearch``, which searches the list of a session or a
+Indexing 20,000 tools takes 0.4 seconds. ``ToolSearch``, which searches the list of a session or a
 host, does it in slices of a millisecond or two, between which other tasks run.
 
-Texts are from servers. How much of each is read is limited, so that a server cannot make the index
-large. A word that is repeated counts once for a name and at most four times for a description, and
-all of it makes the text longer, so a server does not bring its tools to the front by repetition.
+Texts are from servers. The indexed length of each is limited, so that a server cannot make the
+index large. A repeated word counts once for a name and at most four times for a description, and
+the text becomes longer, so repetition does not move a server's tools to the front.
 
 Words are those of names in any style of writing, of prose, and of scripts without spaces:
 ``readFileV2``, ``read_file-v2`` and "Read files, v2" all contain *read*, *file*, *v* and *2*. A
@@ -50,9 +50,9 @@ _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MAX_WORD_CHARS = 64
 """The rest of a longer word is dropped."""
 _KEPT_RUNS, _MAX_KEPT_CHARS = 2_048, 32
-"""The words of so many runs are kept, if they are so short: most of a catalogue are the same."""
+"""The number and length of runs whose words are cached: most of a catalogue are the same."""
 _KEPT_TEXTS = 512
-"""The words of so many names of parameters and servers are kept."""
+"""The number of parameter and server names whose words are cached."""
 
 COMMON = frozenset(
     """
@@ -60,11 +60,11 @@ COMMON = frozenset(
     to use want what when which with you your
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
-"""Words that say nothing in a question that has others."""
+"""Words that are ignored in a query that has others."""
 
 _K1, _B = 1.2, 0.75
 _NAME, _SERVER, _TITLE, _PARAMETER = 4, 2, 2, 2
-"""How often a word counts that stands there; in a description it counts as often as it is there."""
+"""The weight of a word by its place; in a description a word counts as often as it occurs."""
 _MAX_COUNTED = 4
 """How often a word of a description counts at most."""
 _COUNTS = 16
@@ -75,12 +75,14 @@ _MAX_WORDS = 400
 """Different words of one tool; those of a description come last."""
 _MAX_QUERY_CHARS, _MAX_QUERY_WORDS = 1_000, 32
 _MAX_MATCHES = 20_000
-"""Of the words of a query, after which no other word is looked up: the rarest come first, which say
-most, and it is a few milliseconds."""
+"""The number of matches of a query's words, after which no other word is looked up.
+
+The rarest words come first, and more would take more than a few milliseconds.
+"""
 _SLICE_WORDS = 2_000
 """Words that are read before other tasks may run: it takes one or two milliseconds."""
 _WORDS_PER_TOOL = 4
-"""What a tool counts besides its words, as one of them."""
+"""The weight of a tool besides its words, as one of them."""
 
 
 class ToolIndex:
@@ -94,9 +96,12 @@ class ToolIndex:
         self._names: list[str] = []
         self._lengths = array("I")
         self._having: dict[str, int | array[int]] = {}
-        """By word: for each tool that has it the place times ``_COUNTS``, plus how often it counts
-        there. Most words are of one tool alone: of 20,000 arrays with one number each, the garbage
-        collector would stop the event loop for 40 ms."""
+        """For each word, the tools that have it.
+
+        Each is the tool's place times ``_COUNTS``, plus the number of occurrences. Most words occur
+        in one tool only: with 20,000 arrays of one number each, the garbage collector would stop
+        the event loop for 40 ms.
+        """
 
     def read(self) -> bool:
         """Read as many tools as take a millisecond or two. Returns whether there may be more."""
@@ -128,8 +133,10 @@ class ToolIndex:
         return length
 
     def search(self, query: str, limit: int) -> list[Tool]:
-        """At most ``limit`` tools that have a word of ``query``, the best first. Reads what is not
-        read yet."""
+        """Return at most ``limit`` tools that have a word of ``query``, the best first.
+
+        It indexes the tools that are not indexed yet.
+        """
         while self.read():
             pass
         known = [self._having[word] for word in _query_words(query) if word in self._having]
@@ -174,8 +181,10 @@ class ToolSearch:
         self._index = ToolIndex(())
 
     async def search(self, query: str, limit: int) -> list[Tool]:
-        """Those that a model may call and that fit ``query``, the best first. Raises
-        ``ConfigError``, and what listing them raises."""
+        """Return the tools that a model may call and that match ``query``, the best first.
+
+        Raises ``ConfigError``, and the errors of the list.
+        """
         if not isinstance(query, str):
             raise ConfigError(f"search_tools() was given a {type(query).__name__}: give words")
         if type(limit) is not int:
@@ -252,8 +261,11 @@ def _runs(text: str) -> list[str]:
 
 
 class _WordsOfRuns(dict[str, tuple[str, ...]]):
-    """What ``_parts`` gives. Not ``lru_cache``, which keeps long runs too and takes twice as long:
-    a third of the time of reading was spent in it."""
+    """A cache of ``_parts``.
+
+    ``lru_cache`` also stores long runs and takes twice as long: a third of the time was spent in
+    it.
+    """
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         parts = tuple(_parts(run))

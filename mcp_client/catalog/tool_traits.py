@@ -1,10 +1,9 @@
-"""What a definition says of how a tool may be used: what it does, by whom, with what view, and as a
-task.
+"""The traits of a tool's definition: its hints, audience, view and task support.
 
-2025-11-25 ``server/tools`` (``annotations``, ``execution``) and 2026-01-26 ``apps``
-(``_meta.ui``). A member that is not what those pages say is a finding, and is read in the way that
-permits least. Clients MUST consider annotations untrusted unless they come from trusted servers;
-the defaults are those of ``ToolAnnotations`` in the schema, the worst case.
+2025-11-25 ``server/tools`` (``annotations``, ``execution``) and 2026-01-26 ``apps`` (``_meta.ui``).
+A member that breaks those pages is a finding, and is interpreted in the most restrictive way.
+Clients MUST consider annotations untrusted unless they come from trusted servers; the defaults are
+those of ``ToolAnnotations`` in the schema, the worst case.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ _MAX_AUDIENCES = 32
 
 @frozen_dataclass
 class Hints:
-    """What a tool is said to do, as policies and people may rely on it.
+    """The hints of a tool, for policies and people.
 
-    Only ``true`` or ``false`` from a trusted server counts; what is missing is the worst case.
-    ``said`` names the hints that the server gave; the others are assumed. ``contradicted`` names
-    those it gave and that do not count, because they contradict each other.
+    Only ``true`` or ``false`` from a trusted server counts; a missing hint is the worst case.
+    ``said`` names the hints that the server set; the others are assumed. ``contradicted`` names
+    hints that do not count, because they contradict each other.
     """
 
     read_only: bool = False
@@ -71,9 +70,11 @@ class Hints:
 
     @property
     def source(self) -> dict[str, HintSource]:
-        """Where each value comes from: "server" is a hint of a server that the host trusts;
-        "assumed", the worst case without such a hint; "contradiction", the worst case because
-        the hints contradict each other."""
+        """The source of each value: "server", "assumed" or "contradiction".
+
+        "server" is a hint of a trusted server; "assumed" is the worst case without such a hint;
+        "contradiction" is the worst case because the hints contradict each other.
+        """
         return {
             hint: "server"
             if hint in self.said
@@ -85,13 +86,13 @@ class Hints:
 
 
 WORST = Hints()
-"""What is assumed where no word of a trusted server says otherwise."""
+"""The worst case, assumed without a hint of a trusted server."""
 
 
 def hints_from(annotations: Any, trusted: bool) -> Hints:
-    """The server's word where the host trusts it, else the worst case.
+    """Return the server's hints if the host trusts it, else the worst case.
 
-    Only JSON ``true`` and ``false`` are hints. If a tool is said to be both read-only and
+    Only JSON ``true`` and ``false`` are hints. If a tool is declared both read-only and
     destructive, none of its hints counts.
     """
     said = _said(annotations) if trusted else {}
@@ -109,9 +110,9 @@ def hints_from(annotations: Any, trusted: bool) -> Hints:
 
 
 def hint_findings(annotations: Any, trusted: bool) -> list[Finding]:
-    """What is wrong with annotations that count.
+    """Return the findings about annotations that count.
 
-    An untrusted server's annotations must not change what happens to a call, in either direction.
+    An untrusted server's annotations must not change the handling of a call, in either direction.
     """
     if annotations is None or not trusted:
         return []
@@ -124,10 +125,7 @@ def hint_findings(annotations: Any, trusted: bool) -> list[Finding]:
         if annotations.get(hint) is not None and type(annotations[hint]) is not bool
     ]
     if _contradicts(_said(annotations)):
-        text = (
-            "its annotations say that it is read-only and that it is destructive: none of them "
-            "counts"
-        )
+        text = "its annotations declare it both read-only and destructive: none of them counts"
         found.append(Finding("invalid_hints", text))
     return found
 
@@ -151,16 +149,16 @@ def _contradicts(said: dict[str, bool]) -> bool:
 
 @frozen_dataclass
 class ToolUi:
-    """What a tool says of its view (MCP Apps): which one it has, and who may call it."""
+    """The view of a tool (MCP Apps): its URI, and who may call the tool."""
 
     uri: str | None
     """The ``ui://`` resource to show with the tool's results; None where it names none."""
     visibility: frozenset[str] = _AUDIENCES
-    """Who may call the tool: "model", "app", both, or with an empty set neither."""
+    """The permitted callers of the tool: "model", "app", both, or none."""
 
 
 def ui_of(definition: Mapping[str, Any]) -> ToolUi | None:
-    """The view of a tool; None where its ``_meta`` says nothing of one that can be read."""
+    """Return the view of a tool; None if its ``_meta`` has no valid one."""
     meta = definition.get("_meta")
     if type(meta) is not dict:
         return None
@@ -172,7 +170,7 @@ def ui_of(definition: Mapping[str, Any]) -> ToolUi | None:
 
 
 def task_support_of(definition: Mapping[str, Any]) -> TaskSupport:
-    """``execution.taskSupport``; "forbidden" where it is absent or unknown."""
+    """Return ``execution.taskSupport``; "forbidden" if it is absent or unknown."""
     execution = definition.get("execution")
     support = execution.get("taskSupport") if type(execution) is dict else None
     if support == "required":
@@ -181,7 +179,7 @@ def task_support_of(definition: Mapping[str, Any]) -> TaskSupport:
 
 
 def trait_findings(definition: Mapping[str, Any]) -> list[Finding]:
-    """What is wrong with these members."""
+    """Return the findings about these members."""
     found: list[Finding] = []
     meta = definition.get("_meta")
     if type(meta) is dict:

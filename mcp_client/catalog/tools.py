@@ -1,11 +1,11 @@
 """The tools of one server: which can be used, and why others cannot.
 
-2026-07-28 ``server/tools``; ``paged_list`` fetches and caches them. An invalid tool is left out and
-named in ``rejected``; it does not affect the others. A call uses the definition at hand, and lists
-the tools only without one, if it is known to have changed, or once the ``ttlMs`` that came with it
-is over. One of 0, or none, says nothing about how long a definition holds, and does not cost a list
-per call (``server/utilities/caching``: the client MAY fetch again every time). Unlike a list, a
-call never uses a definition that is known to be out of date.
+2026-07-28 ``server/tools``; ``paged_list`` fetches and caches them. An invalid tool is omitted and
+listed in ``rejected``; it does not affect the others. A call uses the known definition. It requests
+the list only without one, if it is known to have changed, or once its ``ttlMs`` has passed. A
+``ttlMs`` of 0, or none, does not limit a definition, and does not cost a list for each call
+(``server/utilities/caching``: the client MAY fetch again every time). Unlike a list, a call never
+uses a definition that is known to be out of date.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 __all__ = ["Catalog"]
 
 Fault: TypeAlias = tuple[str, RejectedKind]
-"""Why a definition cannot be used, as ``Rejected`` has it."""
+"""The reason why a definition cannot be used, as in ``Rejected``."""
 Bind: TypeAlias = Callable[[list[Tool]], Awaitable[tuple[list[Tool], list[Finding]]]]
 
 _log = logging.getLogger("mcp_client")
 _NO_TASKS = Finding(
     "not_callable",
-    "it has to be called as a task, and the server does not declare tasks.requests.tools.call: it "
+    "it requires a task, and the server does not declare tasks.requests.tools.call: it "
     "cannot be called",
 )
 _OTHER_ICONS = Finding(
@@ -60,6 +60,8 @@ _MAX_NAME_CHARS = 1_000
 
 
 class Catalog(PagedCache[ToolList]):
+    """The tools of one session."""
+
     kind: ClassVar[Kind] = Kind("tools/list", "tools", "tools", attrgetter("name"), "tools")
     _by_key: dict[str, Tool]
 
@@ -73,8 +75,10 @@ class Catalog(PagedCache[ToolList]):
         why_left_out: Callable[[str], str | None] | None = None,
         bind: Bind | None = None,
     ) -> None:
-        """``why_left_out`` tells of a tool's name why the host does not want it, or None; ``bind``
-        says what the host sets of the arguments of tools, and what is wrong with that."""
+        """Set ``why_left_out``, which returns the reason to omit a tool, and ``bind``.
+
+        ``bind`` returns the tools with the arguments that the host sets, and findings about these.
+        """
         super().__init__(requests, subscription)
         self._trusted = trusted
         self._pins = pins
@@ -97,7 +101,8 @@ class Catalog(PagedCache[ToolList]):
     async def pinned(self) -> ToolList | None:
         """The tools as the lock file has them; None if it does not have this server.
 
-        Raises ``ConfigError`` if the file cannot be used."""
+        Raises ``ConfigError`` if the file cannot be used.
+        """
         if self._pins is None:
             return None
         read = self._pins._pinned
@@ -309,7 +314,7 @@ def _fault(definition: Any, name: str, count: int) -> Fault | None:
     if len(name) > _MAX_NAME_CHARS:
         return f"its name has {len(name)} characters, more than {_MAX_NAME_CHARS}", "invalid"
     if count > 1:
-        return f"{count} tools have this name; which one is meant cannot be told", "same_name"
+        return f"{count} tools have this name, which is ambiguous", "same_name"
     if type(definition.get("inputSchema")) is not dict:
         return "its inputSchema is missing or not a JSON object", "invalid"
     if not ordinary_name(name) and invisible(name):

@@ -1,4 +1,4 @@
-"""Whether the host trusts what a server says of its tools."""
+"""The host's trust in the annotations of a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Trust: TypeAlias = bool | Callable[["Tool"], bool]
 
 
 def trust_of(value: Any) -> Trust:
-    """What ``connect(trusted=...)`` was given. Raises ``ConfigError`` for anything else."""
+    """Return the checked option ``connect(trusted=...)``. Raises ``ConfigError`` if invalid."""
     if inspect.iscoroutinefunction(value) or not (isinstance(value, bool) or callable(value)):
         raise ConfigError(
             f"trusted={value!r}: give True, False, or a function (not async) from a Tool to one"
@@ -32,10 +32,10 @@ def trust_of(value: Any) -> Trust:
 
 
 def trusts(trust: Trust, tool: Tool) -> bool:
-    """Whether the host trusts what its server says of ``tool``.
+    """Return whether the host trusts the annotations of ``tool``.
 
-    A function is shown the tool as an untrusted one. Whatever it answers but True means no, and so
-    does an exception.
+    A function gets the tool as an untrusted one. Only its return value True grants trust; an
+    exception does not.
     """
     if isinstance(trust, bool):
         return trust
@@ -50,5 +50,6 @@ def trusts(trust: Trust, tool: Tool) -> bool:
         if inspect.iscoroutine(answer):
             answer.close()
     name = safe_text(tool.name, 128)
-    _log.warning("%s/%s is not trusted: trusted=... gave %s, no bool", tool.server, name, kind)
+    text = "%s/%s is not trusted: trusted=... returned %s, not a bool"
+    _log.warning(text, tool.server, name, kind)
     return False

@@ -1,8 +1,8 @@
-"""The changes of a server's lists and resources, which a session hands out.
+"""The watches of a server's lists and resources.
 
-A watch ends when its session is closed. It sleeps until it is told: of a change, or that the
-connection was lost. Then, if it is waited for, it replaces the connection, and what may have been
-missed meanwhile counts as a change.
+A watch ends when its session is closed. It sleeps until it is notified of a change or of a lost
+connection. Then, if it is awaited, it replaces the connection, and possibly missed notifications
+count as a change.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ C = TypeVar("C", bound="ListChanges[Any]")
 
 @dataclass(frozen=True, slots=True)
 class ListChanges(Generic[T]):
-    """How a server's list differs from what it was."""
+    """The changes of a server's list."""
 
     added: tuple[T, ...]
     removed: tuple[T, ...]
     changed: tuple[T, ...]
-    """As they are now; ``before`` has them as they were."""
+    """The changed entries as they are now; ``before`` has them as they were."""
     before: Listed[T]
     now: Listed[T]
     """The complete list, as it is now."""
@@ -51,7 +51,7 @@ class ListChanges(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ToolChanges(ListChanges[Tool]):
-    """How a server's tools differ from what they were."""
+    """The changes of a server's tools."""
 
     @property
     def tools(self) -> Listed[Tool]:
@@ -60,11 +60,11 @@ class ToolChanges(ListChanges[Tool]):
 
 
 class ListWatch(Watch[C]):
-    """The changes of one of a server's lists, one after another.
+    """An iterator over the changes of one of a server's lists.
 
-    Several changes in a row may come as one. A list that cannot be fetched raises as
-    ``list_tools`` does, and the next ``anext`` tries again. Where the server does not declare that
-    it tells of changes, the changes are those that other uses of the session come upon.
+    Several changes in a row may be returned as one. If the list cannot be fetched, it raises as
+    ``list_tools`` does, and the next ``anext`` tries again. If the server does not declare change
+    notifications, the changes are those that other uses of the session discover.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ListWatch(Watch[C]):
 
 
 def tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:
-    """How two lists of tools differ; a tool is the same if its fingerprint is."""
+    """Return the changes between two lists of tools; tools are equal if their fingerprints are."""
     return ToolChanges(
         *_differences(
             before,
@@ -160,7 +160,7 @@ def _differences(
     key: Callable[[T], str],
     same: Callable[[T, T], bool],
 ) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
-    """What was added, removed and changed."""
+    """Return the added, removed and changed entries."""
     was = {key(entry): entry for entry in before}
     is_ = {key(entry): entry for entry in now}
     return (
@@ -175,12 +175,12 @@ def _raw(entry: Any) -> Any:
 
 
 class ResourceWatch(Watch[ResourceUpdate]):
-    """The changes of one resource, one ``ResourceUpdate`` after another.
+    """An iterator over the changes of one resource: ``ResourceUpdate`` objects.
 
-    Entering it, or the first ``anext``, subscribes; it raises ``ServerError`` where the server
-    refuses, or the reason why it cannot be asked. Several updates of one URI that were not taken
-    yet come as one; those of more parts of a resource than ``Limits.watched``, as one for all of
-    it. An update says that something changed, not what: read the resource.
+    Entering it, or the first ``anext``, subscribes; it raises ``ServerError`` if the server
+    refuses, or the reason why no request is possible. Several pending updates of one URI are
+    returned as one; those of more parts of a resource than ``Limits.watched``, as one for all of
+    it. An update does not contain the change: read the resource.
     """
 
     def __init__(

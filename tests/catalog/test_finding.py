@@ -45,13 +45,13 @@ def test_a_kind_that_is_not_one_of_the_list_is_an_error_that_gives_the_list(kind
     with pytest.raises(ConfigError, match=r"of the kind .*: give one of hidden_text, ") as caught:
         Finding(kind, "x")
     assert "\x1b" not in str(caught.value)
-    with pytest.raises(ValueError, match="not a finding"):
+    with pytest.raises(ValueError, match="a finding needs"):
         Finding.from_json({"kind": kind, "text": "x"})
 
 
 @pytest.mark.parametrize("value", [None, 7, [], {}, {"kind": "skill"}, {"text": "x"}, "skill"])
 def test_json_that_is_no_finding_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="not a finding"):
+    with pytest.raises(ValueError, match="a finding needs"):
         Finding.from_json(value)
 
 

@@ -119,7 +119,7 @@ def test_raise_for_error_raises_with_the_reason_and_the_result() -> None:
 
 
 def test_an_error_without_a_reason_says_so() -> None:
-    with pytest.raises(ToolFailed, match="gave no reason"):
+    with pytest.raises(ToolFailed, match="no reason given"):
         result(content=[], isError=True).raise_for_error()
 
 

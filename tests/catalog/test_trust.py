@@ -127,7 +127,7 @@ def test_a_tool_that_contradicts_itself_is_a_finding_where_it_is_trusted() -> No
     said = {"readOnlyHint": True, "destructiveHint": True}
     definition = {"name": "t", "inputSchema": {}, "annotations": said}
     (finding,) = hint_findings(definition["annotations"], True)
-    assert "read-only and that it is destructive" in str(finding)
+    assert "both read-only and destructive" in str(finding)
     assert hint_findings(definition["annotations"], False) == []
 
 

@@ -113,7 +113,7 @@ async def test_invalid_entries_are_left_out_with_their_reasons() -> None:
     assert [(one.name, one.reason) for one in listed.rejected] == [
         ("skill://x/SKILL.md", "its frontmatter is missing or not an object"),
         ("", "it is not a JSON object"),
-        (PDF, "another came before it that goes by the same name"),
+        (PDF, "an earlier entry has the same name"),
     ]
 
 
