@@ -5,8 +5,11 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
+from anyio.lowlevel import checkpoint
+
+from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..connection.call_options import (
     MAX_KEY_CHARS,
@@ -17,7 +20,15 @@ from ..connection.call_options import (
     check_key,
     takes,
 )
-from ..errors import CallDenied, CallPending, ConfigError, McpError
+from ..errors import (
+    CallDenied,
+    CallPending,
+    ConfigError,
+    InvalidArguments,
+    McpError,
+    StateError,
+    UnknownTool,
+)
 from ..protocol.canonical_json import sha256
 from ..runtime.background import plain_task_group
 from ..runtime.callbacks import ProgressNotifier
@@ -26,13 +37,18 @@ from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
 from ..runtime.session_context import Stats
 from ..state import State
-from .answers import FAILED_HERE, ScriptOutput
+from .answers import FAILED_HERE, Answer, ScriptOutput
+from .char_limits import MaxChars, char_limits
 from .model_calls import ModelCall
+
+if TYPE_CHECKING:
+    from .toolset import Toolset
 
 __all__ = [
     "BlockingTarget",
     "CallTarget",
     "Outcome",
+    "Runner",
     "check_run_options",
     "check_target",
     "done_on",
@@ -47,6 +63,7 @@ _log = logging.getLogger("mcp_client")
 Outcome: TypeAlias = ToolResult | ScriptOutput | McpError | None
 """What a call led to; None where it was not made, as for one with a ``problem``."""
 N = TypeVar("N")
+_LIMITS = Limits()
 _PROGRESS_SECONDS = 1.0
 """Seconds that an async ``on_progress`` has for what it was not told yet, once its call is done."""
 
@@ -82,6 +99,103 @@ def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> An
             "it a session or host of mcp_client"
         )
     return target._wait_for(work)
+
+
+class Runner:
+    """Makes the calls of a response on one target, or goes on with those that waited."""
+
+    def __init__(
+        self, toolset: Toolset, target: Any, max_chars: MaxChars, options: CallOptions
+    ) -> None:
+        self._toolset = toolset
+        self._target = target
+        self._max_chars = max_chars
+        self._options = options
+
+    async def run(self, response: Any, prefix: str | None) -> list[dict[str, Any]]:
+        """Make the calls in ``response``, as ``Toolset.run`` does."""
+        toolset, target, options = self._toolset, self._target, self._options
+        char_limits(self._max_chars)
+        if target is not None:
+            check_target(target)
+        if options or prefix is not None:
+            check_run_options(options, target, prefix)
+        limits: Limits = getattr(target, "_limits", _LIMITS)
+        search = toolset._shown.search
+        while search is not None and search.prepare():
+            await checkpoint()
+        calls = []
+        for call in toolset._calls(response, limits.model_calls):
+            calls.append(call)
+            if call.answer is not None or call.problem is not None:  # which took milliseconds
+                await checkpoint()
+        await self._record_not_made(calls)
+        outcomes: list[Outcome] = [None] * len(calls)
+
+        async def make(number: int) -> None:
+            keyed = options if prefix is None else {**options, "idempotency_key": keys[number]}
+            outcomes[number] = await self._outcome_of(calls[number], keyed)
+
+        keys = [None] * len(calls) if prefix is None else keys_of(prefix, calls)
+        wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
+        if wanted:  # searches need no target
+            check_target(target)
+        if len(wanted) == 1:
+            await make(wanted[0])
+        elif wanted:
+            await side_by_side(make, wanted)
+        answers: list[Answer] = []
+        made, context = zip(calls, outcomes, strict=True), options.get("context")
+        for answer in toolset._answers(made, self._max_chars, context):
+            answers.append(answer)
+            if answer.call.is_own:  # which may have searched megabytes
+                await checkpoint()
+        if any(isinstance(outcome, CallPending) for outcome in outcomes):
+            from .paused import pause
+
+            await pause(target, toolset._provider, answers, outcomes, options, keys)
+        return toolset._messages(answers) if answers else []
+
+    async def resume(self, paused: str | None) -> list[dict[str, Any]]:
+        """Make the calls that waited, as ``Toolset.resume`` does."""
+        from .paused import Resumption
+
+        toolset, options = self._toolset, self._options
+        limits, context = char_limits(self._max_chars), options.get("context")
+        check_run_options(options)
+        check_target(self._target, "resume")
+
+        async def make(call: ModelCall, options: CallOptions) -> Answer | CallPending:
+            made = await self._outcome_of(call, options)
+            if isinstance(made, StateError):  # nothing was sent, and nothing is settled
+                raise made
+            if isinstance(made, CallPending):
+                return made
+            return toolset._answer(call, made, limits(call.name), context)
+
+        resumption = Resumption(self._target, toolset._provider, paused, options)
+        return toolset._messages(await resumption.run(make))
+
+    async def _outcome_of(self, call: ModelCall, options: CallOptions) -> Outcome:
+        code, target = self._toolset._shown.code, self._target
+        if code is None and call.past is not None:
+            raise ConfigError("a script was paused: resume it with a toolset of code=True")
+        if code is None or not call.is_own:
+            return await told_of(call, options, lambda its: outcome_of(target, call, its))
+        from .code_mode import run_code
+
+        return await told_of(call, options, lambda its: run_code(target, call, its, code.bindings))
+
+    async def _record_not_made(self, calls: Sequence[ModelCall]) -> None:
+        """Record in the audit the calls that the model asked for and that cannot be made."""
+        record = getattr(self._target, "_record_not_made", None)
+        known = self._toolset._shown.tools
+        for call in calls if record is not None else ():
+            if call.problem is not None and not call.is_own:
+                broken = call.name in known
+                given = NotAnObject() if broken else call.asked
+                error = (InvalidArguments if broken else UnknownTool)(call.problem)
+                await record(call.name, given, error, self._options)  # type: ignore[misc]
 
 
 async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outcome:

@@ -10,19 +10,11 @@ import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
-from anyio.lowlevel import checkpoint
-
-from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, check_context
 from ..errors import (
-    CallPending,
-    ConfigError,
-    InvalidArguments,
     McpError,
-    StateError,
-    UnknownTool,
 )
 from ..protocol.schema_walk import copy_of
 from ..runtime.limits import Limits
@@ -33,18 +25,7 @@ from .kept_results import KEPT_BYTES, READ, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
 from .options import LARGE_RESULTS, STRUCTURED, ToolsetOptions, check_number, check_toolset_options
 from .parts import MediaTypes, Part, ServerContent, encodable, shortened
-from .running import (
-    BlockingTarget,
-    CallTarget,
-    Outcome,
-    check_run_options,
-    check_target,
-    done_on,
-    keys_of,
-    outcome_of,
-    side_by_side,
-    told_of,
-)
+from .running import BlockingTarget, CallTarget, Outcome, Runner, done_on
 from .shown_tools import ShownTools
 
 if TYPE_CHECKING:
@@ -220,58 +201,9 @@ class Toolset:
         found: Any = done_on(
             target,
             "run",
-            lambda its: self._run(its, response, max_chars, idempotency_prefix, options),
+            lambda its: Runner(self, its, max_chars, options).run(response, idempotency_prefix),
         )
         return found  # type: ignore[no-any-return]
-
-    async def _run(
-        self,
-        target: Any,
-        response: Any,
-        max_chars: MaxChars,
-        prefix: str | None,
-        options: CallOptions,
-    ) -> list[dict[str, Any]]:
-        char_limits(max_chars)
-        if target is not None:
-            check_target(target)
-        if options or prefix is not None:
-            check_run_options(options, target, prefix)
-        limits: Limits = getattr(target, "_limits", _LIMITS)
-        search = self._shown.search
-        while search is not None and search.prepare():
-            await checkpoint()
-        calls = []
-        for call in self._calls(response, limits.model_calls):
-            calls.append(call)
-            if call.answer is not None or call.problem is not None:  # which took milliseconds
-                await checkpoint()
-        await self._record_not_made(target, calls, options)
-        outcomes: list[Outcome] = [None] * len(calls)
-
-        async def make(number: int) -> None:
-            keyed = options if prefix is None else {**options, "idempotency_key": keys[number]}
-            outcomes[number] = await self._outcome_of(target, calls[number], keyed)
-
-        keys = [None] * len(calls) if prefix is None else keys_of(prefix, calls)
-        wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
-        if wanted:  # searches need no target
-            check_target(target)
-        if len(wanted) == 1:
-            await make(wanted[0])
-        elif wanted:
-            await side_by_side(make, wanted)
-        answers: list[Answer] = []
-        made, context = zip(calls, outcomes, strict=True), options.get("context")
-        for answer in self._answers(made, max_chars, context):
-            answers.append(answer)
-            if answer.call.is_own:  # which may have searched megabytes
-                await checkpoint()
-        if any(isinstance(outcome, CallPending) for outcome in outcomes):
-            from .paused import pause
-
-            await pause(target, self._provider, answers, outcomes, options, keys)
-        return self._messages(answers) if answers else []
 
     @overload
     def resume(
@@ -319,56 +251,13 @@ class Toolset:
         script from going on, if this attempt cannot be made: call it again, which repeats nothing.
         """
         found: Any = done_on(
-            target, "resume", lambda its: self._resume(its, paused, max_chars, options)
+            target, "resume", lambda its: Runner(self, its, max_chars, options).resume(paused)
         )
         return found  # type: ignore[no-any-return]
-
-    async def _resume(
-        self, target: Any, paused: str | None, max_chars: MaxChars, options: CallOptions
-    ) -> list[dict[str, Any]]:
-        from .paused import Resumption
-
-        limits, context = char_limits(max_chars), options.get("context")
-        check_run_options(options)
-        check_target(target, "resume")
-
-        async def make(call: ModelCall, options: CallOptions) -> Answer | CallPending:
-            made = await self._outcome_of(target, call, options)
-            if isinstance(made, StateError):  # nothing was sent, and nothing is settled
-                raise made
-            if isinstance(made, CallPending):
-                return made
-            return self._answer(call, made, limits(call.name), context)
-
-        resumption = Resumption(target, self._provider, paused, options)
-        return self._messages(await resumption.run(make))
-
-    async def _outcome_of(self, target: Any, call: ModelCall, options: CallOptions) -> Outcome:
-        code = self._shown.code
-        if code is None and call.past is not None:
-            raise ConfigError("a script was paused: resume it with a toolset of code=True")
-        if code is None or not call.is_own:
-            return await told_of(call, options, lambda its: outcome_of(target, call, its))
-        from .code_mode import run_code
-
-        return await told_of(call, options, lambda its: run_code(target, call, its, code.bindings))
 
     @property
     def _provider(self) -> str:
         return type(self).__module__.rpartition(".")[2]
-
-    async def _record_not_made(
-        self, target: Any, calls: Sequence[ModelCall], options: CallOptions
-    ) -> None:
-        """Have the calls in the audit that the model asked for and that cannot be made."""
-        record = getattr(target, "_record_not_made", None)
-        known = self._shown.tools
-        for call in calls if record is not None else ():
-            if call.problem is not None and not call.is_own:
-                broken = call.name in known
-                given = NotAnObject() if broken else call.asked
-                error = (InvalidArguments if broken else UnknownTool)(call.problem)
-                await record(call.name, given, error, options)  # type: ignore[misc]
 
     def results(
         self,
