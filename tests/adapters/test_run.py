@@ -282,7 +282,7 @@ async def test_a_model_is_told_that_a_question_was_withdrawn() -> None:
         tasks.start_soon(withdraw)
         kit = CHAT.toolset(await session.list_tools())
         ((_, text),) = CHAT.answers(await kit.run(session, CHAT.response([("1", "echo", {})])))
-    assert "no decision was given (the question was withdrawn" in text
+    assert "no decision was given (the request was withdrawn" in text
 
 
 async def test_options_reach_every_call() -> None:

@@ -11,7 +11,7 @@ from anyio import fail_after
 from mcp_client import ApprovalRequest
 from mcp_client.auth import DeviceLogin
 from mcp_client.desk.inbox import login_list
-from tests.approval.test_shown_logins import login_of
+from tests.approval.test_queue_views import login_of
 from tests.desk_page.site import Seen, a_site
 
 
