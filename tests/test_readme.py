@@ -300,9 +300,10 @@ EXAMPLES = sorted(
 )
 
 
-def test_every_example_is_run_by_a_test_and_is_short() -> None:
+def test_every_example_is_run_by_a_guide_or_a_test_and_is_short() -> None:
     tests = [ROOT / "tests/test_readme.py", *(ROOT / "tests/interop").glob("*.py")]
-    text = "".join(path.read_text() for path in tests)
+    shown = [block.code for page in GUIDES for block in blocks(page.read_text(), "console")]
+    text = "".join([*shown, *(path.read_text() for path in tests)])
     assert [path.stem for path in EXAMPLES if not re.search(rf"\b{path.stem}\b", text)] == []
     for path in EXAMPLES:
         most = 70 if path.name.startswith(("agent_", "bridge_")) else 50  # whole programs
@@ -332,20 +333,6 @@ def test_approve_by_rules_asks_only_what_no_rule_and_no_answer_decides() -> None
 
 
 @pytest.mark.slow
-def test_list_and_call_prints_the_weather_and_sounds_no_alarm() -> None:
-    done = run(sys.executable, "examples/first_steps/list_and_call.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "get_weather: The weather at a place, today.",
-        "set_alarm: Sound the siren when a storm is near a place.",
-        'May get_weather run with {"location":"New York"}? Yes.',
-        "New York: 22.5 °C, partly cloudy",
-        'May set_alarm run with {"location":"New York"}? No.',
-        "weather/set_alarm: not approved: it changes things, and no person was asked",
-    ]
-
-
-@pytest.mark.slow
 def test_without_async_calls_from_threads_and_is_refused_what_changes_things() -> None:
     done = run(sys.executable, "examples/scripting/without_async.py")
     assert done.returncode == 0, done.stderr
@@ -357,78 +344,9 @@ def test_without_async_calls_from_threads_and_is_refused_what_changes_things() -
     ]
 
 
-@pytest.mark.slow
-def test_many_servers_are_one_set_of_tools_without_the_broken_one() -> None:
-    done = run(sys.executable, "examples/hosting/many_servers.py")
-    assert done.returncode == 0, done.stderr
-    tools, missing, *lines = done.stdout.splitlines()
-    assert tools == "['weather__get_weather', 'weather__set_alarm', 'notes__look_up']"
-    assert missing.startswith("server 'broken' is missing: it is not connected")
-    assert lines == [
-        "ana calls weather/get_weather",
-        "Oslo: 22.5 °C, partly cloudy",
-        (
-            "the tool 'notes__write' of server 'notes' cannot be used: the host leaves it out: "
-            "exclude='write*'"
-        ),
-        (
-            "no server has a tool 'weather__get_wether'; close to it: weather__get_weather, "
-            "weather__set_alarm. Servers whose tools are missing: broken: not connected: the "
-            "command 'no-such-program' cannot be run: it is not on PATH; install it, or give its "
-            "full path"
-        ),
-        "to be tried again",
-        "{'weather': 'connected', 'notes': 'connected', 'broken': 'failed'}",
-    ]
-
-
-@pytest.mark.slow
-def test_from_config_starts_what_was_confirmed_and_asks_once() -> None:
-    done = run(sys.executable, "examples/hosting/from_config.py")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert lines[:2] == [
-        "may this run? python3 servers/weather.py",
-        "  with {'UNITS': 'metric'}",
-    ]
-    assert lines[2].startswith("a program would be started")
-    assert lines[3].startswith("it can do anything that its words")
-    assert lines[4].startswith("mcp.json:10: mcpServers.docs.url: the environment variable 'DOCS")
-    assert lines[5:] == ["['weather__get_weather']", "Oslo: 22.5 °C, partly cloudy"]
-
-
-@pytest.mark.slow
-def test_record_and_replay_answers_what_was_recorded_and_names_what_differs() -> None:
-    done = run(sys.executable, "examples/scripting/record_and_replay.py")
-    assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
-    assert first == "Oslo: 22.5 °C, partly cloudy"
-    assert "it differs in /arguments/location" in second
-
-
 def test_the_test_of_an_app_runs_as_a_program() -> None:
     done = run(sys.executable, "examples/scripting/test_an_app.py")
     assert (done.returncode, done.stdout) == (0, "the program is tested\n"), done.stderr
-
-
-@pytest.mark.slow
-def test_typed_stubs_calls_a_tool_by_its_types() -> None:
-    done = run(sys.executable, "examples/scripting/typed_stubs.py")
-    assert (done.returncode, done.stdout) == (0, "22.5\n"), done.stderr
-
-
-def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:
-    done = run(sys.executable, "examples/approval/ask_first.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Not run. weather/set_alarm: not approved: no terminal")
-    assert "approval=" in done.stdout
-
-
-@pytest.mark.slow
-def test_over_http_finds_out_what_the_url_speaks() -> None:
-    done = run(sys.executable, "examples/first_steps/over_http.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "2026-07-28 New York: 22.5 °C, partly cloudy\nWithout a token: 401\n"
 
 
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
@@ -490,28 +408,6 @@ def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:
     ]
 
 
-@pytest.mark.slow
-def test_watch_progress_prints_each_step_and_cancels_a_call() -> None:
-    done = run(sys.executable, "examples/beyond_tools/watch_progress.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        *("1 of 3", "2 of 3", "3 of 3", "The coffee is ready."),
-        "cafe/brew: the call was cancelled: no more coffee for me; it may have run",
-    ]
-
-
-@pytest.mark.slow
-def test_long_tasks_are_waited_for_and_resumed() -> None:
-    done = run(sys.executable, "examples/beyond_tools/long_tasks.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "1: roasting Sidamo",
-        "Sidamo, roasted.",
-        "<Task of roaster/roast: working>",
-        "Harrar, roasted.",
-    ]
-
-
 def test_sandboxed_server_reaches_one_folder_or_is_not_started() -> None:
     done = run(sys.executable, "examples/hosting/sandboxed_server.py")
     assert done.returncode == 0, done.stderr
@@ -522,52 +418,6 @@ def test_sandboxed_server_reaches_one_folder_or_is_not_started() -> None:
     assert "cannot reach the network" in said
     assert kept == "write notes/monday done"
     assert (elsewhere, secret) == ("write x refused", "read secret.txt refused")
-
-
-@pytest.mark.slow
-def test_watch_for_changes_hears_of_a_change_in_both_eras() -> None:
-    done = run(sys.executable, "examples/beyond_tools/watch_for_changes.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "2026-07-28 note:monday",
-        "2026-07-28 note:tuesday",
-        "note:monday changed: Buy bread.",
-        "2025-11-25 note:monday",
-        "2025-11-25 note:tuesday",
-        "note:monday changed: Buy bread.",
-    ]
-
-
-def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
-    web = "https://example.com/calendar"
-    refused = f"notes: the server has no resource '{web}': Resource not found (code -32602)"
-    done = run(sys.executable, "examples/beyond_tools/follow_links.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "two places",
-        "[resource link: note:tuesday, note:tuesday]",
-        f"[resource link: calendar, {web}]",
-        "note:tuesday: Call Ana.",
-        f"{web}: not read",
-        f"{refused} {{'uri': '{web}'}}",
-    ]
-
-
-@pytest.mark.slow
-def test_show_views_hands_over_the_view_and_answers_it_through_the_gate() -> None:
-    done = run(sys.executable, "examples/beyond_tools/show_views.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "<!doctype html><title>Clock</title><p id=time>14:50",
-        "[\"connect-src 'self' https://time.example.com\"] clipboard-write",
-        "connectDomains: 'https://*' left out: it is not an origin such as https://api.example.com",
-        "show_clock is called by the host",
-        "14:50",
-        "tick is called by the app",
-        "[{'type': 'text', 'text': '14:51'}]",
-        "{'code': -32601, 'message': 'the host does not answer this method'}",
-    ]
-    assert "may reach https://time.example.com" in done.stderr
 
 
 @pytest.mark.slow
@@ -628,27 +478,6 @@ async def test_approve_in_a_web_app_ends_the_call_of_a_browser_that_goes_away(at
                 await told.wait()
     assert called.is_set() == (at == "the call")
     assert b"the browser went away" in sent[1]["body"]
-
-
-@pytest.mark.slow
-def test_approve_in_a_chat_takes_a_button_once_and_from_the_chat_only() -> None:
-    done = run(sys.executable, "examples/approval/approve_in_a_chat.py")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    for shown in (
-        "Server: weather",
-        "Which is: python examples/servers/weather.py",
-        "Destructive: yes (assumed, not stated by a trusted server)",
-        'Arguments: {"location":"Oslo"}',
-    ):
-        assert shown in lines, shown
-    assert lines[-5:] == [
-        "[yes] [no]",
-        "This does not come from the chat.",
-        "ana said yes.",
-        "It was decided already.",
-        "Alarm set for Oslo.",
-    ]
 
 
 @pytest.mark.slow
