@@ -274,7 +274,7 @@ def sentences(text: str) -> list[str]:
     text = re.sub(r"`[^`]*`", "code", text)
     parts = re.split(r"\n\s*\n|\n\s*[-*\d]+\.? |^\||\n\||\|", text)
     return [
-        one for part in parts for one in re.split(r"(?<=[.!?:])\s+", " ".join(part.split())) if one
+        one for part in parts for one in re.split(r"(?<=[.!?])\s+", " ".join(part.split())) if one
     ]
 
 
