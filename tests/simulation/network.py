@@ -238,7 +238,7 @@ class Front:
             if event is h11.NEED_DATA:
                 with anyio.move_on_after(idle):
                     http.receive_data(await link.read())
-                    if request is None and link.up.sent:
+                    if not at and link.up.sent:  # when its first byte left
                         at = link.up.sent[0]
                     link.up.sent.clear()
                     continue
