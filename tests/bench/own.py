@@ -19,7 +19,11 @@ def _row(name: str, shown: str, unit: str, target: float | None = None, **more: 
 
 ROWS = (
     _row("import-sync", "import of `mcp_client.sync`, of the async names", "ms", 1.25),
-    _row("audit", "a call with the audit on, of one without", "us", 1.6),
+    _row("hook", "a call with an async approval hook, of one with `allow_all`", "us", 1.25),
+    _row("function", "the same with a plain function, which runs in a thread", "us", 1.6),
+    _row("quick", "the same with a plain function that is `quick`", "us", 1.1),
+    _row("rules", "the same with two `Rules`", "us", 1.1),
+    _row("audit", "a call with the audit in a file (no fsync), of one without", "us", 1.8),
     _row("many", "a call, 1,000 in flight, of one with 32, stdio", "us", 1.4),
     _row("search", "`search_tools`, 20,000 tools, first: in all", "ms", most=500),
     _row("search-block", "`search_tools`, 20,000 tools, first: at a time", "ms", most=10),

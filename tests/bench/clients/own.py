@@ -23,7 +23,18 @@ from typing import Any
 
 import anyio
 
-from mcp_client import FileState, MemoryServer, Session, allow_all, connect
+from mcp_client import (
+    Allow,
+    FileState,
+    MemoryServer,
+    Rule,
+    Rules,
+    Session,
+    ToolCall,
+    allow_all,
+    connect,
+)
+from mcp_client.approval import quick
 from mcp_client.state import MemoryState, State
 from tests.bench import catalogue, growth, sandbox, state
 
@@ -50,15 +61,39 @@ async def _import_sync(server: list[str]) -> Figures:
     )
 
 
+def _beside_plain(**options: Any) -> Callable[[list[str]], Awaitable[Figures]]:
+    """A call with these options, beside one with ``allow_all`` and nothing else."""
+
+    async def work(server: list[str]) -> Figures:
+        async with (
+            connect(server, **{"approval": allow_all, **options}) as chosen,
+            connect(server, approval=allow_all) as plain,
+        ):
+            return await _in_turns(lambda: _echoes(chosen), lambda: _echoes(plain))
+
+    return work
+
+
+async def _ask(call: ToolCall) -> Allow:
+    return Allow()
+
+
+def _decide(call: ToolCall) -> Allow:
+    return Allow()
+
+
+@quick
+def _decide_quickly(call: ToolCall) -> Allow:
+    return Allow()
+
+
+_RULES = Rules([Rule("deny", tool="delete_*"), Rule("allow", tool="echo")])
+
+
 async def _audit(server: list[str]) -> Figures:
     """A call that is recorded in a file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "calls.jsonl")
-        async with (
-            connect(server, approval=allow_all, audit=path) as audited,
-            connect(server, approval=allow_all) as plain,
-        ):
-            return await _in_turns(lambda: _echoes(audited), lambda: _echoes(plain))
+        return await _beside_plain(audit=Path(folder, "calls.jsonl"))(server)
 
 
 async def _many(server: list[str]) -> Figures:
@@ -224,6 +259,10 @@ async def _in_turns(
 
 WORK: dict[str, Callable[[list[str]], Awaitable[Figures]]] = {
     "import-sync": _import_sync,
+    "hook": _beside_plain(approval=_ask),
+    "function": _beside_plain(approval=_decide),
+    "quick": _beside_plain(approval=_decide_quickly),
+    "rules": _beside_plain(approval=_RULES),
     "audit": _audit,
     "many": _many,
     "search": _search,
