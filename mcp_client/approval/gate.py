@@ -199,10 +199,11 @@ class Gate:
     async def _wait(self, request: ApprovalRequest, seconds: float) -> Given:
         """Return the decision from the file of decisions or from the hook."""
         by = "memory"
-        loop = self.questions.loop()
+        question = Question(self, seconds)
+        loop = question.loop
         before = loop.current_task().cancelling()
         try:
-            with Question(self, seconds) as question:
+            with question:
                 answer: Any = await self.recall(request) if self.memory.waits else None
                 if answer is None:
                     by = "the approval hook"

@@ -70,8 +70,8 @@ class Question:
     """
 
     __slots__ = (
-        *("_loop", "_script", "_seconds"),
-        *("closed", "gate", "is_open", "outer", "scope"),
+        *("_script", "_seconds"),
+        *("closed", "gate", "is_open", "loop", "outer", "scope"),
     )
 
     def __init__(self, gate: Gate, seconds: float) -> None:
@@ -81,13 +81,13 @@ class Question:
         self.is_open: bool = True
         self.closed: bool = False
         """Whether the gate was closed before there was an answer."""
+        self.loop: Backend = gate.questions.loop()
         self._seconds = seconds
 
     def __enter__(self) -> Question:
-        questions = self.gate.questions
+        questions, loop = self.gate.questions, self.loop
         if questions.is_closed:
             raise Closed
-        self._loop = loop = questions.loop()
         self.scope: anyio.CancelScope = loop.cancel_scope(loop.now() + self._seconds)
         self._script = script_clock.get()
         if self._script is not None:
@@ -109,7 +109,7 @@ class Question:
         scope = self.scope
         scope.__exit__(kind, error, traceback)
         # A hook that holds up the event loop answers before its cancellation comes.
-        late = error is None and self._loop.now() >= scope.deadline
+        late = error is None and self.loop.now() >= scope.deadline
         if late or scope.cancelled_caught:
             raise Closed if self.closed else NoAnswer(self._seconds)
 

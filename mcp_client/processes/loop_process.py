@@ -78,11 +78,9 @@ class LoopProcess(Process):
         return bool(data)
 
     def read_arrived(self) -> bool:
-        chunks = 0
-        while chunks < _MAX_CHUNKS_AT_ONCE and self._stdout in self._watches:
-            if not self._read_output():
+        for _ in range(_MAX_CHUNKS_AT_ONCE):
+            if self._stdout not in self._watches or not self._read_output():
                 break
-            chunks += 1
         return True
 
     def _read_stderr(self) -> None:
