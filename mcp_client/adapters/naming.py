@@ -28,6 +28,8 @@ def legal_names(
     """
     legal = (name for name in names if name not in reserved and _is_legal(name, letter_first))
     found = {name: name for name in legal}
+    if len(found) == len(names):
+        return found
     taken = {*found, *reserved}
     for name in names:
         if name not in found:

@@ -27,14 +27,19 @@ _MIN_CHARS, _MIN_NAMED_CHARS = 8, 4
 _MAX_SEGMENTS = 64
 _MAX_CACHED = 256
 """Paths: those of the same servers are judged again and again."""
-_PART = re.compile(r"[^\W_]+")
-_WORD = re.compile(
+# Compiled by ``re`` when they are first needed, as every session imports this module.
+_PART = r"[^\W_]+"
+_WORD = (
     r"(?:[A-Z]?[a-z]{1,20}|[A-Z]{1,10}|[A-Z]?[a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,4})\d{0,3}"
     r"|[vV]?\d{1,12}"
 )
-_NO_WORD = re.compile(r"[bcdfghjklmnpqrstvwxz]{7,}", re.IGNORECASE)
-_PREFIX = re.compile(r"(?:sk|pk|rk|zpk|pat|tok|key|token|secret|gh[opsu]|xox[a-z])[-_](?=.*\d).{4}")
-_names = SecretNames(KEYS)
+_NO_WORD = r"(?i)[bcdfghjklmnpqrstvwxz]{7,}"
+_PREFIX = r"(?:sk|pk|rk|zpk|pat|tok|key|token|secret|gh[opsu]|xox[a-z])[-_](?=.*\d).{4}"
+
+
+@lru_cache(1)
+def _names() -> SecretNames:
+    return SecretNames(KEYS)
 
 
 def path_keys(path: str) -> frozenset[str]:
@@ -56,7 +61,7 @@ def _keys(path: str) -> frozenset[str]:
     found: set[str] = set()
     before = ""
     for number, segment in enumerate(path.split("/")):
-        least = _MIN_NAMED_CHARS if before and _names.ends_as_secret(before) else _MIN_CHARS
+        least = _MIN_NAMED_CHARS if before and _names().ends_as_secret(before) else _MIN_CHARS
         if len(segment) >= least and (number >= _MAX_SEGMENTS or _is_key(segment, least)):
             found.add(segment)
         before = segment
@@ -65,12 +70,12 @@ def _keys(path: str) -> frozenset[str]:
 
 def _is_key(segment: str, least: int) -> bool:
     name, equals, value = segment.partition("=")
-    if equals and value and _names.ends_as_secret(name):
+    if equals and value and _names().ends_as_secret(name):
         return True
-    if _PREFIX.match(segment):
+    if re.match(_PREFIX, segment):
         return True
-    parts = _PART.findall(unquote(segment))
-    odd = [part for part in parts if not _WORD.fullmatch(part) or _NO_WORD.search(part)]
+    parts = re.findall(_PART, unquote(segment))
+    odd = [part for part in parts if not re.fullmatch(_WORD, part) or re.search(_NO_WORD, part)]
     return sum(map(len, odd)) >= least
 
 
