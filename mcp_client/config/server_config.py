@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnyServer", "ServerConfig", "ServerLike", "StartGate"]
 
-AnyServer: TypeAlias = (
-    "StdioServer | HttpServer | ServerInProcess | StreamServer | Recording | Transport"
-    " | str | Sequence[str]"
-)
+_OfAClass: TypeAlias = "StdioServer | HttpServer | ServerInProcess | StreamServer | Recording"
+AnyServer: TypeAlias = "_OfAClass | Transport | str | Sequence[str]"
 """Whatever ``connect`` takes."""
 
 ServerLike: TypeAlias = "AnyServer | ServerConfig"
