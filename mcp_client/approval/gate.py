@@ -51,7 +51,6 @@ R = TypeVar("R", bound=ApprovalRequest)
 Check: TypeAlias = Callable[[R, Allow], Awaitable[R]]
 
 _log = logging.getLogger("mcp_client.approval")
-_MAX_FAILURE_KINDS = 100
 _MAX_EDITS = 3
 """How often an approver is asked about an edit of their own that has findings."""
 
@@ -351,7 +350,7 @@ class Gate:
         if isinstance(error, ConfigError) and not isinstance(error, NotStorable):
             return
         kind = who, _kind_of(error)
-        first = kind not in self._failures and len(self._failures) < _MAX_FAILURE_KINDS
+        first = kind not in self._failures
         self._failures.add(kind)
         _log.log(
             logging.ERROR if first else logging.DEBUG,

@@ -69,7 +69,7 @@ _MAX_COUNTED = 4
 """How often a word of a description counts at most."""
 _COUNTS = 16
 """A word counts less often than this, all in all."""
-_MAX_NAME_CHARS, _MAX_TITLE_CHARS, _MAX_DESCRIPTION_CHARS = 256, 256, 4_000
+_MAX_TITLE_CHARS, _MAX_DESCRIPTION_CHARS = 256, 4_000
 _MAX_PARAMETERS, _MAX_PARAMETER_CHARS = 100, 64
 _MAX_WORDS = 400
 """Different words of one tool; those of a description come last."""
@@ -206,7 +206,7 @@ def _counts_of(name: str, tool: Tool) -> tuple[Mapping[str, int], int]:
     title = tool.title
     parts = (
         (_NAME, _name_words(name, tool.name)),
-        (_SERVER, _kept_words(tool.server[:_MAX_NAME_CHARS])),
+        (_SERVER, _kept_words(tool.server)),
         (_TITLE, words(title[:_MAX_TITLE_CHARS]) if title else ()),
         (_PARAMETER, [w for each in parameters for w in _kept_words(each[:_MAX_PARAMETER_CHARS])]),
     )
@@ -226,7 +226,7 @@ def _counts_of(name: str, tool: Tool) -> tuple[Mapping[str, int], int]:
 
 def _name_words(qualified_name: str, name: str) -> list[str]:
     wholes = [joined(name), joined(qualified_name) if qualified_name != name else None]
-    return [*filter(None, wholes), *words(name[:_MAX_NAME_CHARS])]
+    return [*filter(None, wholes), *words(name)]
 
 
 def _query_words(query: str) -> list[str]:

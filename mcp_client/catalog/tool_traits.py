@@ -49,7 +49,6 @@ _SUPPORT = ("forbidden", "optional", "required")
 _AUDIENCES = frozenset({"model", "app"})
 _SCHEME = "ui://"
 _MAX_URI_CHARS = 2_048
-_MAX_AUDIENCES = 32
 
 
 @frozen_dataclass
@@ -226,7 +225,7 @@ def _audiences(ui: Mapping[str, Any]) -> frozenset[str]:
         return _AUDIENCES
     if type(visibility) is not list:
         return frozenset()
-    return frozenset(name for name in visibility[:_MAX_AUDIENCES] if name in ("model", "app"))
+    return frozenset(name for name in visibility if name in ("model", "app"))
 
 
 def _is_known(visibility: object) -> bool:

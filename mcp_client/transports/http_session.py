@@ -52,7 +52,6 @@ _UNREACHABLE_SECONDS = 3.0
 _MAX_EMPTY_STREAMS = 5
 """Streams in a row that resume a request and bring nothing at all."""
 _MAX_UNREADABLE = 3
-_MAX_SAID = 2000
 _MAX_SESSION_ID_CHARS = 4096
 
 
@@ -360,7 +359,7 @@ class HttpSession:
             if whole is None:
                 self._multiplexer.junk(frame, error)
                 return ()
-            if self.id and names_lost_session(frame[:_MAX_SAID].decode(errors="replace")):
+            if self.id and names_lost_session(frame.decode(errors="replace")):
                 self._end()  # but who knows whether the request ran
             if "json" in whole.kind:
                 raise
