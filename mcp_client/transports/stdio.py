@@ -137,7 +137,7 @@ class StdioServer:
 
 class StdioTransport(Transport):
     multiplexed = True
-    alive = False
+    alive: bool = False
 
     def __init__(self, server: StdioServer) -> None:
         self._server = server
