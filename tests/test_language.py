@@ -24,6 +24,7 @@ DONE = (
     "connection",
     "errors",
     "handlers",
+    "protocol",
     "session",
 )
 """The rooms whose texts are checked, and "README"."""

@@ -1,4 +1,4 @@
-"""What people see of a queue: the changes of its pending requests, and logins on another device."""
+"""The views of a queue for people: its pending requests, and logins on another device."""
 
 from __future__ import annotations
 

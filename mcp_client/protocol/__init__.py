@@ -1,4 +1,4 @@
-"""What the specification defines. Nothing here waits: values in, values out.
+"""The protocol as the specification defines it. Nothing here waits: values in, values out.
 
 The names of content, resources and prompts are in ``mcp_client.content``.
 
@@ -9,16 +9,16 @@ The names of content, resources and prompts are in ``mcp_client.content``.
     era.py               the behaviour that a group of revisions has in common
     negotiation.py       agrees on a revision: one state machine
     opening.py           the steps and outcomes of ``negotiation``
-    capabilities.py      what client and server declare of themselves
+    capabilities.py      the capabilities that client and server declare
     headers.py           the HTTP headers that repeat parts of a message
     response_headers.py  ``WWW-Authenticate`` and ``Retry-After``
-    notifications.py     what a server sends unasked, and how to subscribe to it
+    notifications.py     the notifications of a server, and how to subscribe to them
     metadata.py          ``_meta``, annotations, icons, and binary data
     content.py           content blocks
-    content_policy.py    what the view of a tool may load and use
+    content_policy.py    the content security policy of a tool's view
     resources.py         resources
     prompts.py           prompts and completions
-    elicitation.py       a form for a person, and the check of what is filled in
+    elicitation.py       a form for a person, and the validation of its values
     consent_url.py       a URL that a server asks a person to open
     uri_template.py      URI templates (RFC 6570)
     json_pointer.py      JSON pointers (RFC 6901)

@@ -24,7 +24,7 @@ _MAX_DEPTH = 256
 
 
 class NotJson(ValueError):
-    """JSON cannot represent a value. ``path`` is a JSON pointer to it; ``reason`` says why."""
+    """JSON cannot represent a value; ``path`` is a JSON pointer to it, ``reason`` explains it."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path or 'the value'}: {reason}")
@@ -46,8 +46,10 @@ def plain(value: Any) -> Any:
 
 
 def _reusable_encoder() -> Callable[[Any, int], Iterable[str]]:
-    """``_encode`` with CPython's C encoder, made once instead of at every call: a function of a
-    value and 0, which gives pieces of the text."""
+    """Return ``_encode`` with CPython's C encoder, made once instead of at every call.
+
+    It is a function of a value and 0 that returns pieces of the text.
+    """
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return lambda value, level: (_encode(value),)
@@ -77,8 +79,10 @@ def canonical_of(plain: Any) -> str:
 
 
 def object_of(what: str, value: Any) -> tuple[dict[str, Any], str]:
-    """``value``, a caller's ``what``, as a plain JSON object, and its canonical text. Raises
-    ``InvalidArguments``."""
+    """Return ``value``, a caller's ``what``, as a plain JSON object, and its canonical text.
+
+    Raises ``InvalidArguments``.
+    """
     if not isinstance(value, Mapping):
         advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
         raise InvalidArguments(
@@ -159,7 +163,7 @@ def _step(path: str, key: object) -> str:
 
 
 def frozen(value: Any) -> Any:
-    """``value`` with every object and array in it made immutable."""
+    """Return ``value`` with every object and array in it made immutable."""
     if type(value) is dict:
         return FrozenObject((key, frozen(item)) for key, item in value.items())
     if type(value) is list:
@@ -168,8 +172,10 @@ def frozen(value: Any) -> Any:
 
 
 class FrozenArray(tuple[Any, ...]):
-    """An immutable JSON array: a tuple that is equal to the list of the same items, so that
-    ``call.arguments == {"paths": ["a"]}`` is what it looks like."""
+    """An immutable JSON array: a tuple that is equal to the list of the same items.
+
+    So ``call.arguments == {"paths": ["a"]}`` works as expected.
+    """
 
     __slots__ = ()
     __hash__: Final = tuple.__hash__
@@ -205,6 +211,7 @@ for _change in [*_CHANGES, "setdefault", "update"]:
 
 
 def sha256(text: str) -> str:
+    """Return the SHA-256 digest of ``text`` in hexadecimal."""
     import hashlib  # imported here because a call without approval rules does not need OpenSSL
 
     # A server's text may have lone surrogates, as JSON escapes allow them.

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 TOOLS_CALL = "tools/call"
-"""For those who treat a call in a way of its own. It is sent by ``session/call.py`` only."""
+"""The method of tool calls, for modules that handle it differently from others."""
 MISSING_CAPABILITY = -32021
 """The error of a server that needs the client to declare more (2026-07-28 ``basic/index``)."""
 _MAX_WAYS = 8
@@ -50,7 +50,7 @@ _ID = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 @frozen_dataclass
 class Implementation(Metadata):
-    """``name``, ``version`` and ``title`` of a client or server, as it declares them."""
+    """The ``name``, ``version`` and ``title`` of a client or server, as it declares them."""
 
     name: str
     version: str
@@ -65,7 +65,7 @@ class Implementation(Metadata):
 
     @classmethod
     def from_wire(cls, value: object) -> Implementation | None:
-        """None where ``value`` is not a JSON object."""
+        """Parse an implementation; None if ``value`` is not a JSON object."""
         if not isinstance(value, dict):
             return None
         name, version, title = (value.get(key) for key in ("name", "version", "title"))
@@ -77,17 +77,17 @@ class Implementation(Metadata):
         )
 
     def to_wire(self) -> dict[str, Any]:
-        """What a peer is sent."""
+        """Return the dict to send."""
         title = {} if self.title is None else {"title": self.title}
         return {**self.raw, "name": self.name, "version": self.version, **title}
 
 
 @frozen_dataclass
 class Additions:
-    """What the extensions that a client declares add, all together."""
+    """The additions of a client's declared extensions to the protocol."""
 
     results: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By ``resultType``, the methods whose result may be of that type."""
+    """By ``resultType``, the methods whose result may have that type."""
     named_by: Mapping[str, str] = field(default_factory=dict)
     """By method, the parameter that ``Mcp-Name`` repeats."""
     stateless_only: frozenset[str] = frozenset()
@@ -106,12 +106,12 @@ class Additions:
 
 @frozen_dataclass
 class ClientDeclaration:
-    """What we tell a server about ourselves."""
+    """The client's declaration to a server."""
 
     info: Implementation
     capabilities: Mapping[str, Any]
     additions: Additions = field(default_factory=Additions)
-    """What the extensions among the capabilities add to the protocol."""
+    """The additions of the extensions among the capabilities."""
 
     def with_extensions(self, extensions: Mapping[str, Mapping[str, Any]]) -> ClientDeclaration:
         """The same client, which supports these extensions, too (2026-07-28 ``basic/versioning``).
@@ -124,7 +124,7 @@ class ClientDeclaration:
         return replace(self, capabilities={**self.capabilities, "extensions": known})
 
     def declared_in(self, revision: str) -> dict[str, Any]:
-        """What of its capabilities ``revision`` knows; see the function of this name."""
+        """Return the capabilities that ``revision`` knows; see the function of this name."""
         known = declared_in(revision, self.capabilities)
         if self.additions.stateless_only and revision not in STATELESS:
             left = {
@@ -139,7 +139,7 @@ class ClientDeclaration:
 
 @frozen_dataclass
 class ServerFacts:
-    """What a server says of itself in ``initialize`` or ``server/discover``."""
+    """The server's description of itself in ``initialize`` or ``server/discover``."""
 
     info: Implementation | None
     capabilities: Mapping[str, Any]
@@ -149,6 +149,7 @@ class ServerFacts:
 
     @classmethod
     def from_wire(cls, result: Mapping[str, Any], info: object) -> ServerFacts:
+        """Parse a result."""
         capabilities, instructions = result.get("capabilities"), result.get("instructions")
         found = capabilities if isinstance(capabilities, dict) else {}
         # A feature that is null is not declared. Tools are asked for all the same.
@@ -168,8 +169,10 @@ def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool
 
 
 def makes_tasks(capabilities: Mapping[str, Any]) -> bool:
-    """Whether ``capabilities`` has ``tasks.requests.tools.call`` (2025-11-25
-    ``basic/utilities/tasks``)."""
+    """Return whether ``capabilities`` has ``tasks.requests.tools.call``.
+
+    2025-11-25 ``basic/utilities/tasks``.
+    """
     found: Any = capabilities
     for name in ("tasks", "requests", "tools", "call"):
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -195,9 +198,11 @@ def may_offer(
 
 
 def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a client's ``capabilities``, written as the newest revision has them, ``revision``
-    knows: elicitation since 2025-06-18 and its modes since 2025-11-25, as tools in sampling; a
-    notice of changed roots until then."""
+    """Return the part of a client's ``capabilities`` that ``revision`` knows.
+
+    ``capabilities`` has the newest revision's form. Elicitation exists since 2025-06-18, its modes
+    and tools in sampling since 2025-11-25, and notifications of changed roots until then.
+    """
     known = dict(capabilities)
     if isinstance(modes := known.get("elicitation"), Mapping) and revision not in FULL_FORMS:
         del known["elicitation"]
@@ -211,8 +216,7 @@ def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any
 
 
 def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
-    """What a server that answered ``MISSING_CAPABILITY`` with ``data`` needs to be declared, as it
-    came, and how a host does that."""
+    """Parse the ``data`` of a ``MISSING_CAPABILITY`` error: capabilities, and advice for a host."""
     required = data.get("requiredCapabilities") if isinstance(data, dict) else None
     if not isinstance(required, dict):
         return {}, "something of the client, and does not say what"

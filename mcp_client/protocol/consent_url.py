@@ -1,7 +1,7 @@
 """A URL that a server asks a person to open: its host, and warnings about it.
 
-2025-11-25 and 2026-07-28 ``client/elicitation`` (safe URL handling): the whole URL is shown before
-consent, its domain stands out, and ambiguous ones come with warnings. Nothing here fetches.
+2025-11-25 and 2026-07-28 ``client/elicitation`` (safe URL handling): the complete URL is shown
+before consent, its domain is highlighted, and ambiguous URLs have warnings. Nothing here fetches.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _ENDS_IN_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 
 
 class NotOpenable(ValueError):
-    """A URL that a person should not be asked to open; the text says why."""
+    """A person should not be asked to open the URL; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a URL that a person is to open leads."""
+    """The destination of a URL that a person is to open."""
 
     host: str
-    """Where the URL leads, in ASCII: punycode where the URL has other letters."""
+    """The host of the URL, in ASCII: punycode for other letters."""
     warnings: tuple[str, ...]
-    """What a person should know before opening it: one sentence each, safe to show."""
+    """The warnings for the person: one sentence each, safe to show."""
 
 
 def address_of(url: object) -> Address:
@@ -59,7 +59,7 @@ def address_of(url: object) -> Address:
 
 
 def host_warnings(host: str) -> tuple[str, ...]:
-    """What a person should know of a host that is named to them, as in ``Address.warnings``."""
+    """Return the warnings about a host, as in ``Address.warnings``."""
     host = host.rstrip(".")
     try:
         return tuple(_of_host(host, _in_ascii(host)))

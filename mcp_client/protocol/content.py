@@ -1,10 +1,9 @@
-"""Content blocks: what the result of a tool consists of.
+"""Content blocks: the parts of a tool's result.
 
 2026-07-28 ``server/tools`` (tool result); the same blocks since 2024-11-05 (text, image, embedded
-resource), 2025-03-26 (audio) and 2025-06-18 (resource link). What a block lacks is taken from what
-it has: the MIME type from the first bytes, the name of a link from its address. A block of an
-unknown kind, or that still lacks what its kind is for, is ``UnknownContent``, which says so; the
-other blocks are not affected.
+resource), 2025-03-26 (audio) and 2025-06-18 (resource link). Missing members are derived: the MIME
+type from the first bytes, the name of a link from its address. A block of an unknown kind, or
+without its main member, is ``UnknownContent`` with the reason; the other blocks are not affected.
 
 ``str(block)`` is its text for a model: a text as it is, and for any other block a line in brackets
 with its kind, MIME type and size. ``repr(block)`` has sizes instead of data, so that a result can
@@ -45,7 +44,7 @@ __all__ = [
 
 _BINARY = "application/octet-stream"
 _HEAD_CHARS = 64
-"""Characters of Base64 that are decoded to tell what it is; a multiple of four."""
+"""The number of Base64 characters that are decoded to detect the type; a multiple of four."""
 SIGNATURES = (
     ("image/png", b"\x89PNG\r\n\x1a\n", 0),
     ("image/jpeg", b"\xff\xd8\xff", 0),
@@ -104,7 +103,7 @@ class Encoded(Metadata):
 
 
 class Contents(Metadata):
-    """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None."""
+    """The contents of a resource: ``text``, or ``blob`` in Base64; one of them is None."""
 
     __slots__ = ()
 
@@ -115,8 +114,11 @@ class Contents(Metadata):
 
     @property
     def bytes(self) -> bytes:
-        """The blob, no larger than three quarters of ``Limits.message_bytes``; or the text, in
-        UTF-8. Raises ``ProtocolViolation`` where the blob is not strict Base64."""
+        """The decoded blob, or the text in UTF-8.
+
+        At most three quarters of ``Limits.message_bytes``. Raises ``ProtocolViolation`` if the blob
+        is not strict Base64.
+        """
         if self.blob is None:
             return (self.text or "").encode("utf-8", "surrogatepass")
         return decoded(self.blob, "resource's blob", self.raw)
@@ -164,7 +166,7 @@ class ImageContent(Encoded):
     data: str
     """Base64, as it came."""
     mime_type: str
-    """As the server says."""
+    """The MIME type that the server states."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The block as it came."""
 
@@ -181,7 +183,7 @@ class AudioContent(Encoded):
     data: str
     """Base64, as it came."""
     mime_type: str
-    """As the server says."""
+    """The MIME type that the server states."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The block as it came."""
 
@@ -215,7 +217,7 @@ class ResourceLink(Metadata):
 
     @property
     def size(self) -> int | None:
-        """The size of the resource in bytes, as the server says."""
+        """The size of the resource in bytes, if the server states it."""
         return size_or_none(self.raw)
 
     def __str__(self) -> str:
@@ -233,8 +235,10 @@ class ResourceLink(Metadata):
 
 @frozen_dataclass
 class EmbeddedResource(Contents):
-    """A resource's contents: ``text``, or ``blob`` in Base64; one of them is None. Its ``uri`` and
-    ``mime_type`` are as the server says; ``type`` is "resource"."""
+    """The contents of a resource: ``text``, or ``blob`` in Base64; one of them is None.
+
+    ``uri`` and ``mime_type`` are the server's; ``type`` is "resource".
+    """
 
     uri: str
     mime_type: str | None
@@ -278,7 +282,7 @@ class UnknownContent:
 ContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 )
-"""One part of a tool's result or of a prompt: tell them apart by class, or by ``type``."""
+"""One part of a tool's result or of a prompt: distinguish them by class, or by ``type``."""
 
 
 _text_content = maker_of(TextContent)
@@ -309,8 +313,10 @@ def content_block(block: Any, server: str = "", origin: str = "") -> ContentBloc
 
 
 def _encoded(data: str, block: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the Base64 of an image or sound, and its MIME type: as the server says, else as the
-    first bytes say."""
+    """Return the Base64 of an image or sound, and its MIME type.
+
+    The MIME type is the server's, else that of the first bytes.
+    """
     said = block.get("mimeType")
     if data.startswith("data:") and ";base64," in data[:200]:
         head, _, data = data.partition(";base64,")
@@ -326,10 +332,10 @@ def _encoded(data: str, block: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _name_of(uri: str) -> str:
-    """Return the last part of an address that says something."""
+    """Return the last meaningful part of an address."""
     parts = [part for part in uri.partition("?")[0].partition("#")[0].split("/") if part]
     return parts[-1] if len(parts) > 1 else uri
 
 
 _SHOWN = ("name", "title", "uri", "url", "mimeType")
-"""What is shown of a block that cannot be used."""
+"""The text for a block that cannot be used."""

@@ -1,10 +1,10 @@
-"""What the view of a tool may load and use: its content security policy and browser permissions.
+"""The rights of a tool's view: its content security policy and browser permissions.
 
 2026-01-26 ``apps`` (host behavior; content security policy enforcement) of the extension
 ``io.modelcontextprotocol/ui``. The page joins the domains that a server declares; here each one is
-judged first, because a server's text goes into an HTTP header. One that cannot be used is left out,
-which allows the view less, and is named in ``left_out``: a host may be stricter than the page, and
-must not be looser.
+checked first, because a server's text becomes part of an HTTP header. An unusable domain is
+omitted, which restricts the view, and is listed in ``left_out``: a host may be stricter than the
+page, but must not be looser.
 """
 
 from __future__ import annotations
@@ -45,20 +45,22 @@ _PERMISSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ContentPolicy:
+    """The content security policy of a view."""
+
     header: str
     """The value of ``Content-Security-Policy``."""
     domains: tuple[str, ...] = ()
     """The outside domains that it allows, each once."""
     left_out: tuple[str, ...] = ()
-    """What was left out, and why: sentences that are safe to show."""
+    """The omitted domains with the reasons: sentences that are safe to show."""
 
 
 def policy_of(declared: Any, *, local: bool = False) -> ContentPolicy:
-    """The policy for ``_meta.ui.csp``, exactly as the page builds it of the domains that can be
-    used; the restrictive one where it is absent or not an object.
+    """Return the policy for ``_meta.ui.csp``, built of its usable domains.
 
-    ``local`` is whether the server is on this machine. The view of another one reaches no address
-    of this machine, where services trust all that can reach them.
+    It is the restrictive policy if ``csp`` is absent or not an object. ``local`` is whether the
+    server is on this machine. The view of another server reaches no address of this machine, whose
+    services trust all local programs.
     """
     if declared is None:
         return ContentPolicy(RESTRICTIVE)
@@ -84,10 +86,9 @@ def policy_of(declared: Any, *, local: bool = False) -> ContentPolicy:
 
 
 def allow_of(declared: Any) -> tuple[str, tuple[str, ...]]:
-    """The ``allow`` attribute of the view's iframe for ``_meta.ui.permissions``, and what it
-    leaves out.
+    """Return the ``allow`` attribute of the iframe for ``_meta.ui.permissions``, and the omissions.
 
-    Features are separated by semicolons, as browsers read that attribute (W3C Permissions Policy).
+    Features are separated by semicolons, as browsers parse that attribute (W3C Permissions Policy).
     """
     if declared is None:
         return "", ()
@@ -113,11 +114,11 @@ def host_of(domain: Any) -> str | None:
 
 
 def usable_domain(domain: Any, *, local: bool = False) -> str | None:
-    """Why a declared domain cannot be a source of the policy; None where it can.
+    """Return why a declared domain cannot be a source of the policy; None if it can.
 
-    It is an origin: ``https`` or ``wss``, a host name or ``*.`` before one of two labels at least,
-    and perhaps a port; ``http`` and ``ws`` are for this machine only, and this machine is for the
-    views of its own servers (``local``) only.
+    It must be an origin: ``https`` or ``wss``, a host name or ``*.`` before at least two labels,
+    and optionally a port. ``http`` and ``ws`` are allowed for this machine only, and this machine
+    only for the views of its own servers (``local``).
     """
     if type(domain) is not str:
         return "it is not a string"

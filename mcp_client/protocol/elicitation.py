@@ -1,11 +1,11 @@
-"""A form that a server asks a person to fill in: read from its restricted schema, and checked.
+"""A form that a server asks a person to fill in: parsed from its restricted schema, and checked.
 
 2025-06-18, 2025-11-25 and 2026-07-28 ``client/elicitation``: a flat object of strings, numbers,
 booleans and, since 2025-11-25, enums with titles and multiple choice. Servers generate their
-schemas, so more is accepted as far as it means one of these: a type or ``null`` is a field that may
-be left out, a reference or an ``allOf`` of one schema is that schema, and an array of strings is a
-list of texts. Nested objects, other combinations and properties without a type are not allowed in a
-form: a person could not be shown what is asked. Answers are checked here before they are sent.
+schemas, so equivalent schemas are accepted: a type or ``null`` is an optional field, a reference or
+an ``allOf`` of one schema is that schema, and an array of strings is a list of texts. Nested
+objects, other combinations and properties without a type are not allowed in a form, because they
+cannot be shown to a person. Responses are validated here before they are sent.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _COMBINING = (
 
 
 class NotAForm(ValueError):
-    """The requested schema is not of the restricted kind; the text says where and why."""
+    """The requested schema is not of the restricted kind; the text has the place and the reason."""
 
 
 class Wrong(ValueError):
-    """An answer that the form does not allow; the text names the field, and not the value."""
+    """The form does not allow a value; the text names the field, and not the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,17 @@ class FormField:
 
     name: str
     kind: Kind
-    """"string", "number", "integer", "boolean", "choice" (one of ``choices``), "choices" (a list of
-    them) or "texts" (a list of any texts)."""
+    """The kind of field.
+
+    "string", "number", "integer", "boolean", "choice" (one of ``choices``), "choices" (a list of
+    them) or "texts" (a list of any texts).
+    """
     required: bool
     title: str | None = None
     description: str | None = None
     choices: tuple[Choice, ...] = ()
     format: str | None = None
-    """Of a string: "email", "uri", "date" or "date-time"."""
+    """The format of a string: "email", "uri", "date" or "date-time"."""
     least: float | None = None
     """The smallest number, the shortest string in characters, the fewest choices or texts."""
     most: float | None = None
@@ -77,18 +80,20 @@ class FormField:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The property's schema as it came."""
     item: FormField | None = None
-    """What each of "texts" has to be."""
+    """The constraint on each item of "texts"."""
     null_if_left_out: bool = False
     """Whether ``null`` is sent if it is left out: the schema requires the member and permits null.
     """
 
     def problem(self, value: Any) -> str | None:
-        """Why ``value`` cannot be sent; None where it can."""
+        """Return why ``value`` cannot be sent; None if it can."""
         return _CHECKS[self.kind](self, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
+    """A form for a person."""
+
     fields: tuple[FormField, ...]
 
     @property
@@ -97,7 +102,7 @@ class Form:
         return {f.name: f.default for f in self.fields if f.default is not None}
 
     def checked(self, content: Mapping[str, Any], *, fill: bool = True) -> dict[str, Any]:
-        """What to send for ``content``: checked, and with ``fill`` completed by the defaults.
+        """Return ``content`` as it will be sent: validated, with ``fill`` completed by defaults.
 
         Raises ``Wrong``.
         """
@@ -234,7 +239,7 @@ def _target(ref: str, root: object, place: str) -> object:
 
 
 def _merged(inner: object, outer: Mapping[str, Any], word: str) -> object:
-    """Return ``inner`` with the members that stand beside ``word`` in ``outer``."""
+    """Return ``inner`` with the members beside ``word`` in ``outer``."""
     if not isinstance(inner, Mapping):
         return inner
     return {**inner, **{name: value for name, value in outer.items() if name != word}}

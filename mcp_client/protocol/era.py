@@ -1,8 +1,8 @@
 """An era: the behaviour that a group of revisions has in common, as an object agreed once.
 
-Nothing outside ``protocol/`` compares revisions. The era says how the parameters of a request are
-encoded, which HTTP headers go with it, which request a notification belongs to, what a result
-means, and whether the server may send requests.
+Nothing outside ``protocol/`` compares revisions. The era encodes the parameters of a request,
+returns its HTTP headers, finds the request that a notification belongs to, parses a result, and
+states whether the server may send requests.
 
 *The handshake era*: ``initialize``, then requests in both directions. Revisions 2024-11-05,
 2025-03-26, 2025-06-18 and 2025-11-25, each at ``basic/lifecycle``.
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Malformed(ValueError):
-    """A result that the specification does not allow; the text says how."""
+    """The specification does not allow the result; the text is the reason."""
 
 
 class Complete(NamedTuple):
@@ -68,7 +68,7 @@ class ExtensionResult(NamedTuple):
     """A result of a type that an extension adds; read by the code of that extension."""
 
     kind: str
-    """Its ``resultType``."""
+    """The ``resultType``."""
     result: dict[str, Any]
 
 
@@ -79,7 +79,7 @@ class Era(ABC):
     """The behaviour of one agreed revision. It does not change once it is agreed."""
 
     closing_cancels: ClassVar[bool]
-    """Whether closing a request's own stream tells the server to stop."""
+    """Whether closing a request's own stream cancels it on the server."""
     server_may_ask: ClassVar[bool]
     """Whether the server may send requests of its own."""
     listens: ClassVar[bool]
@@ -91,14 +91,17 @@ class Era(ABC):
         self.revision: Final = revision
         self.server: Final = server
         self.full_forms: Final = revision in FULL_FORMS
-        """Whether requests of the server may have titled choices, multiple choice, tools in
-        sampling, and several content blocks in a message."""
+        """Whether requests of the server may have the features of newer revisions.
+
+        These are titled choices, multiple choice, tools in sampling, and several content blocks in
+        a message.
+        """
         self.has_tasks: Final = revision in CORE_TASKS
         """Whether a call may ask to be made a task."""
         self.takes_tasks: Final = self.has_tasks and makes_tasks(server.capabilities)
         """Whether the server declares that it makes tasks of calls that ask for it."""
         self.lasting_tokens: Final[set[Id]] = set()
-        """The progress tokens of requests that are answered and whose task goes on."""
+        """The progress tokens of requests that have a response and whose task continues."""
         self.session_headers: Final[Mapping[str, str]] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
         )
@@ -130,7 +133,7 @@ class Era(ABC):
 
     @abstractmethod
     def read(self, result: object, method: str = "") -> Reading:
-        """What a result of ``method`` means. Raises ``Malformed``."""
+        """Parse a result of ``method``. Raises ``Malformed``."""
 
     def owner(self, notice: Notification) -> Id | None:
         """The request a notification belongs to; None where it belongs to none, or to a task.
@@ -144,11 +147,15 @@ class Era(ABC):
 
 
 _PROGRESS = "progressToken"
-"""Given by us alone: it must be unique among the requests under way (2025-11-25
-``basic/utilities/progress``)."""
+"""The progress token, set by this client alone: it must be unique among the current requests.
+
+2025-11-25 ``basic/utilities/progress``.
+"""
 
 
 class HandshakeEra(Era):
+    """The behaviour of revisions 2024-11-05 to 2025-11-25."""
+
     closing_cancels = False
     server_may_ask = True
     listens = False
@@ -156,6 +163,7 @@ class HandshakeEra(Era):
 
     @classmethod
     def from_initialize(cls, revision: str, result: Mapping[str, Any]) -> HandshakeEra:
+        """Parse the result of ``initialize``."""
         return cls(revision, ServerFacts.from_wire(result, result.get("serverInfo")))
 
     def params(
@@ -165,6 +173,7 @@ class HandshakeEra(Era):
         token: Id | None,
         log_level: str | None = None,
     ) -> str:
+        """Encode the parameters of a request."""
         body = encode_members(fields)
         own = {} if meta is None else {k: v for k, v in meta.items() if k != _PROGRESS}
         if token is not None:
@@ -175,12 +184,14 @@ class HandshakeEra(Era):
         return f"{{{body},{shown}}}" if body else f"{{{shown}}}"
 
     def read(self, result: object, method: str = "") -> Reading:
+        """Parse a result of ``method``. Raises ``Malformed``."""
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")
         return Complete(result)
 
 
 def initialize_params(revision: str, client: ClientDeclaration) -> str:
+    """Encode the parameters of ``initialize``."""
     return encode_fields(
         {
             "protocolVersion": revision,
@@ -195,6 +206,8 @@ _LOG_LEVEL = _PREFIX + "logLevel"
 
 
 class StatelessEra(Era):
+    """The behaviour of revision 2026-07-28."""
+
     closing_cancels = True
     server_may_ask = False
     listens = True
@@ -210,6 +223,7 @@ class StatelessEra(Era):
     def from_discover(
         cls, revision: str, result: Mapping[str, Any], client: ClientDeclaration
     ) -> StatelessEra:
+        """Parse the result of ``server/discover``."""
         meta = result.get("_meta")
         said = meta.get(_PREFIX + "serverInfo") if isinstance(meta, dict) else None
         facts = ServerFacts.from_wire(result, said or result.get("serverInfo"))
@@ -223,6 +237,7 @@ class StatelessEra(Era):
         log_level: str | None = None,
     ) -> str:
         # Our part of ``_meta`` is always the same, so its text is made once.
+        """Encode the parameters of a request."""
         body = encode_members(fields)
         own = self._stamp
         if log_level is not None and not (meta and _LOG_LEVEL in meta):
@@ -239,6 +254,7 @@ class StatelessEra(Era):
     def headers(
         self, method: str, fields: Mapping[str, Any], mirrors: Sequence[HeaderParam] = ()
     ) -> Mapping[str, str]:
+        """Return the HTTP headers of a request."""
         name = fields.get(NAMED_BY.get(method, ""))
         headers = dict(request_headers(method, name if type(name) is str else None))
         if method in self._additions.named_by:
@@ -248,6 +264,7 @@ class StatelessEra(Era):
         return headers
 
     def read(self, result: object, method: str = "") -> Reading:
+        """Parse a result of ``method``. Raises ``Malformed``."""
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")
         kind = result.get("resultType", "complete")
@@ -271,6 +288,7 @@ class StatelessEra(Era):
         return InputRequired(questions or {}, state, result)
 
     def owner(self, notice: Notification) -> Id | None:
+        """Return the id of the request that a notification belongs to."""
         meta = notice.params.get("_meta")
         if isinstance(meta, dict) and _PREFIX + "subscriptionId" in meta:
             return own_id(meta[_PREFIX + "subscriptionId"])
@@ -280,6 +298,7 @@ class StatelessEra(Era):
 
 
 def discover_params(revision: str, client: ClientDeclaration) -> str:
+    """Encode the parameters of ``server/discover``."""
     return encode_fields({"_meta": Json("{" + _stamp(revision, client) + "}")})
 
 

@@ -37,7 +37,7 @@ METHOD = "Mcp-Method"
 PROTOCOL_VERSION = "MCP-Protocol-Version"
 
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""By method, the parameter that ``Mcp-Name`` repeats."""
+"""The parameter that ``Mcp-Name`` repeats, by method."""
 
 _KEYWORD = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -48,7 +48,7 @@ _SAFE = 2**53 - 1
 
 
 class InvalidHeaderParam(ValueError):
-    """An ``x-mcp-header`` that breaks a rule; the text says which."""
+    """An ``x-mcp-header`` breaks a rule; the text names it."""
 
 
 class HeaderParam(NamedTuple):
@@ -60,13 +60,13 @@ class HeaderParam(NamedTuple):
 
 @lru_cache(maxsize=256)
 def request_headers(method: str, name: str | None = None) -> tuple[tuple[str, str], ...]:
-    """``Mcp-Method``, and ``Mcp-Name`` where the request names something."""
+    """Return ``Mcp-Method``, and ``Mcp-Name`` if the request names something."""
     named = () if name is None else (("Mcp-Name", header_value(name)),)
     return (METHOD, method), *named
 
 
 def name_header(name: object) -> Mapping[str, str]:
-    """``Mcp-Name`` of a request that an extension adds. It may be a secret, and is not kept."""
+    """Return ``Mcp-Name`` of an extension's request; it may be a secret, and is not cached."""
     return {"Mcp-Name": header_value(name)} if type(name) is str else {}
 
 
@@ -90,7 +90,7 @@ def mirrored(mirrors: Sequence[HeaderParam], arguments: str) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """``text`` as a header's value: as it is, or in Base64 between ``=?base64?`` and ``?=``."""
+    """Return ``text`` as a header's value: unchanged, or in Base64 (``=?base64?...?=``)."""
     is_encoded = text.startswith(_START) and text.endswith(_END)
     if not text or (_PLAIN.fullmatch(text) and not is_encoded):
         return text

@@ -36,7 +36,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def resolve(value: Any, steps: Iterable[str]) -> Any:
-    """What the steps of a pointer lead to. Raises ``LookupError`` where they lead nowhere."""
+    """Return the value that a pointer leads to. Raises ``LookupError`` if there is none."""
     for step in steps:
         if type(value) is dict:
             value = value[step]

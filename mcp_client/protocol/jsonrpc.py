@@ -1,16 +1,15 @@
 """JSON-RPC 2.0 as MCP uses it: bytes to messages, messages to text.
 
 A server's bytes are not trusted, so they are checked in this order: nesting depth before parsing,
-strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. What cannot be read
-raises ``InvalidFrame``. Where the frame still shows which request it answers, the error names it,
-so that one broken frame fails one call and not the connection: a response that is cut off or too
-long usually has its id at the beginning or the end of the line.
+strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. An invalid frame
+raises ``InvalidFrame``. If the frame still identifies its request, the error names it, so that one
+broken frame fails one call and not the connection: a response that is cut off or too long usually
+has its id at the beginning or the end of the line.
 
-JSON has no rule for a key that appears twice; as in Python's own reader, the last one counts.
+JSON has no rule for a duplicate key; as in Python's own parser, the last one counts.
 
-What leaves no doubt about the meaning is accepted and reported: a byte order mark, a member that is
-null where it should be missing, a whole number that is spelled ``3.0``. Only frames that are not as
-most messages are take that path.
+Unambiguous deviations are accepted and reported: a byte order mark, a member that is null instead
+of missing, an integer that is written as ``3.0``. Only unusual frames take that path.
 
 2026-07-28 ``basic/index`` (messages); 2025-03-26 ``basic/index`` (batches, which only that
 revision has, and which are accepted in every revision).
@@ -102,7 +101,7 @@ Message: TypeAlias = Response | ErrorResponse | Request | Notification
 
 
 class InvalidFrame(ValueError):
-    """A frame that is not a JSON-RPC message. ``owner``: the request it answers, where known."""
+    """A frame is not a JSON-RPC message. ``owner`` is the id of its request, if known."""
 
     def __init__(self, reason: str, owner: Id | None = None, raw: Any = None) -> None:
         super().__init__(reason)
@@ -233,7 +232,7 @@ def _message(value: Any, size: int, accept: Callable[[str], None]) -> Message:
 
 
 def _is_void(member: str, value: dict[str, Any]) -> bool:
-    """Whether ``member``, which is null, is a spelling of its absence: another says what it is."""
+    """Return whether ``member``, which is null, counts as missing: another states the kind."""
     others = {"method", "result", "error"} - {member}
     return any(value.get(other) is not None for other in others) or (
         member != "result" and "result" in value
@@ -298,9 +297,9 @@ def _request(value: dict[str, Any], owner: Any, accept: Callable[[str], None]) -
 
 
 def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
-    """The id of a response that cannot be parsed, where it is first or last in the frame.
+    """Return the id of a response that cannot be parsed, if it is first or last in the frame.
 
-    ``tail`` is the end of a frame that is complete but too long to keep. Without it, ``head`` is
+    ``tail`` is the end of a frame that is complete but too long to store. Without it, ``head`` is
     all there is; if that is cut off, its last id may be a nested one, and is not used.
     """
     found = re.match(_ID_FIRST, head[:256])
@@ -335,21 +334,25 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 
 
 def encode_request(id: Id, method: str, params: str) -> str:
+    """Return a request as JSON text."""
     shown = id if type(id) is int else dump(id)
     text = f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}'
     return text if text.isascii() else _sendable(text)
 
 
 def encode_notification(method: str, params: Mapping[str, Any] | None = None) -> str:
+    """Return a notification as JSON text."""
     tail = f',"params":{encode_fields(params)}' if params else ""
     return _sendable(f'{{"jsonrpc":"2.0","method":"{method}"{tail}}}')
 
 
 def encode_response(id: Id, result: Mapping[str, Any]) -> str:
+    """Return a response as JSON text."""
     return _sendable(f'{{"jsonrpc":"2.0","id":{dump(id)},"result":{encode_fields(result)}}}')
 
 
 def encode_error_response(id: Id, code: int, message: str) -> str:
+    """Return an error response as JSON text."""
     error = dump({"code": code, "message": message})
     return _sendable(f'{{"jsonrpc":"2.0","id":{dump(id)},"error":{error}}}')
 

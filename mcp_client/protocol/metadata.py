@@ -1,4 +1,4 @@
-"""What the objects of a server have in common: ``_meta``, annotations, icons, and binary data.
+"""The common members of a server's objects: ``_meta``, annotations, icons, and binary data.
 
 2026-07-28 ``server/resources`` (annotations) and ``basic/index`` (``_meta``, icons); annotations
 since 2024-11-05, their ``lastModified`` since 2025-06-18, icons since 2025-11-25. All of it is
@@ -7,7 +7,7 @@ the server's claim: a hint for display and order, never a reason to trust.
 *Which icons a host may show.* Consumers MUST refuse schemes other than ``https`` and ``data``, and
 SHOULD make sure that icons come from the server's own domain. Nothing is fetched here. A host that
 fetches one sends no credentials and follows no redirect to another origin; SVG can contain scripts
-and is left out.
+and is omitted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-"""Says which task a message belongs to (2025-11-25 ``basic/utilities/tasks``)."""
+"""The key of the task that a message belongs to (2025-11-25 ``basic/utilities/tasks``)."""
 _MAX_TASK_ID_CHARS = 4_096
 _ROLES = ("user", "assistant")
 _BRIEF_CHARS = 80
@@ -72,21 +72,21 @@ _MAX_BAGGAGES = 180
 
 @frozen_dataclass
 class Annotations:
-    """For whom something is meant and how important it is, as the server says.
+    """The audience and importance of an object, as the server states them.
 
     A member that breaks the specification is ignored.
     """
 
     audience: tuple[str, ...] = ()
-    """"user" and "assistant", or either; empty where the server does not say."""
+    """The audience: "user" and "assistant", or either; empty if the server does not state it."""
     priority: float | None = None
-    """From 0 (optional) to 1 (required)."""
+    """The importance, from 0 (optional) to 1 (required)."""
     last_modified: str | None = None
     """An ISO 8601 time, as it came."""
 
     @classmethod
     def from_wire(cls, value: object) -> Annotations | None:
-        """None where ``value`` is not a JSON object."""
+        """Parse annotations; None if ``value`` is not a JSON object."""
         if type(value) is not dict:
             return None
         audience = value.get("audience")
@@ -106,31 +106,36 @@ class Metadata:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """``_meta``; empty where it is absent."""
+        """The ``_meta`` member; empty if it is absent."""
         meta = self.raw.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
     @property
     def annotations(self) -> Annotations | None:
-        """For whom it is meant and how important it is, as the server says."""
+        """The audience and importance, as the server states them."""
         return Annotations.from_wire(self.raw.get("annotations"))
 
     @property
     def icons(self) -> list[Mapping[str, Any]]:
-        """Each with ``src`` and perhaps ``mimeType``, ``sizes`` and ``theme``. Never fetched. What
-        a person is shown are ``safe_icons``."""
+        """The icons, each with ``src`` and perhaps ``mimeType``, ``sizes`` and ``theme``.
+
+        They are never fetched. Show ``safe_icons`` to people.
+        """
         icons = self.raw.get("icons")
         return [icon for icon in icons if type(icon) is dict] if type(icons) is list else []
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
-        """The icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
-        URLs of PNG, JPEG or WebP images of at most 256 KiB. Never fetched."""
+        """The icons that a host may show; never fetched.
+
+        ``https`` URLs of the server's own origin, and ``data:`` URLs of PNG, JPEG or WebP images of
+        at most 256 KiB.
+        """
         return safe_icons(self.raw.get("icons"), getattr(self, "_origin", None))
 
 
 def related_task(message: Mapping[str, Any]) -> str | None:
-    """The id of the task that the params of a request, or a result, say they belong to."""
+    """Return the id of the task that the params of a request, or a result, belong to."""
     meta = message.get("_meta")
     related = meta.get(RELATED_TASK) if type(meta) is dict else None
     id = related.get("taskId") if type(related) is dict else None
@@ -203,7 +208,7 @@ def decoded(text: str, what: str, raw: Any) -> bytes:
 
 
 def decoded_size(text: str) -> int:
-    """How many bytes ``text`` is, if it is Base64."""
+    """Return the number of bytes that ``text`` encodes, if it is Base64."""
     return len(text) * 3 // 4 - text[-2:].count("=")
 
 
@@ -227,11 +232,12 @@ def brief(values: Sequence[object]) -> str:
 
 
 def text_or_none(value: Any) -> str | None:
+    """Return ``value`` if it is a str, else None."""
     return value if isinstance(value, str) else None
 
 
 def size_or_none(entry: Mapping[str, Any]) -> int | None:
-    """The size in bytes that a server says."""
+    """Return the size in bytes that a server states, or None."""
     size = entry.get("size")
     return size if type(size) is int and size >= 0 else None
 
@@ -261,11 +267,11 @@ _MAX_ICONS = 16
 
 
 def safe_icons(icons: object, origin: Origin | None) -> list[dict[str, Any]]:
-    """Those of ``icons``, as they came on the wire, that may be shown: copies.
+    """Return copies of those ``icons`` of the wire format that may be shown.
 
-    ``src`` is an ``https`` URL of ``origin``, that of the server, where it has one; or a ``data:``
-    URL of a PNG, JPEG or WebP in Base64 of at most 256 KiB. ``mimeType``, where it is given, is one
-    of these three. Of other members those the specification names are kept, if they are texts.
+    ``src`` is an ``https`` URL of the server's ``origin``, if it has one; or a ``data:`` URL of a
+    PNG, JPEG or WebP in Base64 of at most 256 KiB. ``mimeType``, if set, is one of these three.
+    Other members that the specification defines are copied if they are str.
     """
     if type(icons) is not list:
         return []

@@ -1,14 +1,14 @@
 """Agree on a revision: the conversation that opens a connection, as one state machine.
 
-``negotiate`` is a plain generator. It yields what is to be done (a ``Step``), is sent what came of
-it (an ``Outcome``), and returns the era. It does no I/O, so tests feed it tables.
+``negotiate`` is a plain generator. It yields a ``Step`` to take, receives its ``Outcome``, and
+returns the era. It does no I/O, so tests feed it tables.
 
-An answer is judged first (``_Meaning``), and a table says what follows from its meaning.
+A response is classified first (``_Meaning``), and a table maps its meaning to the next step.
 
 ``server/discover`` is asked first (2026-07-28 ``basic/versioning``, compatibility matrix)::
 
-    a DiscoverResult with our revision       agreed, for good
-    -32022 or a list with another of ours    ask once more, with that one
+    a DiscoverResult with our revision       agreed
+    -32022 or a list with another of ours    ask again, with that one
     ... with handshake revisions only        initialize with the newest of them
     -32020, -32021                           give up: only the stateless era has these errors
     429, or 503 with Retry-After             wait, then initialize: a rate may allow few requests
@@ -18,17 +18,17 @@ An answer is judged first (``_Meaning``), and a table says what follows from its
     a redirect to another origin, no server  give up
     anything else, silence included          initialize
 
-``initialize`` offers the newest handshake revision, and takes any of the four in the answer
-(``basic/lifecycle`` of those revisions). What follows from a refusal are the moves of
-``_AFTER_INITIALIZE``, from the left; the first that is possible is made::
+``initialize`` offers the newest handshake revision, and accepts any of the four in the response
+(``basic/lifecycle`` of those revisions). After a refusal, the first possible move of
+``_AFTER_INITIALIZE`` is made, from the left::
 
-    it lists revisions that it speaks        offer the newest of them
+    it lists the revisions that it supports  offer the newest of them
     400, 422, -32602: perhaps the revision   offer 2025-06-18, or the newest of the probe's list
     404, 405                                 HTTP+SSE at the same address
     429, or 503 with Retry-After             wait, then the same again
-    any other refusal, the end, silence      use a late answer to the probe; ask for it again if it
-                                             was not answered in earnest; start the server again,
-                                             which may exit or be stuck because of the probe
+    any other refusal, the end, silence      use a late response to the probe; ask for it again if
+                                             there was no proper response; start the server again,
+                                             which may exit or hang because of the probe
 
 Four requests are sent at most, besides those that a busy server refused.
 """
@@ -92,15 +92,15 @@ def negotiate(
     """Hold the whole conversation.
 
     Args:
-        client: What the server is told of this program.
+        client: The declaration of this program.
         pin: The only revision to speak, or the era whose newest is wanted; None tries all.
-        skip_probe: Whether to begin with ``initialize``, which an earlier answer suggests.
+        skip_probe: Whether to begin with ``initialize``, because of an earlier response.
 
     Returns:
         The era that was agreed on.
 
     Raises:
-        NegotiationError: No revision is in common, or the server refuses to say which.
+        NegotiationError: There is no common revision, or the server does not state its revisions.
         ConnectError: The connection failed, or the server refused in its transport's terms.
     """
     talk = _Conversation(client, pin).run(skip_probe)
@@ -122,12 +122,12 @@ def negotiate(
 
 
 class _Meaning(Enum):
-    """The meaning of an answer that is not an agreement."""
+    """The meaning of a response that is not an agreement."""
 
     LISTS = auto()
-    """It lists handshake revisions that the server speaks."""
+    """The response lists handshake revisions that the server supports."""
     REVISION = auto()
-    """It may be the revision that is refused."""
+    """The server may refuse the revision."""
     STATELESS = auto()
     """Only the stateless era has this error."""
     ELSEWHERE = auto()
@@ -135,13 +135,13 @@ class _Meaning(Enum):
     REFUSED = auto()
     """Any other refusal."""
     BUSY = auto()
-    """The same may be answered later."""
+    """The same request may succeed later."""
     LOCKED = auto()
     """The server wants to know who asks, or does not allow it."""
     FAULT = auto()
-    """A gateway, or the server, cannot answer now."""
+    """A gateway or the server has a fault."""
     GONE = auto()
-    """The connection ended, the answer cannot be used, or there is none."""
+    """The connection ended, the response is unusable, or there is none."""
 
 
 _BY_STATUS = {
@@ -194,7 +194,7 @@ def _terms(outcome: AnsweredWithError | Failed) -> tuple[int | None, float | Non
 
 
 class _Move(Enum):
-    """What may be done after ``initialize`` was refused. Each is made once, except ``WAIT``."""
+    """A move after ``initialize`` was refused. Each is made once, except ``WAIT``."""
 
     LISTED = auto()
     OLDER = auto()
@@ -236,11 +236,11 @@ class _Conversation:
         self._offer = ""
         self._probes = 0
         self._is_probe_open = False
-        """Whether the probe was asked and not answered in earnest."""
+        """Whether the probe was sent without a proper response."""
         self._made: set[_Move] = set()
         self._waits = 0
         self._deviations: list[str] = []
-        """Of the server, which are accepted if it answers ``initialize``."""
+        """The server's deviations, which are accepted if it responds to ``initialize``."""
 
     def run(self, skip_probe: bool) -> Talk:
         if self._pin in HANDSHAKE:
@@ -312,8 +312,7 @@ class _Conversation:
         return None
 
     def _judge_refused_probe(self, outcome: AnsweredWithError | Failed) -> None:
-        """Note whether the refusal says anything of the method. Raises the error if it is that of
-        every request."""
+        """Note whether the refusal is about the method; raise an error about every request."""
         meaning = _meaning(outcome)
         self._is_probe_open = meaning in (_Meaning.LOCKED, _Meaning.FAULT)
         if not self._is_probe_open or isinstance(outcome, AnsweredWithError):
@@ -358,8 +357,7 @@ class _Conversation:
     def _make(
         self, move: _Move, outcome: Refusal
     ) -> Generator[Step, Outcome | None, Era | Refusal | None]:
-        """The era, if the move led to it; None if ``initialize`` is next; else the answer as it is
-        known now, if the move is not possible or was in vain."""
+        """Return the era, None if ``initialize`` is next, or the response if the move failed."""
         match move:
             case _Move.LISTED | _Move.OLDER:
                 return self._other_offer(move, outcome)
@@ -459,12 +457,12 @@ def _may_be_the_method(outcome: Failed) -> bool:
 
 
 def passes(outcome: AnsweredWithError | Failed) -> bool:
-    """Whether the same request may be answered later."""
+    """Return whether the same request may succeed later."""
     return _meaning(outcome) in (_Meaning.BUSY, _Meaning.FAULT)
 
 
 def _restart_helps(outcome: Refusal) -> bool:
-    """Whether a server that is started again may answer otherwise: not if it is one on the web."""
+    """Return whether a restarted server may respond differently: not if it is a web server."""
     if isinstance(outcome, Silent):
         return True
     if isinstance(outcome, Failed) and not outcome.may_pass:
@@ -490,7 +488,7 @@ def _restart() -> Generator[Step, Outcome | None, None]:
 def _discovered(
     client: ClientDeclaration, wanted: str, result: Any
 ) -> Era | tuple[str, ...] | None:
-    """What a result of the probe means; None if it is not a ``DiscoverResult``."""
+    """Parse a result of the probe; None if it is not a ``DiscoverResult``."""
     versions = result.get("supportedVersions") if isinstance(result, dict) else None
     if not isinstance(versions, list):
         return None

@@ -1,4 +1,4 @@
-"""What a server sends unasked: the names of its notifications, and how to subscribe to them.
+"""The notifications of a server: their names, and how to subscribe to them.
 
 2026-07-28 ``basic/patterns/subscriptions``; 2025-11-25 ``server/tools``, ``server/prompts`` and
 ``server/resources`` (list changed, subscriptions), ``client/elicitation`` (completion),
@@ -40,7 +40,7 @@ COMPLETED = "notifications/elicitation/complete"
 """2025-11-25 only: a person has finished what the URL was opened for."""
 LOGGED = "notifications/message"
 LOG_LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),)
-"""From the least to the most severe, as in RFC 5424."""
+"""The log levels from the least to the most severe, as in RFC 5424."""
 
 
 def is_news(message: object) -> bool:
@@ -53,7 +53,7 @@ class Topic(NamedTuple):
 
     notice: str
     feature: str
-    """With ``detail``, the capability by which a server declares it."""
+    """The capability with which a server declares it, together with ``detail``."""
     detail: str
     wanted: Mapping[str, Any]
     """The whole filter of a ``subscriptions/listen`` for it."""

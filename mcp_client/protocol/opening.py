@@ -63,13 +63,15 @@ class Tell(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The server is busy: wait before the next request. Send None, or ``Failed`` if there is not
-    enough time."""
+    """Wait before the next request, because the server is busy.
+
+    Send None, or ``Failed`` if there is not enough time.
+    """
 
     outcome: AnsweredWithError | Failed
     """The refusal."""
     tries: int
-    """Which one it is, from 1."""
+    """The number of this wait, from 1."""
 
 
 class Accept(NamedTuple):
@@ -83,15 +85,17 @@ class Restart:
 
 
 class OtherWay(NamedTuple):
-    """Go on by another way to carry messages, if the server has it. Send None; or the refusal, as
-    far as it is known now, if the server does not have another way."""
+    """Continue on the server's other transport, if it has one.
+
+    Send None; or the refusal, as far as it is known now, if the server has no other transport.
+    """
 
     refused: AnsweredWithError | Failed
-    """The answer by the way in use."""
+    """The response on the current transport."""
 
 
 class CheckLateAnswer:
-    """Look whether the probe has been answered meanwhile. Send ``Answered`` or ``Silent``."""
+    """Check whether a response to the probe has arrived. Send ``Answered`` or ``Silent``."""
 
 
 Step: TypeAlias = Ask | Tell | Accept | Wait | Restart | OtherWay | CheckLateAnswer
@@ -101,13 +105,13 @@ Step: TypeAlias = Ask | Tell | Accept | Wait | Restart | OtherWay | CheckLateAns
 
 
 class Answered(NamedTuple):
-    """The server answered with a result."""
+    """A result of the server."""
 
     result: Any
 
 
 class AnsweredWithError(NamedTuple):
-    """The server answered with an error."""
+    """An error response of the server."""
 
     code: int
     message: str
@@ -119,16 +123,18 @@ class AnsweredWithError(NamedTuple):
 
 
 class Silent:
-    """No answer within the time limit of that step."""
+    """No response within the time limit of that step."""
 
 
 class Failed(NamedTuple):
-    """The connection ended, the answer could not be parsed, or it was a refusal in the transport's
-    own terms: ``error`` says which."""
+    """A failure: the connection ended, the response was unusable, or the transport refused.
+
+    ``error`` is the reason.
+    """
 
     error: McpError
     with_credentials: bool = False
-    """Whether the request said who asks."""
+    """Whether the request had credentials."""
     may_pass: bool = True
     """Whether a new connection, or process, may fare better."""
 
@@ -181,7 +187,7 @@ def listed_in(data: Any, said: str, offered: str) -> tuple[str, ...]:
 
 
 def accepted_revision(result: Any, pin: str | None) -> str:
-    """Return the revision of an answer to ``initialize``. Raises ``NegotiationError``."""
+    """Return the revision of a response to ``initialize``. Raises ``NegotiationError``."""
     offered = pin if pin in HANDSHAKE else LATEST_HANDSHAKE
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
     if not isinstance(revision, str):

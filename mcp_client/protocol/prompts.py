@@ -24,8 +24,10 @@ _MAX_VALUES = 100
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument(Metadata):
-    """What a prompt asks for: ``name``, ``title`` and ``description`` are as the server says.
-    ``required`` is whether ``get_prompt`` has to be given it; ``raw`` is the entry as it came."""
+    """An argument of a prompt: ``name``, ``title`` and ``description`` are the server's.
+
+    ``required`` is whether ``get_prompt`` needs it; ``raw`` is the entry as the server sent it.
+    """
 
     name: str
     title: str | None
@@ -36,9 +38,11 @@ class PromptArgument(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Metadata):
-    """A prompt that a person may choose: ``get_prompt(prompt.name, arguments)`` gets it, with a
-    value for each of its ``arguments`` that is required. ``name`` and ``title`` are as the server
-    says."""
+    """A prompt that a person may choose: ``get_prompt(prompt.name, arguments)`` requests it.
+
+    ``arguments`` needs a value for each of its ``arguments`` that is required. ``name`` and
+    ``title`` are the server's.
+    """
 
     name: str
     title: str | None
@@ -53,7 +57,7 @@ class Prompt(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Prompt:
-        """Raises ``ValueError`` with the reason why the entry is rejected."""
+        """Parse an entry. Raises ``ValueError`` with the reason if it is rejected."""
         if type(entry) is not dict:
             raise ValueError("it is not a JSON object")
         name, arguments = entry.get("name"), entry.get("arguments")
@@ -77,7 +81,7 @@ class PromptMessage:
 
     @classmethod
     def from_wire(cls, message: Any, server: str, origin: str = "") -> PromptMessage:
-        """Raises ``ValueError`` where ``message`` is invalid."""
+        """Parse a message. Raises ``ValueError`` if it is invalid."""
         if type(message) is not dict or message.get("role") not in _ROLES:
             raise ValueError("a message is not a JSON object with the role 'user' or 'assistant'")
         content = content_block(message.get("content"), server, origin)
@@ -89,19 +93,19 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a server suggests for an argument, the best first."""
+    """The server's suggestions for an argument, the best first."""
 
     values: tuple[str, ...]
-    """At most 100; what is not a string is left out."""
+    """The suggestions: at most 100, without values that are not str."""
     total: int | None
-    """How many there are in all, where the server says so."""
+    """The total number of suggestions, if the server states it."""
     has_more: bool
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The result as it came."""
 
     @classmethod
     def from_wire(cls, result: Mapping[str, Any]) -> Completion:
-        """Raises ``ValueError`` where ``result`` is invalid."""
+        """Parse a result. Raises ``ValueError`` if it is invalid."""
         found = result.get("completion")
         values = found.get("values", ()) if type(found) is dict else ()
         values = [] if values is None else values

@@ -34,8 +34,10 @@ _MAX_URI_CHARS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Resource(Metadata):
-    """A resource of a server: its ``uri``, ``name``, ``title`` and ``mime_type``, as the server
-    says. ``read_resource(resource.uri)`` reads it."""
+    """A resource of a server; ``read_resource(resource.uri)`` requests its contents.
+
+    ``uri``, ``name``, ``title`` and ``mime_type`` are the server's.
+    """
 
     uri: str
     name: str
@@ -44,7 +46,7 @@ class Resource(Metadata):
     """Text from the server, not trusted, as are name and title."""
     mime_type: str | None
     size: int | None
-    """Bytes, as the server says."""
+    """The size in bytes, if the server states it."""
     server: str
     """The name the host gave the server."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
@@ -53,7 +55,7 @@ class Resource(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Resource:
-        """Raises ``ValueError`` with the reason why the entry is rejected."""
+        """Parse an entry. Raises ``ValueError`` with the reason if it is rejected."""
         uri, name = _identity(entry, "uri")
         reason = usable_uri(uri)
         if reason is not None:
@@ -64,8 +66,10 @@ class Resource(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class ResourceTemplate(Metadata):
-    """A family of resources: ``uri_template`` (RFC 6570), whose variables the host fills in. Its
-    ``name``, ``title``, ``description`` and ``mime_type`` are as the server says."""
+    """A family of resources: a ``uri_template`` (RFC 6570), whose variables the host fills in.
+
+    ``name``, ``title``, ``description`` and ``mime_type`` are the server's.
+    """
 
     uri_template: str
     name: str
@@ -80,7 +84,7 @@ class ResourceTemplate(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> ResourceTemplate:
-        """Raises ``ValueError`` with the reason why the entry is rejected."""
+        """Parse an entry. Raises ``ValueError`` with the reason if it is rejected."""
         template, name = _identity(entry, "uriTemplate")
         try:
             variables(template)
@@ -122,20 +126,22 @@ class ResourceTemplate(Metadata):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ResourceContents(Contents):
-    """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None. ``mime_type`` is
-    as the server says."""
+    """The contents of a resource: ``text``, or ``blob`` in Base64; one of them is None.
+
+    ``mime_type`` is the server's.
+    """
 
     uri: str
-    """Its own URI: reading a folder may return the contents of the files in it."""
+    """The URI of these contents: a directory may return the contents of the files in it."""
     mime_type: str | None
     text: str | None
     blob: str | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
-    """As it came."""
+    """The contents as the server sent them."""
 
     @classmethod
     def from_wire(cls, entry: Any) -> ResourceContents:
-        """Raises ``ValueError`` where ``entry`` is invalid."""
+        """Parse an entry. Raises ``ValueError`` if it is invalid."""
         if type(entry) is not dict or type(entry.get("uri")) is not str:
             raise ValueError("it is not a JSON object with a uri")
         media, text, blob = texts_in(entry, "mimeType", "text", "blob")
@@ -149,13 +155,13 @@ class ResourceUpdate:
     """A resource that was subscribed to has changed; ``read_resource`` returns its contents."""
 
     uri: str
-    """As the server sent it: it may be that of a part of what was subscribed to."""
+    """The URI that the server sent: it may be that of a part of the watched resource."""
     certain: bool = True
     """False where the stream was lost, so that a change may have been missed."""
 
 
 def usable_uri(uri: str) -> str | None:
-    """Why a URI cannot be used, or None. Whether the resource exists, only the server knows."""
+    """Return why a URI cannot be used, or None. Whether it exists is not checked."""
     if not uri or uri.isspace():
         return "is empty"
     if len(uri) > _MAX_URI_CHARS:

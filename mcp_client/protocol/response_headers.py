@@ -1,4 +1,4 @@
-"""What the headers of an HTTP response say: ``WWW-Authenticate`` and ``Retry-After``.
+"""The headers of an HTTP response: ``WWW-Authenticate`` and ``Retry-After``.
 
 ``WWW-Authenticate`` (RFC 9110 section 11.6.1, RFC 6750, RFC 9449) may hold several challenges, and
 commas separate both challenges and parameters. It is parsed from its beginning, so that a scheme's
@@ -32,20 +32,23 @@ class Challenge:
     """One authentication scheme that a server offers, with its parameters."""
 
     scheme: str
-    """In lower case: "bearer", "dpop", "basic"."""
+    """The scheme in lower case: "bearer", "dpop", "basic"."""
     params: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case, values without their quotes. Of duplicate names the first counts."""
 
     @property
     def scopes(self) -> frozenset[str]:
+        """The required scopes."""
         return scopes_of(self.params.get("scope"))
 
     @property
     def resource_metadata(self) -> str | None:
+        """The URL of the resource metadata."""
         return self.params.get("resource_metadata") or None
 
     @property
     def error(self) -> str | None:
+        """The error code."""
         return self.params.get("error")
 
 

@@ -1,7 +1,7 @@
-"""The objects and arrays of a JSON Schema, each with what it stands for.
+"""The objects and arrays of a JSON Schema, each with its role.
 
-One walk for everything that reads schemas. It is iterative, so no depth of nesting stops it, and
-it takes any JSON value. Keywords are those of 2020-12 and draft-07.
+One walk for all code that examines schemas. It is iterative, so no depth of nesting stops it, and
+it accepts any JSON value. Keywords are those of 2020-12 and draft-07.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Part", "Role", "copy_of", "walk"]
 
 
 class Role(Enum):
-    """What an object or array in a schema stands for."""
+    """The role of an object or array in a schema."""
 
     SCHEMA = "schema"
     """A schema, or an array of schemas."""
@@ -30,8 +30,11 @@ class Role(Enum):
 
 Path: TypeAlias = tuple[str, ...] | None
 Part: TypeAlias = tuple[Any, Role, int, Path, bool]
-"""An object or array; its role; how deep it is nested, from 1; the names of the properties that
-lead to it, None where not ``properties`` alone do; whether only keywords we know lead to it."""
+"""An object or array in a schema: its role and its place.
+
+It has the depth of nesting, from 1; the names of the properties that lead to it, None if other
+keywords do; and whether only known keywords lead to it.
+"""
 
 _ROLES = {
     "properties": Role.PROPERTIES,

@@ -29,7 +29,7 @@ _DOT_SEGMENT = re.compile(r"(?<![^/])\.\.?(?![^/])")
 
 
 class BadTemplate(ValueError):
-    """Not a URI template; the text says why."""
+    """The text is not a URI template; the message is the reason."""
 
 
 class _Operator(NamedTuple):

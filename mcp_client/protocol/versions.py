@@ -18,15 +18,19 @@ VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have the HTTP header ``MCP-Protocol-Version``."""
 
 DECLARES_TOOLS = (*STATELESS, "2025-11-25", "2025-06-18")
-"""Revisions whose servers declare their tools, where only what was declared may be used; servers
-of the older ones often forget to."""
+"""The revisions in which a feature may be used only if it is declared.
+
+Servers of older revisions often omit the declaration.
+"""
 
 ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have elicitation."""
 
 FULL_FORMS = (*STATELESS, "2025-11-25")
-"""Of those, the ones with URLs to open, titled choices and multiple choice; in sampling, the same
-have tools, and several content blocks in a message."""
+"""The revisions with URLs to open, titled choices and multiple choice.
+
+In sampling, they have tools, and several content blocks in a message.
+"""
 
 CORE_TASKS = ("2025-11-25",)
 """Revisions in which a call may ask to be made a task, without an extension."""

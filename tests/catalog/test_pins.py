@@ -505,7 +505,7 @@ async def test_refuse_says_once_that_it_wrote_down_what_it_had_not_seen(
         (finding,) = (await session.list_tools()).findings
         assert finding.kind == "not_pinned"
         assert str(finding) == (
-            "mcp.lock did not have the server 'flies': its tools were written down unseen "
+            "mcp.lock did not have the server 'flies': its tools were stored unreviewed "
             "(2 of them); Pins(create=False) refuses instead"
         )
         assert (await session.list_tools(refresh=True)).findings == ()

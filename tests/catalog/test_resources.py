@@ -133,7 +133,7 @@ async def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_are_taken(
         reasons,
         [
             *("not a JSON object", "uri is missing", "uri is missing", "name is missing"),
-            *("invisible", "invisible", "more than 65536", "came before"),
+            *("invisible", "invisible", "more than 65536", "an earlier entry"),
         ],
         strict=True,
     ):
@@ -412,7 +412,7 @@ async def test_a_question_without_a_handler_ends_the_read(method: str) -> None:
 async def test_a_list_that_asks_back_is_a_broken_promise() -> None:
     asks = {"resultType": "input_required", "requestState": "s", "resources": []}
     async with reading(Odd("resources/list", asks)) as session:
-        with pytest.raises(ProtocolViolation, match="asks back on resources/list"):
+        with pytest.raises(ProtocolViolation, match="answered resources/list with"):
             await session.list_resources()
 
 

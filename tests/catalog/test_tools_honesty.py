@@ -380,7 +380,7 @@ async def test_findings_are_those_of_the_list_and_of_the_tool_they_belong_to() -
     tools = await Server({"tools": definitions}).catalog.tools()
     by_name = {tool.name: " ".join(map(str, tool.findings)) for tool in tools}
     assert "should not have" in by_name["get weather"]
-    assert "orders" in by_name["poisoned"]
+    assert "instruct the model" in by_name["poisoned"]
     assert "taken for that of 'Fine'" in by_name["fine"]
     assert "escape sequences" in by_name["odd"]
     assert len(tools.findings) == sum(len(tool.findings) for tool in tools) == 5
@@ -424,4 +424,4 @@ async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
 
     async with connect(MemoryServer(server), approval=approve) as session:
         await session.call_tool("a")
-    assert "orders: 'do not tell the user'" in shown[0][0]
+    assert "instruct the model: 'do not tell the user'" in shown[0][0]
