@@ -25,17 +25,17 @@ CODE_LINES = {
     "cli": 3992,
     "code": 890,  # the record of a run has the tag
     "config": 2861,  # config files came out of "host"
-    "connection": 1541,  # the one scope that a CancelToken cancels
+    "connection": 1603,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1768,
     "errors": 200,
     "extensions": 2009,  # errors of a task hide the session's secrets; ttl of started tasks
-    "handlers": 1329,  # a handler for any notification
+    "handlers": 1333,  # a handler for any notification
     "host": 2087,  # ttl
     "protocol": 2852,  # the newest revision of one era
-    "runtime": 3866,
+    "runtime": 3867,
     "sandbox": 1088,  # options as in approval
-    "session": 2820,  # hides marked secrets; tasks save context; session_id, server_answer
+    "session": 2840,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1192,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 358,  # one import more, of "config"; session_id, server_answer

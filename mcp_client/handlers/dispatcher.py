@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import anyio
 
 from ..approval.remembered import ApprovalMemory
+from ..connection.turns import Turns
 from ..errors import (
     CallDenied,
     CallTimeout,
@@ -97,6 +98,8 @@ class Dispatcher:
         """The tool calls that became awaited tasks, by the id that requests for input name."""
         self.task_progress: dict[Id, Callable[[Mapping[str, Any]], None]] = {}
         """The receivers of the progress of tasks, by the token of the request that made each."""
+        self.turns: Turns = Turns(context.limits.in_flight)
+        """The turns of the session's calls."""
         self._question_limits = QuestionLimits(context.limits, self.calls)
         self._watching = self._closed = False
         self._completions: dict[str, LoopEvent] = {}
@@ -454,7 +457,7 @@ class Dispatcher:
         from .wire_format import InvalidHandlerAnswer, RequestRefused, encode_answer
 
         before = cancel_requests()
-        with anyio.move_on_after(self._timeouts.approval):
+        with self.turns.lent(), anyio.move_on_after(self._timeouts.approval):
             try:
                 if request.handler == "sampling":
                     await self._sampling_gate.approve(cast("SamplingRequest", request))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..connection.cancellation import stop_if_cancelled
 from ..connection.rpc import RequestOptions, RpcConnection
+from ..connection.turns import Turns
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from ..protocol.era import Complete, Era, ExtensionResult, InputRequired
 from ..runtime.limits import Limits, Timeouts, seconds_text
@@ -49,6 +50,7 @@ class InputRequiredLoop:
 
         The code that starts a call adds it here.
         """
+        self.turns: Turns = dispatcher.turns
         self._dispatcher = dispatcher
         self._limits = limits
 

@@ -175,6 +175,8 @@ class Limits:
       are refused.
     - ``view_bytes``: The document of one view, in UTF-8.
     - ``view_requests_per_minute``: Requests of one view within a minute; more are refused.
+    - ``in_flight``: Calls of one server that are under way at once. More wait for their turn in
+      order, within their total timeout; a call whose turn does not come raises ``NotSent``.
     - ``model_calls``: Calls of one response of a model that ``Toolset.run`` makes; the model
       reads that the others were not made.
     - ``pending``: Calls that wait in one ``ApprovalQueue(limits=...)``; more are refused.
@@ -212,6 +214,7 @@ class Limits:
     questions_per_call: int = 32
     view_bytes: int = 16 * 1024 * 1024
     view_requests_per_minute: int = 600
+    in_flight: int = 1_000
     model_calls: int = 128
     pending: int = 1_000
     log_lines: int = 1_000

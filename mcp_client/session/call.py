@@ -39,6 +39,7 @@ from ..errors import (
     CallDenied,
     InvalidArguments,
     McpError,
+    NotSent,
     OutcomeUnknown,
     ProtocolViolation,
     ServerError,
@@ -324,17 +325,38 @@ class Caller:
         """Send what was approved if it is still in force, else ask about what is now in force."""
         if self._may_have_changed(now):
             now, approved = await self._approve_changed(call, now, approved)
+        turns = self._rounds.turns
         while True:
+            has_waited = not turns.take()
+            if has_waited:
+                await self._wait_for_turn(call)
             try:
-                return await self._send(call, approved, now)
+                if not (has_waited and self._may_have_changed(now)):
+                    return await self._send(call, approved, now)
             except PersonAsked:  # to log in, before the call could be sent
                 call.logins += 1
                 if call.logins > _MAX_LOGINS:
                     raise PersonAsked(
                         "the server requested a login repeatedly; the call was not sent"
                     ) from None
-            self._tools.mark_outdated()
+                self._tools.mark_outdated()
+            finally:
+                turns.give_back()
             now, approved = await self._approve_changed(call, now, approved)
+
+    async def _wait_for_turn(self, call: CallState) -> None:
+        """Wait until fewer calls of the server are under way, within the total timeout."""
+        total, began = call.given.timeouts.total, self._backend.now()
+        came = await self._rounds.turns.wait(total - call.seconds)
+        call.seconds += self._backend.now() - began
+        if not came or call.seconds >= total:
+            if came:
+                self._rounds.turns.give_back()
+            raise NotSent(
+                f"too many calls of the server were under way for {total:g} s (total clock); "
+                "the call was not sent. Raise Limits(in_flight=...), or call again",
+                retryable=True,
+            )
 
     async def _approve_changed(
         self, call: CallState, then: InForce, approved: Approved
