@@ -24,7 +24,7 @@ CODE_LINES = {
     "catalog": 4490,  # options as in approval; the meta of lists
     "cli": 3992,
     "code": 890,  # the record of a run has the tag
-    "config": 2861,  # config files came out of "host"
+    "config": 2868,  # config files came out of "host"
     "connection": 1603,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1768,

@@ -64,8 +64,10 @@ class Database(Protocol):
     @property
     def key(self) -> bytes | None: ...
     def _connection(self) -> AbstractContextManager[Any]:
-        """A connection in autocommit mode. Raises ``StateError`` and ``ConfigError`` for the
-        database's own errors."""
+        """Return a connection in autocommit mode.
+
+        Raises ``StateError`` and ``ConfigError`` for the database's own errors.
+        """
 
     def _table(self, name: str) -> str: ...
 
@@ -103,14 +105,14 @@ class Chains:
         return [Chain(*row) for row in self.run(connection, _HEADS).fetchall()]
 
     def names_of_lines(self, connection: Any) -> Iterator[str]:
-        """The chains that there are lines of, without looking at each line."""
+        """Yield the chains that there are lines of, without looking at each line."""
         name = ""
         while (row := self.run(connection, _NEXT_NAME, name).fetchone()) is not None:
             name = row[0]
             yield name
 
     def read(self, connection: Any, chain: str) -> Iterator[tuple[int, bytes]]:
-        """The lines of a chain with their numbers."""
+        """Yield the lines of a chain with their numbers."""
         rows = self.run(connection, _PAGE, chain).fetchall()
         while rows:
             for number, text in rows:
@@ -119,7 +121,7 @@ class Chains:
 
 
 def export(chains: Chains, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Each chain in a file of the folder."""
+    """Each chain in a file of the directory."""
     path, made = Path(folder).expanduser().absolute(), []
     try:
         own_folder(path)

@@ -111,7 +111,7 @@ class DatabaseLog:
     def append(self, *records: Mapping[str, Any]) -> None:
         """Add a line for each of ``records``, all of them or none, after those that were kept.
 
-        Blocks. Raises ``StateError`` where the database cannot be reached, and ``AuditError`` for a
+        Blocks. Raises ``StateError`` if the database cannot be reached, and ``AuditError`` for a
         record that is too long.
         """
         with self._turn.taken():
@@ -317,7 +317,7 @@ class DatabaseLog:
     def export(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
         """Write each chain into a file of ``folder`` that ``verify_audit`` verifies. Returns them.
 
-        The folder is made for its owner alone. Raises ``ConfigError`` where a file is there.
+        The directory is made for its owner alone. Raises ``ConfigError`` if a file is there.
         """
         return export(self._chains, folder)
 

@@ -209,7 +209,7 @@ class EntryMembers:
         return {**nothing, "redacted": []}
 
     def _content(self) -> Record:
-        """The version of a skill that is asked about."""
+        """Return the version of a skill that is asked about."""
         request = self._request
         if request is None:
             return dict.fromkeys(("fingerprint", "files", "bytes"))

@@ -134,13 +134,13 @@ class Verified:
 
 
 def now() -> str:
-    """The time in the form of RFC 3339: UTC, microseconds."""
+    """Return the time in the form of RFC 3339: UTC, microseconds."""
     seconds, rest = divmod(time.time_ns(), 1_000_000_000)
     return f"{_second(seconds)}.{rest // 1_000:06d}Z"
 
 
 def timestamp(seconds: float) -> str:
-    """A time given in seconds since 1970, in the same form without fractions."""
+    """Return a time given in seconds since 1970, in the same form without fractions."""
     return f"{_second(int(seconds))}Z"
 
 
@@ -150,7 +150,7 @@ def _second(seconds: int) -> str:
 
 
 def key_of(key: bytes | None) -> bytes | None:
-    """Raises ``ConfigError`` for what cannot be a key."""
+    """Raise ``ConfigError`` for what cannot be a key."""
     if key is not None and (not isinstance(key, bytes) or len(key) < 16):
         raise ConfigError("an audit log's key is at least 16 bytes, such as os.urandom(32)")
     return key
@@ -159,7 +159,7 @@ def key_of(key: bytes | None) -> bytes | None:
 def seal(
     record: Mapping[str, Any], last: Position, key: bytes | None, file: int | None = None
 ) -> tuple[bytes, Position]:
-    """The line that follows ``last``, without its newline, and the position it makes."""
+    """Return the line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file
     place = {"line": number, "file": file, "previous": last.hash}
     whole = {**place, **record}
@@ -173,7 +173,7 @@ def seal(
 
 
 def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
-    """A line's record and position. Raises ``ValueError`` where its hash does not match."""
+    """Return a line's record and position. Raises ``ValueError`` if its hash does not match."""
     found = _SEAL.fullmatch(line)
     if found is None or _hash(found[1], key) != found[2].decode():
         raise ValueError("its hash does not match")
@@ -195,7 +195,7 @@ def _hash(head: bytes, key: bytes | None) -> str:
 
 
 def rotated(path: Path) -> list[tuple[int, Path]]:
-    """The earlier files of a log, by number: ``calls.jsonl.000001`` and so on."""
+    """Return the earlier files of a log, by number: ``calls.jsonl.000001`` and so on."""
     name = re.compile(re.escape(path.name) + r"\.(\d{6,12})")
     found = [(name.fullmatch(each), each) for each in os.listdir(path.parent)]
     return sorted((int(match[1]), path.parent / each) for match, each in found if match)
@@ -205,7 +205,7 @@ def rotated(path: Path) -> list[tuple[int, Path]]:
 
 
 def opened_files(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
-    """The files of a log from the oldest on, each with the bytes it had at the beginning.
+    """Yield the files of a log from the oldest on, each with the bytes it had at the beginning.
 
     The caller closes each. Raises ``OSError``.
     """
@@ -226,7 +226,7 @@ def opened_files(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
 
 
 def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]]:
-    """The newest file, its size, and the files before it, all of one moment."""
+    """Return the newest file, its size, and the files before it, all of one moment."""
     missing = 0
     while True:
         try:

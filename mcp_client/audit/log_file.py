@@ -136,8 +136,8 @@ class AuditLog:
     def append(self, *records: Mapping[str, Any]) -> None:
         """Add a line for each of ``records``, all of them or none. Blocks.
 
-        Raises ``AuditError`` where the file cannot be written, does not end with a line of this
-        log, or is being written by others for ten seconds.
+        Raises ``AuditError`` if the file cannot be written, does not end with a line of this log,
+        or is being written by others for ten seconds.
         """
         with self._turn.taken():
             if not self.append_now(*records, patience=_LOCK_SECONDS):
@@ -326,7 +326,7 @@ class AuditLog:
         return told
 
     def _before(self) -> Position:
-        """The last line of the newest earlier file."""
+        """Return the last line of the newest earlier file."""
         older = rotated(self.path)
         if not older:
             return Position(0, 0, NOTHING)
@@ -362,7 +362,7 @@ class AuditLog:
         )
 
     def _found(self, data: bytes, whole: bool) -> tuple[Position, bytes | None] | None:
-        """The last good line in the end of a file; None where it is not in there."""
+        """Return the last good line in the end of a file; None where it is not in there."""
         end = len(data)
         if not data.endswith(b"\n"):
             begin = data.rfind(b"\n") + 1

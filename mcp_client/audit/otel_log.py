@@ -42,7 +42,7 @@ class OpenTelemetryLog:
     """A place for the records of the audit: ``connect(audit=[..., OpenTelemetryLog()])``.
 
     Each becomes a log record of the host's ``LoggerProvider``; see ``mcp_client.audit.otel_log``.
-    Raises ``ConfigError`` where the extra ``otel`` is not installed.
+    Raises ``ConfigError`` if the extra ``otel`` is not installed.
     """
 
     def __init__(self) -> None:

@@ -128,8 +128,10 @@ class SessionAudit:
         identity: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``refuses``: whether a call that cannot be recorded is refused. ``identity`` is asked
-        once, when the first call is made: it costs a digest."""
+        """``refuses``: whether a call that cannot be recorded is refused.
+
+        ``identity`` is asked once, when the first call is made: it costs a digest.
+        """
         self.server = server
         self.sinks = sinks
         self.refuses = refuses
@@ -185,13 +187,15 @@ class SessionAudit:
         return run
 
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
-        """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,
-        and the request's refusal where it cannot be recorded."""
+        """Have ``gate`` decide a start or a use of the model, and record it.
+
+        Raises what it does, and the request's refusal where it cannot be recorded.
+        """
         kind, id, subject = request.kind, request.id, request.subject
         await self.entry_of(kind, id, subject, None, request.context).decided_by(gate, request)
 
     def shown_name(self, name: str) -> str:
-        """A tool's name as a record may show it."""
+        """Return a tool's name as a record may show it."""
         shown = self._tool_names.get(name)
         if shown is None:
             shown = Redaction.text(self.redaction, str(name), _MAX_NAME_CHARS)

@@ -104,7 +104,7 @@ class SessionRecord:
             self._tasks.setdefault(id, f"[task {len(self._tasks) + 1}]")
 
     def _whole(self, message: Any) -> Any:
-        """A part of the protocol that may have schemas in it, which stay as they are."""
+        """Return a part of the protocol that may have schemas in it, which stay as they are."""
         if not isinstance(message, dict):
             return self._redaction.whole(message, answer=True).value
         parts: dict[str, Any] = {}

@@ -127,7 +127,7 @@ class Redaction:
     def __init__(
         self, *, keys: Iterable[str] = KEYS, patterns: Iterable[str | re.Pattern[str]] = PATTERNS
     ) -> None:
-        """Raises ``ConfigError`` for a pattern that is not a regular expression."""
+        """Raise ``ConfigError`` for a pattern that is not a regular expression."""
         if isinstance(keys, str) or isinstance(patterns, str):
             raise ConfigError("Redaction(keys=..., patterns=...): give lists of strings")
         self._names = SecretNames(keys)
@@ -186,7 +186,7 @@ class Redaction:
     # ------------------------------------------------------------------ strings
 
     def _judge_name(self, name: str) -> tuple[str, str]:
-        """A member's name as it may be shown, and what it says of the member."""
+        """Return a member's name as it may be shown, and what it says of the member."""
         return self._clean(name)[0], _kind(self._names, name)
 
     def _hide(self, value: Any, path: _Path, shown: Shown) -> Any:
@@ -273,7 +273,7 @@ class Redaction:
                     yield end, match.end(), REDACTED
 
     def _embedded(self, text: str, depth: int, shown: Shown) -> Iterator[_Edit]:
-        """The JSON values within a text that have secrets in them."""
+        """Yield the JSON values within a text that have secrets in them."""
         at = 0
         for _ in range(_MAX_JSON_STARTS):
             match = _BRACKET.search(text, at)
@@ -287,10 +287,10 @@ class Redaction:
     def _json(
         self, text: str, start: int, shown: Shown, path: _Path, depth: int, *, whole: bool = True
     ) -> _Edit | None:
-        """The JSON array or object that begins at ``start``, as it may be shown.
+        """Return the JSON array or object that begins at ``start``, as it may be shown.
 
-        None where the value is missing. The text is empty where a part of ``text`` has no
-        secret in it and stays as it is.
+        None where the value is missing. The text is empty where a part of ``text`` has no secret in
+        it and stays as it is.
         """
         if depth >= _MAX_DEPTH:
             return None

@@ -33,7 +33,7 @@ def marked(schema: Any) -> bool:
 
 
 def applicable(root: Any, schemas: Iterable[Any]) -> tuple[tuple[Any, ...], bool]:
-    """The schemas that hold for one place, references followed, and whether one marks it."""
+    """Return the schemas that hold for one place, references followed, and whether one marks it."""
     found: dict[int, Any] = {}
     rest = list(schemas)
     while rest:

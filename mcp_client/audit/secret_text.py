@@ -195,7 +195,7 @@ def find_named(text: str, names: SecretNames) -> list[Span]:
 
 
 def _assigned(text: str, separator: re.Match[str], names: SecretNames) -> Span | None:
-    """The value of the secret whose name stands before ``separator``, or None."""
+    """Return the value of the secret whose name stands before ``separator``, or None."""
     before = text[max(0, separator.start() - _NAME_CHARS) : separator.start()][::-1]
     match = _NAME_REVERSED.match(before)
     if match is None:
@@ -236,7 +236,7 @@ def _is_like_a_secret(text: str, start: int, name: str) -> bool:
 
 
 def _value(text: str, start: int, *, begin: int | None = None, sign: str = ":") -> Span | None:
-    """The value that begins at ``start``; ``begin`` is where its unquoted name begins."""
+    """Return the value that begins at ``start``; ``begin`` is where its unquoted name begins."""
     if _OPENING.match(text, start):
         return _quoted(text, start)
     if text[start : start + 1] in ("[", "{"):
@@ -250,7 +250,7 @@ def _value(text: str, start: int, *, begin: int | None = None, sign: str = ":") 
 
 
 def _element(text: str, begin: int, start: int) -> re.Match[str] | None:
-    """A value that may have spaces: of a connection string, or of a form in quotes."""
+    """Return a value that may have spaces: of a connection string, or of a form in quotes."""
     lead = text[max(0, begin - _NAME_CHARS) : begin]
     quote = re.search(r"[\"'`][^\s\"'`]*\Z", lead)
     if quote is not None:
@@ -264,7 +264,7 @@ def _element(text: str, begin: int, start: int) -> re.Match[str] | None:
 
 
 def _several(text: str, start: int) -> Span | None:
-    """The value of a plural, which is a count unless it is in quotes or brackets."""
+    """Return the value of a plural, which is a count unless it is in quotes or brackets."""
     if text[start : start + 1] in ("[", "{") or _OPENING.match(text, start):
         span = _value(text, start)
         return span if span and re.search(r"[A-Za-z\"']", text[span[0] : span[1]]) else None
@@ -272,7 +272,7 @@ def _several(text: str, start: int) -> Span | None:
 
 
 def _header(text: str, begin: int, start: int) -> Span | None:
-    """The value of a header: the rest of its line, or of the quotes it stands in."""
+    """Return the value of a header: the rest of its line, or of the quotes it stands in."""
     if _OPENING.match(text, start):
         return _quoted(text, start)
     line = _LINE_VALUE.match(text, start)
@@ -326,7 +326,7 @@ def _closing_bracket(text: str, start: int) -> int:
 
 
 def _paired(text: str, separator: re.Match[str], names: SecretNames) -> Span | None:
-    """The value beside ``name: Password``: under another name, after it or before it."""
+    """Return the value beside ``name: Password``: under another name, after it or before it."""
     before = text[max(0, separator.start() - 40) : separator.start()][::-1]
     match = _NAME_REVERSED.match(before)
     if match is None or match["name"][::-1].lower() not in NAME_KEYS:
@@ -350,7 +350,7 @@ def _paired(text: str, separator: re.Match[str], names: SecretNames) -> Span | N
 
 
 def _flagged(text: str, names: SecretNames) -> Iterator[Span]:
-    """The values of ``--token X``."""
+    """Yield the values of ``--token X``."""
     for match in _FLAG.finditer(text):
         if names.ends_as_secret(match["name"]):
             span = _quoted(text, match.end()) or _unquoted_word(text, match.end())

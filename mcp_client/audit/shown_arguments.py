@@ -59,7 +59,7 @@ def shown_arguments(
 
 
 def _marks_of(tool: Tool | None) -> Any:
-    """The tool's input schema where it marks secrets, else None: looked for once."""
+    """Return the tool's input schema where it marks secrets, else None: looked for once."""
     return None if tool is None else tool._derive(_marked_schema)
 
 

@@ -64,8 +64,11 @@ class Digested(NamedTuple):
     has_secrets: bool
 
     def by(self, key: bytes | None) -> str:
-        """HMAC under the log's key. Without one, SHA-256; but where secrets were left out, an HMAC
-        under a key of this process: a short secret could be found by trying otherwise."""
+        """HMAC under the log's key.
+
+        Without one, SHA-256; but where secrets were left out, an HMAC under a key of this process:
+        a short secret could be found by trying otherwise.
+        """
         if key is None and not self.has_secrets:
             return "sha256:" + sha256(self.text)
         data = self.text.encode("utf-8", "surrogatepass")
@@ -133,8 +136,10 @@ class Sink(ABC):
         self._pending.extend(map(self._finished, records))
 
     def offer(self, records: Sequence[Record]) -> None:
-        """Write ``records`` now if that needs no waiting, else before the next ones. From any
-        thread."""
+        """Write ``records`` now if that needs no waiting, else before the next ones.
+
+        From any thread.
+        """
         self.keep(records)
 
     async def write(

@@ -4,19 +4,19 @@
 
 ::
 
-    config.py           config files: which servers there are, and what is wrong
-    programs.py         the config files of each program, and where they are
+    config.py           config files: their servers and their problems
+    programs.py         the config files of each program, and their places
     text.py             JSON, JSON with comments, and TOML, with line numbers
     fields.py           the fields of a server, and their problems
     server.py           one server, from the fields of any program
     sandbox.py          the sandbox of a server
     login.py            the login at a server
     values.py           variables, inputs and other files in values
-    secret_source.py    secrets named by where they are stored
+    secret_source.py    secrets named by their place
     server_config.py    ``ServerConfig``: a server with its own options
-    starting.py         a server on its way to be started, and what a person is asked about it
-    start_warnings.py   what looks dangerous in such a server
-    start_gate.py       whether it may be started, and who decides that
+    starting.py         a server on its way to be started, and the request for it
+    start_warnings.py   warnings about such a server
+    start_gate.py       the decision whether it may be started
 """
 
 from ..runtime.lazy import lazy as _lazy

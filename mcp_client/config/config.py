@@ -1,4 +1,4 @@
-"""Config files of other programs, and of our own: which servers there are, and what is wrong.
+"""Config files of other programs, and of this one: their servers and their problems.
 
 ```python
 config = load_config(".mcp.json")
@@ -7,19 +7,19 @@ for problem in config.problems:
 host = Host(config.servers)              # or Host.from_config(".mcp.json", confirm=...)
 ```
 
-These files are parsed: those of Claude Desktop, Claude Code and its plugins, VS Code, Cursor,
-LM Studio, Windsurf, Gemini CLI, Codex, Copilot CLI and Zed, and ``mcp.json`` of mcp-client. In each
-of them, a server may have options of our own::
+These files are parsed: those of Claude Desktop, Claude Code and its plugins, VS Code, Cursor, LM
+Studio, Windsurf, Gemini CLI, Codex, Copilot CLI and Zed, and ``mcp.json`` of mcp-client. In each of
+them, a server may have options of this package::
 
     {"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "mcp-client": {"lazy": true}}}}
 
 Wherever a program's file may have ``${VARIABLE}``, the values of ``env`` and ``headers`` and the
 client secret of a login may have secrets by reference: ``${keyring:SERVICE/USER}``, which needs
 ``mcp-client-host[keyring]``, and ``${file:PATH}``, a file of one line, its path relative to the
-project's folder, or to your home in your own settings. A person is shown the reference, and where
-what it holds goes; it is read after the yes, and no one is asked again when it is renewed.
+project's directory, or to your home in your own settings. A person is shown the reference, and the
+place of its value; the value is read after the approval, and may be renewed without another one.
 
-Reading a file starts nothing and runs nothing. **A config file is code, though**: the servers it
+Loading a file starts nothing and runs nothing. **A config file is code, though**: the servers it
 names run with your rights. ``Host(config.servers)`` starts them without a question;
 ``Host.from_config`` asks first.
 """
@@ -58,16 +58,16 @@ __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config
 
 _MAX_BYTES = 1024 * 1024
 _MAX_OWN_BYTES = 16 * 1024 * 1024
-"""Of a person's own settings: some programs keep their whole state beside the servers."""
+"""The bytes of a person's own settings: some programs store their whole state with the servers."""
 _MAX_PUT_IN_BYTES = 1024 * 1024
-"""Of all files that one config file puts in."""
+"""The bytes of all files that one config file includes."""
 _MAX_SERVERS = 500
 _INPUT_TYPES = ("promptString", "pickString")
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a config file says."""
+    """The servers and the problems of a config file."""
 
     path: Path
     """The file, absolute."""
@@ -76,25 +76,29 @@ class Config:
     scope: Scope
     """"user" for a person's own settings, "project" for any other file."""
     servers: Mapping[str, ServerConfig] = field(repr=False)
-    """The servers that can be used, by name. Looking at one reads the secrets that it refers to,
-    and of a project's file the file of variables, and raises ``ConfigError`` where that cannot be
-    done. The keyring may wait for a person who unlocks it."""
+    """The servers that can be used, by name. A look at one reads the secrets that it refers to, and
+    of a project's file the file of variables, and raises ``ConfigError`` if that fails. The keyring
+    may wait for a person who unlocks it."""
     problems: tuple[ConfigProblem, ...] = ()
-    """What is wrong, and what has no effect here."""
+    """The problems, and the entries that have no effect here."""
     requests: Mapping[str, StartRequest] = field(default_factory=dict, repr=False)
-    """What a person should see before one of ``servers`` is started, by name. Looking at one looks
-    at the files and programs that it names."""
+    """The requests that a person should see before one of ``servers`` is started, by name. A look
+    at one looks at the files and programs that it names."""
     _starts: Mapping[str, Start] = field(default_factory=dict, repr=False)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Those of ``servers`` that the file says a host cannot do without (Codex: ``required``):
-        what ``Host.from_config`` adds to ``required=``."""
+        """The servers that a host cannot do without, by the file (Codex: ``required``).
+
+        ``Host.from_config`` adds them to ``required=``.
+        """
         return tuple(name for name, one in self._starts.items() if one.first.required)
 
     def only(self, names: Collection[str]) -> Config:
-        """This config with these servers alone. Raises ``ConfigError`` for one that is not
-        there."""
+        """Return this config with these servers alone.
+
+        Raises ``ConfigError`` for one that is not there.
+        """
         if isinstance(names, str) or not isinstance(names, Collection):
             raise ConfigError(f"only={names!r}: give a list of names")
         for name in names:
@@ -122,15 +126,22 @@ def load_config(
     scope: Scope | None = None,
     inputs: Mapping[str, str] | None = None,
 ) -> Config:
-    """Read a config file, and no other: nothing is started.
+    """Load a config file, and no other: nothing is started.
 
-    ``program`` names the program whose file it is, if the file's name and directory do not show it:
-    a ``ConfigFile.program``, or "claude-desktop". ``scope`` is "user" for the places of a person's
-    own settings that ``find_configs`` knows, else "project". ``inputs`` are the values of
-    ``${input:ID}``.
+    Args:
+        path: The file.
+        program: The program whose file it is, if the file's name and directory do not show it: a
+            ``ConfigFile.program``, or "claude-desktop".
+        scope: "user" or "project". The default is "user" for the places of a person's own settings
+            that ``find_configs`` knows, else "project".
+        inputs: The values of ``${input:ID}``.
 
-    A server with something wrong is left out of ``.servers`` and told of in ``.problems``, with
-    file, line and key. Raises ``ConfigError`` where the file is missing or cannot be read.
+    Returns:
+        A ``Config``. A server with a problem is left out of ``.servers`` and reported in
+        ``.problems``, with file, line and key.
+
+    Raises:
+        ConfigError: If the file is missing or cannot be parsed.
     """
     _check(program, scope, inputs)
     path = given_path(path, f"path={path!r}")
@@ -168,7 +179,7 @@ def _text_of(path: Path, scope: Scope) -> str:
 
 
 def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, ConfigProblem | None]:
-    """What the file says, and whose it is; or the problem that it is not of that program's form."""
+    """Return the content of the file, and its program; or the problem that it has another form."""
     document = Document()
     try:
         document = read_toml(text) if kind and PROGRAMS[kind].toml else read_json(text)
@@ -208,7 +219,7 @@ def _taken_for(program: Program) -> str:
 
 
 def _note_that_nothing_came(reading: Reading) -> None:
-    """Report why there is no server, unless the problems with each of them say so."""
+    """Report why there is no server, unless the problems of each server show it."""
     if any(problem.left_out for problem in reading.problems):
         return
     program, top = reading.program, reading.document.value
@@ -238,15 +249,15 @@ def _top(reading: Reading, kind: str) -> dict[str, Any]:
     for path in reading.document.repeated:
         if len(path) == 1:
             line = reading.document.repeated[path]
-            reading.note(path, f"stands here and again in line {line}: remove one")
+            reading.note(path, f"is here and again in line {line}: remove one")
     return value
 
 
-# ---------------------------------------------------------------- where servers stand
+# ---------------------------------------------------------------- places of servers
 
 
 def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
-    """Each server with its place; of two with the same name, the one that counts."""
+    """Yield each server with its place; of two with the same name, the one that counts."""
     found: dict[str, tuple[KeyPath, Any]] = {}
     for path in _places(reading, kind):
         for name, members in _object_at(reading, path).items():
@@ -295,7 +306,9 @@ def _places(reading: Reading, kind: str) -> list[KeyPath]:
     elif kind in ("claude", OWN) and own not in top and any(map(_is_server, top.values())):
         places = [()]  # as in a plugin of Claude Code
     if kind == OWN and len(places) > 1:
-        reading.note(("servers",), f"is read beside {own!r}: most programs read one of them")
+        reading.note(
+            ("servers",), f"is used in addition to {own!r}: most programs read one of them"
+        )
     for place in places if places != [()] else ():
         beside = _object_at(reading, place[:-1])
         for name in program.unused:
@@ -310,7 +323,7 @@ def _places(reading: Reading, kind: str) -> list[KeyPath]:
 
 
 def _claude_projects(reading: Reading) -> Iterator[KeyPath]:
-    """In ``~/.claude.json`` a person's own servers for one project stand with that project."""
+    """Yield the places of a person's own servers for one project in ``~/.claude.json``."""
     projects = reading.document.value["projects"]
     here = reading.variables.folder
     for folder in (here, *here.parents):
@@ -339,7 +352,7 @@ def _note_repeated(reading: Reading, path: KeyPath) -> None:
         if twice[: len(path)] == path or twice == path[:-1]:
             reading.note(
                 twice,
-                f"stands here and again in line {line}, and programs differ in which they take: "
+                f"is here and again in line {line}, and programs differ in which they take: "
                 "remove one; the server is left out",
                 left_out=True,
             )
@@ -360,7 +373,7 @@ def _gemini_lists(reading: Reading) -> tuple[list[Any] | None, list[Any]]:
 
 
 def _read_inputs(reading: Reading) -> None:
-    """What the file says of its inputs: a default counts where no value was given."""
+    """Parse the inputs of the file: a default counts if no value was given."""
     if "input" not in reading.program.syntax:
         return
     top = reading.document.value

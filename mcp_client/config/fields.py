@@ -1,4 +1,4 @@
-"""What is wrong in a config file, and the members of a server read with that in mind."""
+"""The problems of a config file, and the members of a server, parsed with them in mind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OTHER_WORDS = {
     "workingdirectory": "cwd",
     "working_directory": "cwd",
 }
-"""What people write instead of a field that every program has."""
+"""The words that people write instead of a field that every program has."""
 _MAX_SECONDS = 86_400.0
 
 
@@ -57,11 +57,11 @@ class ConfigProblem:
     path: Path
     """The config file."""
     line: int | None
-    """Counted from 1; None where the problem is with the file as a whole."""
+    """The line, counted from 1; None if the problem is with the file as a whole."""
     key: str
     """The member it is about: ``mcpServers.github.env.TOKEN``; empty for the whole file."""
     message: str
-    """What is wrong, and what to do."""
+    """The problem, and what to do."""
     left_out: bool = False
     """Whether servers were left out for it; otherwise what it is about only has no effect."""
 
@@ -72,7 +72,7 @@ class ConfigProblem:
 
 @dataclass(slots=True)
 class Reading:
-    """One file while it is read."""
+    """A file while it is parsed."""
 
     path: Path
     scope: Scope
@@ -80,19 +80,20 @@ class Reading:
     document: Document
     variables: Variables
     base: Path
-    """The folder that a server runs in, and that relative paths are relative to."""
+    """The directory that a server runs in, and that relative paths are relative to."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """The inputs that the file defines, by id."""
     unusable_inputs: dict[str, str] = field(default_factory=dict)
-    """Why, by id."""
+    """The reasons, by id."""
     problems: list[ConfigProblem] = field(default_factory=list)
     failed: bool = False
     """Whether something is so wrong that the server that is being read cannot be used."""
 
     def note(self, path: KeyPath, message: str, *, left_out: bool = False) -> None:
+        """Note a problem at ``path``."""
         self.failed = self.failed or left_out
         if len(self.problems) == _MAX_PROBLEMS:
-            message = "there are more problems than are told: mend these first"
+            message = "there are more problems than are listed: fix these first"
         if len(self.problems) <= _MAX_PROBLEMS:
             line = self.document.line(path)
             problem = ConfigProblem(self.path, line, shown_key(path), message, left_out)
@@ -100,7 +101,7 @@ class Reading:
 
 
 def shown_key(path: KeyPath) -> str:
-    """``mcpServers.github.args[1]``; names of other characters stand in quotes."""
+    """Return ``mcpServers.github.args[1]``; other names are in quotation marks."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -123,8 +124,11 @@ class Fields:
         *,
         title: str,
     ) -> None:
-        """``names``: the file's names of fields, and ours, as in ``Program.fields``. What else is
-        there is reported as none that ``title`` documents."""
+        """Parse the members of an object.
+
+        ``names``: the file's names of fields, and ours, as in ``Program.fields``. Any other member
+        is reported as one that ``title`` does not document.
+        """
         self.reading = reading
         self._path = path
         self._members = members
@@ -135,7 +139,7 @@ class Fields:
             if ours == UNUSED:
                 self.note(name, f"has no effect here: only {title} honours it")
             elif ours in self._written:
-                self.note(name, f"has no effect beside {self._written[ours]!r}: remove one")
+                self.note(name, f"has no effect together with {self._written[ours]!r}: remove one")
             else:
                 self._written[ours] = name
         for name in members:
@@ -148,7 +152,7 @@ class Fields:
                 )
 
     def _near(self, name: str, names: Mapping[str, str]) -> str | None:
-        """The field that ``name`` may be a misspelling of, unless that one is there."""
+        """Return the field that ``name`` may be a misspelling of, unless that one is there."""
         if len(self.reading.problems) > _MAX_GUESSES:
             return None  # comparing takes time, and a file may have any number of fields
         known = {each.lower(): each for each, ours in names.items() if ours not in ("", UNUSED)}
@@ -159,19 +163,20 @@ class Fields:
         return None if found is None or found in self._members else found
 
     def inside(self, ours: str, names: Mapping[str, str], title: str) -> Fields:
-        """The members of the object that this field is."""
+        """Return the members of the object that this field is."""
         path = (*self._path, self._written.get(ours, ours))
         return Fields(self.reading, path, self.object(ours), names, title=title)
 
     def read(self, readers: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
-        """The values of fields, by our names for them, each as its reader has it."""
+        """Return the values of fields, by our names for them, each as its reader has it."""
         return {ours: reader(self, ours) for ours, reader in readers.items()}
 
     def has(self, ours: str) -> bool:
+        """Whether the field exists."""
         return ours in self._written
 
     def raw(self, ours: str) -> Any:
-        """None also where it is not there, as with the readers below."""
+        """Return the value; None also if the field does not exist, as with the methods below."""
         name = self._written.get(ours)
         return None if name is None else self._members[name]
 
@@ -180,21 +185,22 @@ class Fields:
         self.reading.note((*self._path, name), message)
 
     def unused(self, names: Iterable[str], message: str) -> None:
-        """A problem for each of these fields that says something."""
+        """Note a problem for each of these fields that has a value."""
         for ours in names:
             if self.raw(ours) not in (None, "", [], {}):
                 self.note(self._written[ours], f"has no effect: {message}")
 
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
-        """A problem for which the server is left out."""
+        """Note a problem for which the server is left out."""
         path = (*self._path, self._written.get(ours, ours), *parts)
         self.reading.note(path, f"{message}; the server is left out", left_out=True)
 
     def unusable(self, message: str) -> None:
-        """A problem with all of it."""
+        """Note a problem with all of it."""
         self.reading.note(self._path, f"{message}; the server is left out", left_out=True)
 
     def flag(self, ours: str) -> bool | None:
+        """Return a boolean."""
         value = self.raw(ours)
         if value is None or type(value) is bool:
             return value
@@ -202,15 +208,17 @@ class Fields:
         return None
 
     def text(self, ours: str) -> Expanded | None:
+        """Return a text with its references replaced."""
         value = self.raw(ours)
         return None if value is None else self._expanded(value, ours)
 
     def secret(self, ours: str) -> Expanded | None:
-        """A text that secrets may be put into."""
+        """Return a text that secrets may be put into."""
         value = self.raw(ours)
         return None if value is None else self._expanded(value, ours, secrets=True)
 
     def words(self, ours: str) -> tuple[Expanded, ...]:
+        """Return a list of texts with their references replaced."""
         found = [self._expanded(item, ours, at) for at, item in enumerate(self._array(ours))]
         return tuple(item for item in found if item is not None)
 
@@ -219,7 +227,7 @@ class Fields:
         return self.pairs(ours, secrets=True)
 
     def pairs(self, ours: str, *, secrets: bool = False) -> dict[str, Expanded]:
-        """Names and texts. A number counts as text, null as absent."""
+        """Return names and texts. A number counts as text, null as absent."""
         found: dict[str, Expanded] = {}
         for name, value in self.object(ours).items():
             if value is None:
@@ -232,12 +240,13 @@ class Fields:
         return found
 
     def object(self, ours: str) -> Mapping[str, Any]:
+        """Return an object."""
         wanted = "an object: write names and values in braces"
         found: Mapping[str, Any] = self._collection(ours, dict, wanted)
         return found
 
     def names(self, ours: str) -> tuple[str, ...] | None:
-        """Texts without references."""
+        """Return texts without references."""
         if ours not in self._written:
             return None
         items = self._array(ours)
@@ -247,7 +256,7 @@ class Fields:
         return tuple(good)
 
     def seconds(self, ours: str, unit: float = 1.0) -> float | None:
-        """A time that is written in units of so many seconds; anything else has no effect."""
+        """Return a time in seconds, written in units of so many; anything else has no effect."""
         value = self.raw(ours)
         if value is None:
             return None
@@ -257,13 +266,18 @@ class Fields:
         return None
 
     def milliseconds(self, ours: str) -> float | None:
+        """Return a time in seconds that is written in milliseconds."""
         return self.seconds(ours, 1e-3)
 
     def variable(
         self, name: str, variable: str, ours: str, *parts: str | int, optional: bool = False
     ) -> dict[str, Expanded]:
-        """A variable of the environment under ``name``; none, and a problem, where it is not
-        set. One that is ``optional`` is shown all the same, so that it can be set later."""
+        """Return a variable of the environment under ``name``.
+
+        Nothing, and a problem, if it is not set.
+
+        An ``optional`` one is shown also if it is not set, so that it can be set later.
+        """
         shown = f"${{{variable}}}"
         try:
             value = self.reading.variables.variable(variable)
@@ -283,7 +297,7 @@ class Fields:
         return {name: found}
 
     def names_of_variables(self, ours: str) -> dict[str, Expanded]:
-        """Variables that are passed on under their own names (Codex: ``env_vars``)."""
+        """Return variables that are passed on under their own names (Codex: ``env_vars``)."""
         found: dict[str, Expanded] = {}
         value = self.raw(ours)
         for number, item in enumerate(value if isinstance(value, list) else []):
@@ -301,7 +315,7 @@ class Fields:
     def _expanded(
         self, value: Any, ours: str, *parts: str | int, secrets: bool = False
     ) -> Expanded | None:
-        """A text with its references put in; None, and a problem, where that cannot be."""
+        """Return a text with its references replaced; None, and a problem, if that fails."""
         if not isinstance(value, str):
             self.wrong(ours, "is not a text: write it in double quotes", *parts)
             return None
@@ -358,7 +372,7 @@ class Fields:
         spelled = program.variable(safe_text(name, 60))
         if spelled is not None:
             return f"in {program.title}'s files: {spelled}"
-        return f"in {program.title}'s files there are no variables{program.instead}"
+        return f"in {program.title}'s files do not support variables{program.instead}"
 
     def _is_usable(self, text: str, ours: str, *parts: str | int) -> bool:
         try:
@@ -388,6 +402,7 @@ class Fields:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
+    """Return the names as a list in a sentence."""
     shown = [repr(safe_text(name, 60)) for name in names]
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more

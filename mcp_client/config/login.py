@@ -1,4 +1,4 @@
-"""How a person logs in at a server of a config file, as far as the file says."""
+"""Parse how a person logs in at a server of a config file."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _LOGIN = {
 
 
 def read_login(outer: Fields, scopes: tuple[str, ...] | None) -> dict[str, Expanded] | None:
+    """Return the arguments of ``OAuth``, with the scopes in one text; None without a login."""
     fields = outer.inside("oauth", _LOGIN, outer.reading.program.title)
     given = fields.raw("scopes")
     if isinstance(given, str):

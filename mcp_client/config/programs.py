@@ -1,7 +1,7 @@
-"""What each program's config file looks like, and where the program keeps it.
+"""The form of each program's config file, and its places.
 
-Names of fields are translated into one vocabulary, that of ``config_server``. A field that a
-program does not document is reported and not used: what it means there would be a guess.
+Names of fields are translated into one vocabulary, that of ``config.server``. A field that a
+program does not document is reported and not used: its meaning there would be a guess.
 
 A *user* file is one of a person's own settings, at a place that is known here. Anything else is a
 *project* file: it may have come with a repository, and grants itself nothing.
@@ -24,14 +24,16 @@ __all__ = ["OWN", "PROGRAMS", "UNUSED", "ConfigFile", "Program", "Scope", "find_
 OWN = "mcp-client"
 """Our own program, and the member of a server that holds our own options in any program's file."""
 UNUSED = "unused"
-"""Stands for a field that a program honours and we do not."""
+"""A mark for a field that a program honours and this package does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
+    """A program with config files."""
+
     title: str
     public_name: str
-    """What users know it as."""
+    """The name that users know."""
     fields: Mapping[str, str]
     """The program's name of a field, and ours; ``UNUSED`` for one that is reported, because it has
     no effect here, and "" for a label that has none anywhere."""
@@ -39,23 +41,24 @@ class Program:
     """The member that holds the servers."""
     syntax: Syntax = frozenset()
     lenient: frozenset[str] = frozenset()
-    """What its JSON may have that JSON has not: see ``config_text``."""
+    """The deviations from JSON that its JSON may have: see ``config.text``."""
     toml: bool = False
     unused: tuple[str, ...] = ()
-    """Members beside the servers, or beside those of a project, that say something of them, and
-    have no effect here."""
+    """The members next to the servers, or to those of a project, that describe them, and have no
+    effect here."""
     shared: bool = False
     """Whether the file holds other settings too, so that it need not name servers at all."""
     file_names: tuple[str, ...] = ()
-    """Of files that are this program's in any folder."""
+    """The names of files that are this program's in any directory."""
     folder: str = ""
-    """In which every file is this program's, and which lies in the folder of the project."""
+    """The directory in which every file is this program's, and which is in a project's
+    directory."""
     in_project: str = ""
-    """Its file in a project."""
+    """The path of its file in a project."""
     of_user: tuple[str, ...] = ()
-    """Its files of a person; ``{config}`` and the like are of ``_user_folders``."""
+    """The paths of a person's files; ``{config}`` and the like are of ``_user_folders``."""
     instead: str = ": write the value"
-    """What to do in a file that knows no variables."""
+    """The advice for a file that knows no variables."""
 
     @property
     def knows_local(self) -> bool:
@@ -70,7 +73,7 @@ class Program:
 
 
 def as_ours(*names: str) -> dict[str, str]:
-    """Fields that have our own names."""
+    """Return fields that have our own names."""
     return {name: name for name in names}
 
 
@@ -277,18 +280,20 @@ class ConfigFile:
     """A config file that was found."""
 
     path: Path
-    """Where it is, absolute."""
+    """The absolute path."""
     program: str
     """The program whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini",
     "codex", "copilot", "zed" or "mcp-client"."""
     scope: Scope
-    """"user" for a person's own settings, "project" for a file of the folder."""
+    """"user" for a person's own settings, "project" for a file of the directory."""
 
 
 def find_configs(folder: str | os.PathLike[str] = ".") -> list[ConfigFile]:
-    """The config files of all programs that there are: those of the project in ``folder``, then
-    those of the user. They are not read: give ``path`` to ``load_config`` or
-    ``Host.from_config``."""
+    """Find the config files of all programs, without parsing them.
+
+    Those of the project in the directory ``folder`` come first, then those of the user. Pass a
+    ``path`` to ``load_config`` or ``Host.from_config``.
+    """
     base = Path(os.path.abspath(folder))
     places = list(_user_places())
     mine = {os.path.realpath(path) for path, _ in places}
@@ -308,17 +313,18 @@ def find_configs(folder: str | os.PathLike[str] = ".") -> list[ConfigFile]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the place of a config file tells."""
+    """The meaning of a config file's place."""
 
     program: str | None
-    """Whose file it is; None where its name and folder do not tell."""
+    """The program whose file it is; None if its name and directory do not show it."""
     is_user: bool
     folder: Path
-    """In which servers run: the home, or the project's folder. Of ``x/.vscode/mcp.json`` it is
-    ``x``."""
+    """The directory in which servers run: the home, or the project's. Of ``x/.vscode/mcp.json`` it
+    is ``x``."""
 
 
 def place_of(path: Path) -> Place:
+    """Return the meaning of the path."""
     real = os.path.realpath(path)
     for place, name in _user_places():
         if os.path.realpath(place) == real:
@@ -331,7 +337,7 @@ def place_of(path: Path) -> Place:
 
 
 def program_by_content(path: Path, value: Any) -> str:
-    """The program whose file this is by what it says."""
+    """Return the program whose file this is, by its content."""
     members = _object(value)
     servers = _object(members.get("mcpServers"))
     if "context_servers" in members and "mcpServers" not in members:
@@ -351,7 +357,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _user_places() -> Iterator[tuple[Path, str]]:
-    """Each with its program; our own first, so that it comes before those of others."""
+    """Yield each place with its program; our own first, so that it comes before those of others."""
     folders = _user_folders()
     for name in sorted(PROGRAMS, key=lambda one: one != OWN) if folders else ():
         for place in PROGRAMS[name].of_user:
@@ -381,7 +387,10 @@ def _user_folders() -> Mapping[str, Path]:
 
 
 def _folder(variable: str, otherwise: Path) -> Path:
-    """A relative path counts for nothing, as XDG's specification has it: in a project's folder it
-    would make the project's file a person's own."""
+    """Return a directory of the user's, from a variable or else ``otherwise``.
+
+    A relative path is ignored, as XDG's specification demands: in a project's directory it would
+    make the project's file a person's own.
+    """
     path = Path(os.environ.get(variable) or otherwise)
     return path if path.is_absolute() else otherwise

@@ -1,15 +1,15 @@
-"""What a config file says of a server's sandbox: our own key, and those of VS Code.
+"""The sandbox of a server in a config file: this package's key, and those of VS Code.
 
-Ours, in any program's file, is ``"mcp-client": {"sandbox": true}``, or an object with what
-``Sandbox`` takes: ``read``, ``write``, ``network``. Relative paths are below the folder
-that servers run in.
+Ours, in any program's file, is ``"mcp-client": {"sandbox": true}``, or an object with the arguments
+of ``Sandbox``: ``read``, ``write``, ``network``. Relative paths are below the directory that
+servers run in.
 
 VS Code's are ``sandboxEnabled`` of a server, and ``sandbox`` with ``filesystem`` and ``network``,
 of a server or of the whole file. There a server reads everything but what is denied, and reaches
 the domains that are allowed. Here it reads the system's programs, its own, and ``allowRead``; it
-writes ``allowWrite`` and not its folder by default; it reaches no network, because domains cannot
-be told apart. A grant that a denial overlaps is not given. So nothing is wider than it is there,
-and what the file asks for beyond that is a problem; our own key says what is meant instead.
+writes ``allowWrite`` and not its directory by default; it reaches no network, because domains
+cannot be distinguished. A grant that a denial overlaps is not given. So nothing is wider than it is
+there, and a request beyond that is a problem; our own key can grant it instead.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GivenSandbox", "own_sandbox", "vscode_sandbox"]
 
-_INSTEAD = "say what it may do with 'mcp-client': {'sandbox': {...}}"
+_INSTEAD = "grant what it may do with 'mcp-client': {'sandbox': {...}}"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/System")
-"""Where each sandbox may read, in parts."""
+"""The paths that each sandbox may read, in parts."""
 _GLOB = frozenset("*?[{")
 _PLAIN = re.compile(r"[\w@%+=:./~${}\\-]+")
 _FILES = ("allowRead", "denyRead", "allowWrite", "denyWrite")
@@ -46,7 +46,7 @@ class GivenSandbox(NamedTuple):
     network: str = "none"
 
     def made(self) -> Sandbox:
-        """Raises ``ConfigError``: without what a variable brought."""
+        """Raise ``ConfigError``: without what a variable brought."""
         from ..sandbox.sandbox import Sandbox
 
         read, write = ([one.value for one in each] for each in (self.read, self.write))
@@ -61,7 +61,7 @@ class GivenSandbox(NamedTuple):
 
     @property
     def places(self) -> Mapping[str, Expanded]:
-        """The paths, by where they stand."""
+        """The paths, by their place in the file."""
         lists = (("read", self.read), ("write", self.write))
         return {
             f"sandbox.{name}[{number}]": one
@@ -71,7 +71,7 @@ class GivenSandbox(NamedTuple):
 
 
 def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
-    """What our own key says; None where it says nothing, or what is wrong."""
+    """Return the sandbox of our own key; None if there is none, or it is wrong."""
     value = fields.raw(ours)
     if value is None or value is True:
         return None if value is None else GivenSandbox()
@@ -92,7 +92,7 @@ def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
 
 
 def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
-    """What VS Code's keys say."""
+    """Return the sandbox of VS Code's keys."""
     if not fields.flag("sandbox"):
         if fields.has("sandbox_rules"):
             fields.note("sandbox", "has no effect without 'sandboxEnabled': true")
@@ -114,7 +114,7 @@ def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
     paths = {name: _paths(files, name) for name in _FILES}
     denied = (*paths["denyWrite"], *paths["denyRead"])
     write = tuple(_not_denied(files, "allowWrite", paths["allowWrite"], denied))
-    # What is allowed within a folder that is denied may be read.
+    # What is allowed within a directory that is denied may be read.
     inside = [each for each in paths["denyRead"] if not _holds(each.value, paths["allowRead"])]
     read = tuple(_not_denied(files, "allowRead", paths["allowRead"], inside))
     for number, each in enumerate(paths["denyRead"]):
@@ -148,7 +148,7 @@ def _paths(fields: Fields, name: str) -> tuple[Expanded, ...]:
 def _not_denied(
     fields: Fields, name: str, granted: Iterable[Expanded], denied: Iterable[Expanded]
 ) -> Iterator[Expanded]:
-    """Those that no denial overlaps."""
+    """Yield the grants that no denial overlaps."""
     for number, one in enumerate(granted):
         if any(_is_glob(each) or _overlap(one.value, each.value) for each in denied):
             fields.note(

@@ -1,8 +1,8 @@
-"""Secrets that are named by where they are kept: ``file:PATH`` and ``keyring:SERVICE/USER``.
+"""Secrets that are named by their place: ``file:PATH`` and ``keyring:SERVICE/USER``.
 
-The words of the shell (``--header NAME=file:PATH``) and the values of config files
-(``"Bearer ${keyring:SERVICE/USER}"``) are read here, and nowhere else. A config file's are read
-when its server is started, after the yes: what is asked about and remembered is the reference.
+The words of the shell (``--header NAME=file:PATH``) and the values of config files (``"Bearer
+${keyring:SERVICE/USER}"``) are read here, and nowhere else. A config file's are read when its
+server is started, after the approval: the approval is for the reference.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["Secrets", "secret_of"]
 
 _MAX_BYTES = 64 * 1024
 _MAX_CHARS = 1024 * 1024
-"""Of all values of one server that secrets are put into."""
+"""The characters of all values of one server that have secrets."""
 
 
 def secret_of(kind: str, place: str, *, shown: str | None = None, pipes: bool = False) -> str:
-    """What the file or the entry of the keyring at ``place`` holds: one line.
+    """Return the one line of the file or the entry of the keyring at ``place``.
 
-    May wait for a person who unlocks the keyring; with ``pipes``, also for what writes into one.
-    Raises ``Unset``, without what it holds.
+    This may wait for a person who unlocks the keyring; with ``pipes``, also for a writer of a pipe.
+    Raises ``Unset``, without the content.
     """
     name = safe_text(f"{kind}:{shown or place}", 200)
     if kind == "file":
@@ -44,7 +44,7 @@ def secret_of(kind: str, place: str, *, shown: str | None = None, pipes: bool = 
 
 
 def _of_keyring(place: str) -> str:
-    from ..auth.store import keyring_secret  # only where one is named
+    from ..auth.store import keyring_secret  # only if one is named
 
     service, user = keyring_entry(place)
     try:
@@ -68,7 +68,7 @@ def _is_text(secret: str) -> bool:
 
 
 class Secrets:
-    """Those that one server of a config file refers to, each read once."""
+    """The secrets that one server of a config file refers to, each read once."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -76,7 +76,7 @@ class Secrets:
         self._left = _MAX_CHARS
 
     def put_into(self, texts: Mapping[str, Expanded]) -> dict[str, Expanded]:
-        """Raises ``ConfigError``, with the place of the reference."""
+        """Raise ``ConfigError``, with the place of the reference."""
         return {name: self._filled(each) if each.parts else each for name, each in texts.items()}
 
     def _filled(self, text: Expanded) -> Expanded:

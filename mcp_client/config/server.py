@@ -1,8 +1,8 @@
-"""One server of a config file: from any program's fields to a ``Launch``, the one value that
-describes it until it is started.
+"""Parse one server of a config file: from any program's fields to a ``Launch``.
 
-A ``Launch`` makes the ``ServerConfig``, and shows a person what would be started
-(``start_request``). Both come from the same reading, so what is confirmed is what is started.
+A ``Launch`` is the one value that describes the server until it is started. It makes the
+``ServerConfig``, and shows a person what would be started (``start_request``). Both come from the
+same parsed result, so what is confirmed is what is started.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ANY = {
     **dict.fromkeys(("startup_ms", "timeout_ms"), Fields.milliseconds),
     **dict.fromkeys(("tool_modes", "own"), Fields.object),
 }
-"""How the fields of any server are read, by our names for them; and those of one that is started,
+"""The parsers of the fields of any server, by our names for them; and those of one that is started,
 and of one at a URL."""
 _STDIO = {
     **dict.fromkeys(("command", "cwd", "env_file"), Fields.text),
@@ -78,7 +78,7 @@ _OWN = {
 }
 _TIMEOUTS = dict.fromkeys(("connect", "idle", "total", "ping"), Fields.seconds)
 _NO_MORE_THAN_A_SCHEME = re.compile(r"\s*([A-Za-z][\w-]*\s+)?")
-"""What is left of the value of a header that has a scheme and a token, without the token."""
+"""The pattern of the rest of a header that has a scheme and a token, without the token."""
 _MAX_ENV_FILE_BYTES = 1024 * 1024
 _MAX_NAME_CHARS = 128
 
@@ -88,11 +88,11 @@ class Launch:
     """A server with its references put in: each text as it will be used and as it may be shown."""
 
     reading: Reading = field(repr=False)
-    """The file, and its folder."""
+    """The file, and its directory."""
     path: KeyPath
-    """Where it stands in the file."""
+    """The place in the file."""
     written: Mapping[str, Any] = field(repr=False)
-    """The server's members as they stand in the file."""
+    """The server's members as they are in the file."""
     command: Expanded | None = None
     args: tuple[Expanded, ...] = ()
     env: Mapping[str, Expanded] = field(default_factory=dict)
@@ -102,23 +102,23 @@ class Launch:
     url: Expanded | None = None
     headers: Mapping[str, Expanded] = field(default_factory=dict)
     login: Mapping[str, Expanded] | None = None
-    """How a person logs in, as far as the file says: arguments of ``OAuth``, with the scopes in one
-    text."""
+    """The login in the file: arguments of ``OAuth``, with the scopes in one text."""
     timeouts: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of ``ServerConfig``."""
+    """The options of ``ServerConfig``."""
     sandbox: GivenSandbox | bool | None = None
-    """False is none, whatever the host says; None is the host's."""
+    """The sandbox; False for none, whatever the host's is; None for the host's."""
     required: bool = False
     """Whether the host cannot do without it."""
 
     @property
     def name(self) -> str:
+        """The server's name."""
         return str(self.path[-1])
 
     @cached_property
     def places(self) -> Mapping[str, Expanded]:
-        """Everything that something may be put into, by what a person is told of it."""
+        """The values that may have references, by their names for a person."""
         places = {
             "command": self.command,
             **{f"args[{number}]": each for number, each in enumerate(self.args)},
@@ -134,12 +134,14 @@ class Launch:
 
     @property
     def secrets(self) -> tuple[SecretReference, ...]:
-        """Those that it refers to, which are not read."""
+        """The secrets that it refers to, which are not read."""
         return tuple(secret for each in self.places.values() for secret in each.secrets)
 
     def with_secrets(self) -> Launch:
-        """With its secrets read. Waits for a person where the keyring has to be unlocked. Raises
-        ``ConfigError``."""
+        """Return it with its secrets read.
+
+        This waits for a person if the keyring has to be unlocked. Raises ``ConfigError``.
+        """
         from .secret_source import Secrets
 
         put_in = Secrets(self.reading).put_into
@@ -147,8 +149,10 @@ class Launch:
         return replace(self, env=put_in(self.env), headers=put_in(self.headers), login=login)
 
     def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
-        """``timeouts`` are those of the host, where the file sets only some. Raises
-        ``ConfigError``."""
+        """Return the server's config. Raises ``ConfigError``.
+
+        ``timeouts`` are those of the host, if the file sets only some.
+        """
         if not self.timeouts:
             return self._config
         return replace(self._config, timeouts=replace(timeouts or Timeouts(), **self.timeouts))
@@ -180,7 +184,7 @@ class Launch:
 
 
 def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
-    """The server at ``path``; None, with problems, where it cannot be used."""
+    """Return the server at ``path``; None, with problems, if it cannot be used."""
     reading.failed = False
     name, written = str(path[-1]), members
     if not isinstance(members, dict):
@@ -238,7 +242,7 @@ def _with_flat_command(
 
 
 def _out_of_range(value: Any) -> KeyPath | None:
-    """Where a number stands in ``value`` that is too large to be read."""
+    """Return the place of a number in ``value`` that is too large to be parsed."""
     if isinstance(value, OutOfRange):
         return ()
     items: Iterable[tuple[str | int, Any]] = ()
@@ -271,10 +275,10 @@ def _kind(fields: Fields) -> str | None:
         if kind is None:
             fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")
         elif kind not in there:
-            fields.wrong("type", f"says {named!r}, and {kind!r} is missing beside it: add it")
+            fields.wrong("type", f"says {named!r}, and {kind!r} is missing: add it, too")
         return kind
     if len(there) == 2:
-        fields.wrong("url", "stands beside a command: remove one, or give 'type'")
+        fields.wrong("url", "is used together with a command: remove one, or give 'type'")
     elif not there and fields.has("of_extension"):
         fields.unusable("is a server of an extension, which only Zed starts")
     elif not there:
@@ -306,7 +310,9 @@ def _stdio(fields: Fields) -> dict[str, Any]:
         if not name or "=" in name:
             fields.wrong("env", "is not the name of a variable", name)
         if _chooses_code(fields.reading, name, env[name]):
-            fields.wrong("env", "makes programs load code, so its value has to stand here", name)
+            fields.wrong(
+                "env", "makes programs load code, so its value has to be written here", name
+            )
     cwd = _absolute(fields.reading.base, given["cwd"] or Expanded("", ""))
     env_file, env_of_file = _env_file(fields, given["env_file"])
     if command is not None and not command.value.strip():
@@ -384,7 +390,7 @@ def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, 
 
 
 def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
-    """Options of ``ServerConfig``; those for its ``timeouts`` are put there."""
+    """Return options of ``ServerConfig``; those for its ``timeouts`` are put there."""
     given = fields.read(_ANY)
     options: dict[str, Any] = {}
     for name in ("include", "exclude"):
@@ -450,11 +456,16 @@ def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, An
 
 
 def _check_bind(fields: Fields, bind: Mapping[str, Any], is_project: bool) -> None:
-    """Without what it sets the server is not started: its calls would say something else."""
+    """Report a wrong ``bind``.
+
+    Without it the server is not started, because its calls would differ.
+    """
     from ..session.binding import Binding
 
     if is_project:
-        fields.wrong("bind", "is only for a user's own file: others do not choose what calls say")
+        fields.wrong(
+            "bind", "is only for a user's own file: others do not choose arguments of calls"
+        )
         return
     try:
         Binding(bind)
@@ -463,5 +474,5 @@ def _check_bind(fields: Fields, bind: Mapping[str, Any], is_project: bool) -> No
 
 
 def _literal(name: str) -> str:
-    """A glob that matches just this name."""
+    """Return a glob that matches just this name."""
     return re.sub(r"([*?\[])", r"[\1]", name)

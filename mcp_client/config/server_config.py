@@ -50,8 +50,7 @@ as a person does."""
 class ServerConfig:
     """A server and its own options: ``Host({"docs": ServerConfig(url, include=["search_*"])})``.
 
-    ``None`` stands for what the host says for all its servers. Options are checked when the host
-    is made.
+    ``None`` means the host's option for all its servers. Options are checked when the host is made.
     """
 
     server: AnyServer = field(repr=False, kw_only=False)
@@ -62,35 +61,35 @@ class ServerConfig:
     """Globs over the server's own names of its tools, such as ``search_*``: the tools there are.
     Without any, all. ``*`` is any text, ``?`` any character."""
     exclude: Sequence[str] = ()
-    """Globs likewise: the tools there are not, whatever ``include`` says."""
+    """Globs of the tools to leave out, even if ``include`` has them."""
     enabled: bool = True
     """Whether the server is used at all."""
     lazy: bool = False
     """Whether the server is started at its first use, instead of when the host is entered. Until
     then its tools are listed from the lock file (``Host(pins=)``), if that has them."""
     approval: ApprovalHook | Policy | None = None
-    """Who decides the calls of this server's tools."""
+    """The hook or policy that decides the calls of this server's tools."""
     handlers: Handlers | None = None
-    """What answers this server's own questions: elicitation, sampling, roots; and takes its log."""
+    """The handlers of this server's own questions: elicitation, sampling, roots; and of its log."""
     timeouts: Timeouts | None = None
-    """How long to wait for this server."""
+    """The time limits for this server."""
     limits: Limits | None = None
-    """How much is taken from this server."""
+    """The size limits for this server."""
     validation: Validation | Strictness | None = None
-    """What happens to a result that breaks its tool's output schema, and to such arguments."""
+    """The treatment of a result that breaks its tool's output schema, and of such arguments."""
     client_info: ClientInfo | None = None
-    """What this server is told of the host program, and the extensions that are declared to it."""
+    """The description of the host program for this server, with the declared extensions."""
     bind: Bind | None = field(default=None, repr=False)
     """The arguments that the host sets of calls of this server's tools: see ``connect``."""
     retry: Retry | None = None
     """Whether a failed call is attempted again, and when."""
     sandbox: Sandbox | bool | None = None
-    """What this server is confined to, where it is started; False: nothing."""
+    """The sandbox of this server, if it is started; False for none."""
     revision: str | None = None
     """The one revision of the protocol to speak; "handshake" or "stateless", the newest in common
     of that era; "auto", the newest of all."""
     description: str | None = None
-    """What the server is for, in the host's own words: for people, shown in its status."""
+    """The purpose of the server, in the host's own words: for people, shown in its status."""
 
     def __post_init__(self) -> None:
         for name in ("include", "exclude"):
@@ -130,7 +129,7 @@ def _check_server(server: AnyServer | ServerConfig) -> None:
     if isinstance(server, str):
         from ..transports.http_options import HttpServer
 
-        HttpServer(server)  # it is a URL, or this says what to give instead
+        HttpServer(server)  # it is a URL, or this names what to give instead
     elif isinstance(server, Sequence) and server:
         StdioServer(server[0], tuple(server[1:]))
 

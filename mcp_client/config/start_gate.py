@@ -39,7 +39,7 @@ __all__ = ["Starting", "by_its_place", "gate_of", "start_of"]
 
 _ADVICE = (
     "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
-    "Deny, and state=DIRECTORY to store the answer of Allow(remember='always')"
+    "Deny, and state=DIRECTORY to store the decision of Allow(remember='always')"
 )
 
 
@@ -52,8 +52,7 @@ def start_of(
     timeouts: Timeouts,
     sandbox: Sandbox | None = None,
 ) -> Starting:
-    """The question whether this server of the file may be started, as ``Host.from_config`` asks
-    it."""
+    """Return the request whether this server may be started, as ``Host.from_config`` makes it."""
     policy = ManagedPolicy.system()
     gate = gate_of(policy, confirm, decisions, timeouts.approval)
     from ..audit import Audit
@@ -75,13 +74,14 @@ class Starting:
     """The host's."""
 
     async def config(self) -> ServerConfig:
-        """Ask, and return what is to be started. Raises ``StartDenied`` where it may not."""
+        """Ask, and return what is to be started. Raises ``StartDenied`` if it may not."""
         return await self.ask() or self.start.config(self.timeouts)
 
     async def ask(self) -> ServerConfig | None:
-        """The files and programs that the file names are looked at now, because somebody is asked.
-        What is to be started instead of what was known before, if anything. Raises
-        ``StartDenied``."""
+        """Ask whether it may be started, after a look at the files and programs that it names.
+
+        Returns the server to start if it differs from the known one. Raises ``StartDenied``.
+        """
         request = await self.decide()
         if self.start.is_read and not request.confined:
             return None
@@ -107,7 +107,7 @@ class Starting:
         return request
 
     def _look(self) -> tuple[StartRequest, Gate]:
-        """What is asked, and of whom: no one is asked about what the policy refuses."""
+        """Return the request and its gate: no one is asked about what the policy refuses."""
         request = self.start.request(self.sandbox)
         server = self.start.config(self.timeouts, secrets=False).server
         try:
@@ -119,7 +119,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A policy that says no, because of an error."""
+    """A policy that denies everything, because of an error."""
 
     error: StartDenied
     ask: ApprovalHook | None = None
@@ -134,13 +134,14 @@ def gate_of(
     decisions: Decisions | None,
     seconds: float,
 ) -> Gate:
+    """Return the gate of a start: the policy, remembered decisions, ``confirm``."""
     check_hook("confirm", confirm)
     fallback = by_its_place if confirm is None else ask_on_terminal
     return Gate(policy.over(confirm), seconds, fallback, ApprovalMemory(store=decisions))
 
 
 async def by_its_place(request: StartRequest) -> Answer:
-    """What a person's own settings name may be started; nothing else, without a yes."""
+    """Allow what a person's own settings name, and nothing else without an approval."""
     if request.scope == "user":
         return Allow(reason="it is one of your own settings", source="rule")
     return Deny(

@@ -1,9 +1,9 @@
-"""What looks dangerous in a server that a config file names, as findings.
+"""Warnings about a server that a config file names, as findings.
 
 The first finding for a server of a project's file is that it can do anything. The others are about
 the structure of its words: code in arguments, sources of downloads, paths that leave the project,
-places of secrets. The words are judged as they will be run, with everything put in; what comes from
-the host's environment is named as it is written.
+places of secrets. The words are judged as they will be run, with all references replaced; values of
+the host's environment are named as they are written.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["ANYTHING", "ANY_SERVER", "warnings_of"]
 
 ANYTHING = Finding(
     "start",
-    "it can do anything that its words, its variables and the files of its folder make it do: say "
-    "yes only if you know this project and can tell what every word below does",
+    "it can do anything that its words, its variables and the files of its directory make it "
+    "do: approve it only if you know this project and what every word below does",
     "anything",
 )
-"""Of each program that a project's file names."""
+"""The finding for each program that a project's file names."""
 ANY_SERVER = Finding(
     "start",
-    "it can do anything with what it is sent, and offer any tool: say yes only if you know this "
-    "project and can tell where every address below leads",
+    "it can do anything with what it is sent, and offer any tool: approve it only if you know "
+    "this project and where every address below leads",
     "anything",
 )
-"""Of each server that a project's file names by its URL."""
+"""The finding for each server that a project's file names by its URL."""
 
 _OTHER_USERS = frozenset({"sudo", "doas", "su", "pkexec", "runas"})
 _SHELLS = frozenset(
@@ -58,16 +58,16 @@ _TAKES_CODE = re.compile(
 )
 """Options whose value is code or a command, in most programs that have them."""
 _NO_CODE = re.compile(r"[A-Z][A-Z0-9_]*(=.*)?|[^\s;|&`(]*([/\\]|\.\w{1,5}\Z)[^\s;|&`(]*", re.DOTALL)
-"""What follows such an option and is the name of a variable or of a file."""
+"""The pattern of a word after such an option that is the name of a variable or of a file."""
 _CODE = re.compile(r"[;`]|\$\(|<\(|&&|\|\||\w\(|\w\{[^,\d{}]*\}|\s\|\s")
-"""What is in text that a shell or an interpreter runs."""
+"""The pattern of text that a shell or an interpreter runs."""
 _SUBCOMMANDS = frozenset({"run", "tool", "exec", "x", "dlx", "install", "add", "create", "serve"})
 _DOWNLOADED = re.compile(
     r"(git|github|gitlab|bitbucket|https?|ssh)\+\w+:|(git|github|gitlab|bitbucket|data|blob):"
     r"|(https?|file)://\S{1,2000}\.(m?[jt]s|py|rb|sh|lua|tgz|tar\.gz|zip|whl|git)([?#@].*)?\Z",
     re.I | re.DOTALL,
 )
-"""Where a program or package comes from, if not from a registry."""
+"""The pattern of sources of a program or package, other than a registry."""
 _PIPED = re.compile(
     r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]{0,2000}\|\s{0,9}(sudo\s{1,9})?"
     r"(\S{0,99}/)?\w{0,9}(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
@@ -92,14 +92,14 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/homebrew/", "/nix/store/", "/snap/"
 
 
 class _Word(NamedTuple):
-    """One word of a command."""
+    """A word of a command."""
 
     value: str
-    """As it will be run."""
+    """The word as it will be run."""
     shown: str
-    """As it may be shown."""
+    """The word as it may be shown."""
     program: str
-    """What it is called if it is a program: without folder and ending."""
+    """The name of the program, if it is one: without directory and ending."""
 
     @classmethod
     def of(cls, value: str, shown: str) -> _Word:
@@ -112,14 +112,14 @@ class _Word(NamedTuple):
         return self.program if self.value == self.shown else _short(self.shown)
 
     def named(self, option: str) -> str:
-        """The ``option`` that it is, or begins with."""
+        """Return the ``option`` that it is, or begins with."""
         return safe_text(option if self.value == self.shown else self.shown, _MAX_OPTION_CHARS)
 
 
 def warnings_of(
     launch: Launch, variables: Mapping[str, tuple[str, ...]], program: str | None
 ) -> Iterator[Finding]:
-    """``program`` is the file that the command is, where that is known."""
+    """Yield the warnings; ``program`` is the file of the command, if that is known."""
     is_project, folder = launch.reading.scope == "project", str(launch.reading.base)
     if is_project:
         yield ANY_SERVER if launch.command is None else ANYTHING
@@ -154,7 +154,7 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
     if _PIPED.search(whole):
         yield Finding("runs_code", "it downloads something and runs it (curl | sh)", "download")
     if _DELETES.search(whole):
-        yield Finding("deletes_files", "it deletes files and folders (rm -rf)")
+        yield Finding("deletes_files", "it deletes files and directories (rm -rf)")
     if any(_PRIVILEGED.search(word.value) for word in words):
         yield Finding(
             "other_user", "it asks for a container with rights over this machine", "container"
@@ -171,14 +171,14 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
 
 
 def _of_code(words: list[_Word], names: list[str]) -> Iterator[Finding]:
-    """Code that stands in arguments, and code that is downloaded to be run."""
+    """Yield findings about code in arguments, and about code that is downloaded to be run."""
     for at, name in enumerate((names[0], *(word.program for word in words[1:]))):
         if name in _SHELLS:
             matches = ((word, _SHELL_CODE.fullmatch(word.value)) for word in words[at + 1 :])
             found = next((word.named(match[0]) for word, match in matches if match), None)
             if found is not None:
                 what = f"{words[at].name} {found}"
-                text = f"a shell runs what stands in its arguments ({what})"
+                text = f"a shell runs the code in its arguments ({what})"
                 yield Finding("runs_code", text, what)
             break
     start = _start(words)
@@ -186,7 +186,7 @@ def _of_code(words: list[_Word], names: list[str]) -> Iterator[Finding]:
     found = _option_with_code(rest)
     is_code = any(_is_code(word.value) for word in rest if not word.value.startswith("--"))
     if program.program not in _SHELLS and (is_code or found is not None):
-        text = f"{program.name} runs code that stands in its arguments"
+        text = f"{program.name} runs the code in its arguments"
         yield Finding(
             "runs_code",
             text if found is None else f"{text} ({found})",
@@ -204,7 +204,7 @@ def _of_code(words: list[_Word], names: list[str]) -> Iterator[Finding]:
 
 
 def _start(words: list[_Word]) -> int:
-    """Where the program is that ``env`` starts, or the first word."""
+    """Return the index of the program that ``env`` starts, or of the first word."""
     at = 0
     if words[0].program == "env":
         while at + 1 < len(words) and (at == 0 or re.match(r"-|\w+=", words[at].value)):
@@ -213,7 +213,7 @@ def _start(words: list[_Word]) -> int:
 
 
 def _option_with_code(rest: list[_Word]) -> str | None:
-    """The option among the first words that has code as its value, without the code."""
+    """Return the option among the first words that has code as its value, without the code."""
     is_value = False
     for at, word in enumerate(rest):
         value = word.value
@@ -243,7 +243,7 @@ def _is_code(word: str) -> bool:
 
 
 def _split(words: list[Expanded]) -> list[_Word]:
-    """With what ``env -S`` takes apart taken apart."""
+    """Return the words, with those of ``env -S`` taken apart."""
     whole = [_Word.of(word.value, word.shown) for word in words]
     if whole[0].program != "env":
         return whole
@@ -265,7 +265,7 @@ def _split(words: list[Expanded]) -> list[_Word]:
 
 
 def _of_hosts(words: Iterable[str]) -> Iterator[Finding]:
-    """What URLs in them hide of where they lead: many commands only connect to one."""
+    """Yield findings about URLs that hide their target: many commands only connect to one."""
     for word in words:
         start = word.find("://")
         scheme = re.search(r"[A-Za-z][A-Za-z0-9+.-]{0,40}\Z", word[max(0, start - 41) : start])
@@ -286,10 +286,10 @@ def _of_host(url: str) -> Iterator[Finding]:
         host = urlsplit(url).hostname or ""
     except ValueError:
         host = ""
-    if not host or any(sign in host for sign in "${}%"):  # a variable, of which there is a warning
+    if not host or any(sign in host for sign in "${}%"):  # a variable, which has a warning
         if _is_international(url):
             name = _short(shown(url))
-            text = f"{name}: letters outside ASCII stand in its host"
+            text = f"{name}: its host has letters outside ASCII"
             yield Finding("suspicious_address", text, name)
         return
     for warning in host_warnings(host):
@@ -310,11 +310,11 @@ def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding
     for number, each in enumerate(each for each in places if each is not None):
         word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
-            text = f"it names a place where secrets are kept: {name}"
+            text = f"it names a place where secrets are stored: {name}"
             yield Finding("sensitive_place", text, name)
         path = word.rpartition("=")[2] if word.startswith("-") else word
         if (path.rstrip("/\\") or path) in whole_disks:
-            text = f"it names your whole home folder or disk: {name}"
+            text = f"it names your whole home directory or disk: {name}"
             yield Finding("sensitive_place", text, name)
         elif is_project and _is_outside(path, base, folder, is_command=number == 0):
             yield Finding("outside_project", f"it names a path outside the project: {name}", name)
@@ -324,7 +324,7 @@ def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding
 
 
 def _of_grant(grant: Expanded, is_project: bool, folder: str) -> Iterator[Finding]:
-    """A path that its sandbox grants: also by where its links lead."""
+    """Yield a path that its sandbox grants: also by where its links lead."""
     real, name = os.path.realpath(grant.value), _short(grant.shown)
     if real == "/etc" or real.startswith("/etc/"):
         text = f"its sandbox grants settings of the system: {name}"
@@ -332,7 +332,7 @@ def _of_grant(grant: Expanded, is_project: bool, folder: str) -> Iterator[Findin
     leads = real != os.path.abspath(grant.value)
     shown = name if grant.used else f"{name} -> {_short(real)}"
     if leads and _SENSITIVE.search(real):
-        text = f"its sandbox grants a place where secrets are kept: {shown}"
+        text = f"its sandbox grants a place where secrets are stored: {shown}"
         yield Finding("sensitive_place", text, f"sandbox {shown}")
     if leads and real == os.path.realpath(Path.home()):
         text = f"its sandbox grants your whole home directory: {shown}"
@@ -358,7 +358,7 @@ def _is_outside(path: str, base: str, folder: str, *, is_command: bool) -> bool:
 
 
 def _leads_out(word: str, base: str, folder: str) -> bool:
-    """Whether a path that ``word`` is, or has in it, stands in the project and leads out of it."""
+    """Whether a path that is or is in ``word`` is in the project and leads out of it."""
     word = word[:_MAX_PATH_CHARS]
     pieces = [word, *_BETWEEN_PATHS.split(word)[:_MAX_PIECES]]
     if word.startswith("-"):  # -Idocs, -C./docs
@@ -399,10 +399,10 @@ def _of_url(url: str) -> Iterator[Finding]:
 _PUT_INTO = {
     "command": ("command", "decides which program is run"),
     "argument": ("args[", "is put into an argument, where other programs see it"),
-    "url": ("url", "is put into a URL, where it may be recorded"),
+    "url": ("url", "is put into a URL, which may be recorded"),
     "sandbox": ("sandbox.", "decides what its sandbox grants"),
 }
-"""By what is said of a place, how the place begins, and what a variable does there."""
+"""The beginning of a place's name, the place, and the effect of a variable there."""
 
 
 def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
@@ -414,7 +414,7 @@ def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]
 
 
 def _of_secrets(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
-    """What is read once there is a yes, and where it goes."""
+    """Yield findings about the files and secrets that are read after an approval."""
     to = "given to the program"
     if launch.url is not None:
         to = f"sent to {_short(shown(launch.url.shown))}"
@@ -425,7 +425,7 @@ def _of_secrets(launch: Launch, is_project: bool, folder: str) -> Iterator[Findi
             text = f"what {name} holds is read from this machine and {goes}"
             yield Finding("from_variable", text, f"{name} {place}")
             if secret.kind == "file" and _SENSITIVE.search(secret.place):
-                text = f"it reads a place where secrets are kept: {_short(secret.place)}"
+                text = f"it reads a place where secrets are stored: {_short(secret.place)}"
                 yield Finding("sensitive_place", text, secret.place)
             elif secret.kind == "file" and is_project and not is_within(secret.place, folder):
                 text = f"it reads a file outside the project: {_short(secret.place)}"

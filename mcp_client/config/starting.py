@@ -1,16 +1,16 @@
-"""One server of a config file on its way to be started, and what a person is asked before it is.
+"""A server of a config file on its way to be started, and the request about it.
 
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024: the
-exact command is shown, whole, before it first runs, with a warning where it looks dangerous.
+exact command is shown, whole, before it first runs, with a warning if it looks dangerous.
 
-What the file itself says is shown as it will be used, with its defaults put in; only values that
-come from the host, its environment and ``inputs``, are shown as they are written.
+The file's own text is shown as it will be used, with its defaults; only values that come from the
+host, its environment and ``inputs``, are shown as they are written.
 
-The digest covers everything in the file that says what the server is: the command, the arguments,
-the values of its environment and headers as they are written, what its file of variables contains,
-the folder and the file itself; and everything that its sandbox grants, as real paths. So an
-approval holds until any of that changes. The values of variables
-and of secrets are not in it: a token that is renewed does not ask again.
+The digest covers everything in the file that defines the server: the command, the arguments, the
+values of its environment and headers as they are written, the content of its file of variables, the
+directory and the file itself; and everything that its sandbox grants, as real paths. So an approval
+is valid until any of that changes. The values of variables and of secrets are not in it: a token
+that is renewed does not need another approval.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ V = TypeVar("V")
 
 
 class Start:
-    """The servers of a project's file are read twice: at first without the files that they put in,
-    and again with them, once, when somebody looks at what would be started. What is shown and what
-    is started both come from that second reading.
+    """A server of the file that may be started.
 
-    Its methods look at files, and raise ``ConfigError`` where that cannot be done. For any number
-    of threads.
+    The servers of a project's file are parsed twice: at first without the files that they include,
+    and again with them, once, when they are shown to a person. The request and the start both use
+    that second result. The methods look at files, and raise ``ConfigError`` if that fails. For any
+    number of threads.
     """
 
     def __init__(self, first: Launch, files: Files) -> None:
-        """``files`` are those that the second reading reads."""
+        """Create it; ``files`` are those that the second parse reads."""
         self.first = first
-        """As far as it is known without looking at a file."""
+        """The server as far as it is known without looking at a file."""
         self._files = files
         self._lock = threading.Lock()
         self._launch: Launch | None = None
@@ -75,7 +75,7 @@ class Start:
     def differs(self, later: Start) -> bool:
         """Whether ``later``, of the same name, is another server or has other options.
 
-        The files that are put in are compared as far as somebody has looked at them.
+        The included files are compared if they have been read.
         """
         if _said(self.first) != _said(later.first):
             return True
@@ -87,10 +87,11 @@ class Start:
             return True
 
     def config(self, timeouts: Timeouts | None = None, *, secrets: bool = True) -> ServerConfig:
-        """What is started. ``timeouts`` are those of the host, where the file sets only some.
+        """Return the server to start.
 
-        Its secrets are read each time, which may wait for a person who unlocks the keyring; without
-        ``secrets`` they are not, and it is only good to be looked at.
+        ``timeouts`` are those of the host, if the file sets only some. Its secrets are read each
+        time, which may wait for a person who unlocks the keyring. Without ``secrets`` they are not,
+        and the result is only for a look at it.
         """
         with self._lock:
             launch = self._whole()
@@ -105,9 +106,9 @@ class Start:
             raise ConfigError(f"{self._place} {why}") from (None if self.first.secrets else error)
 
     def request(self, sandbox: Sandbox | None = None) -> StartRequest:
-        """Return what a person is asked, as it is now.
+        """Return the request for a person, as it is now.
 
-        ``sandbox`` is the host's, for a server of which the file says nothing else.
+        ``sandbox`` is the host's, for a server without its own.
         """
         with self._lock:
             whole = self._whole()
@@ -121,7 +122,7 @@ class Start:
     def approved(
         self, request: StartRequest, sandbox: Sandbox | None, timeouts: Timeouts | None = None
     ) -> ServerConfig:
-        """Return ``config``, whose sandbox grants exactly what ``request`` said, or nothing starts.
+        """Return ``config``, whose sandbox grants exactly what ``request`` lists.
 
         Raises ``ConfigError`` if it would grant something else by now.
         """
@@ -158,7 +159,7 @@ class Start:
 
 
 class Looked(Mapping[str, V]):
-    """What ``look`` makes of each of ``starts`` when it is asked for; names are known before."""
+    """The results of ``look`` for each of ``starts``, made on demand; names are known before."""
 
     def __init__(self, starts: Mapping[str, Start], look: Callable[[Start], V]) -> None:
         self._starts, self._look = starts, look
@@ -180,8 +181,7 @@ class Looked(Mapping[str, V]):
 
 
 def _said(launch: Launch) -> tuple[Any, ...]:
-    """What the file says of a server, wherever in it, and the files that it puts in; without what
-    variables bring."""
+    """Return the file's description of a server, with included files, without variables."""
     given = launch.sandbox
     sandbox = given.network if isinstance(given, GivenSandbox) else given
     parts = (launch.written, launch.path, _shown(launch.places), _inputs(launch))
@@ -246,7 +246,7 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
         path=reading.path,
         scope=reading.scope,
         env_file=launch.env_file and launch.env_file.shown,
-        # A person knows what stands in their own file, and there are secrets in it.
+        # A person knows what is in their own file, and there are secrets in it.
         env=_shown(launch.env) if is_project else MappingProxyType({}),
         headers=_shown(launch.headers) if is_project else MappingProxyType({}),
         oauth=_login(launch),
@@ -258,7 +258,7 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
 
 
 def _written(launch: Launch) -> dict[str, str]:
-    """How the grants are written to which a variable brought something, by real path."""
+    """Return how grants with a value of a variable are written, by real path."""
     given = launch.sandbox
     grants = (*given.read, *given.write) if isinstance(given, GivenSandbox) else ()
     return {os.path.realpath(one.value): one.shown for one in grants if one.used}
@@ -272,13 +272,16 @@ def _login(launch: Launch) -> Mapping[str, str]:
     login = dict(launch.login or {})
     secret = login.get("client_secret")
     if secret is not None and not secret.used:
-        login["client_secret"] = secret._replace(shown="stands in the file")
+        login["client_secret"] = secret._replace(shown="is written in the file")
     return _shown(login)
 
 
 def _program(launch: Launch) -> str | None:
-    """The file that the command is; None where it is not found, or where looking for it would mean
-    looking at a place that the file has chosen outside of the project."""
+    """Return the file of the command.
+
+    It is None if the file is not found, or if a search would look at a place that the file has
+    chosen outside of the project.
+    """
     if launch.command is None:
         return None
     command, cwd = launch.command.value, None if launch.cwd is None else launch.cwd.value
@@ -312,7 +315,7 @@ def _digest(launch: Launch, program: str | None, confined: Confined | None) -> s
 
 
 def _inputs(launch: Launch) -> dict[str, Any]:
-    """What the file says of the inputs that the server uses."""
+    """Return the file's description of the inputs that the server uses."""
     used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
     inputs = launch.reading.inputs
     return {name: inputs[name] for name in sorted(used) if name in inputs}

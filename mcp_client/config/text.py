@@ -1,11 +1,11 @@
 """Config files as text: JSON, JSON with comments, and TOML, with the line of each member.
 
-Python's own JSON reader knows no comments, keeps the last of two members with the same name, and
-tells of lines only in its errors. Here each member's line is kept, so that a problem with a value
-can be told with its place, and a repeated name is reported: two programs could read different
-things in such a file. On plain JSON both readers agree.
+Python's own JSON reader knows no comments, uses the last of two members with the same name, and
+reports lines only in its errors. Here each member's line is stored, so that a problem with a value
+can be reported with its place, and a repeated name is reported: two programs could parse different
+values in such a file. On plain JSON both parsers agree.
 
-Files are from repositories, so their size and depth are limited before and while they are read.
+Files are from repositories, so their size and depth are limited before and while they are parsed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ _PLACED_DEPTH = 8
 _MAX_REPEATED = 1_000
 _MAX_TOML = 1024 * 1024
 _MAX_DOTS = 256
-"""In one line of TOML: the time to read a name grows with the square of its parts."""
+"""The dots in one line of TOML: the time to parse a name grows with the square of its parts."""
 
 _NOTHING_SEEN = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_DIGITS = 300
-"""Of a whole number: a float can be no larger, and Python reads at most 4,300 digits."""
+"""The digits of a whole number: a float can be no larger, and Python parses at most 4,300
+digits."""
 _LONG_NUMBER = re.compile(rf"(?<![\w.])[0-9][0-9_]{{{_MAX_DIGITS},}}(?![\w.])", re.ASCII)
 _MAX_BITS = 1_000
 _PLACEHOLDER = re.compile(r"[1-9][0-9]{30}")
@@ -49,7 +50,7 @@ _TOML_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART}){{0,7}})\s*=")
 
 
 class NotReadable(Exception):
-    """The text is not what it should be: ``args[0]`` says why, ``line`` where."""
+    """An error: the text is malformed. ``args[0]`` is the reason, ``line`` the place."""
 
     def __init__(self, why: str, line: int | None = None) -> None:
         super().__init__(why)
@@ -57,8 +58,10 @@ class NotReadable(Exception):
 
 
 class OutOfRange(float):
-    """Stands for a number that is too large to be one here: it spoils what it is written in, and
-    nothing else of the file."""
+    """A number that is too large to be one here.
+
+    It spoils the value that contains it, and nothing else of the file.
+    """
 
     def __new__(cls) -> OutOfRange:
         return super().__new__(cls, "inf")
@@ -66,25 +69,24 @@ class OutOfRange(float):
 
 @dataclass(slots=True)
 class Document:
-    """What a file says, and where."""
+    """The content of a file, with lines."""
 
     value: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    """By the names and numbers that lead to a member."""
+    """The lines, by the names and numbers that lead to a member."""
     repeated: dict[KeyPath, int] = field(default_factory=dict)
-    """Members that stand there twice, with the line of the second; the first one is kept."""
+    """The members that occur twice, with the line of the second; the first one counts."""
     lenient: dict[str, int] = field(default_factory=dict)
-    """What stands there that JSON has not, "comments" and "trailing commas", with the first line of
-    each."""
+    """The deviations from JSON, "comments" and "trailing commas", with the first line of each."""
 
     def check(self, lenient: Collection[str]) -> None:
-        """Raises ``NotReadable`` for what stands there and is not in ``lenient``."""
+        """Raise ``NotReadable`` for a deviation that is not in ``lenient``."""
         for kind, line in self.lenient.items():
             if kind not in lenient:
                 raise NotReadable(f"this program's file may have no {kind}; remove it", line)
 
     def line(self, path: KeyPath) -> int | None:
-        """Where this member stands, or the nearest one around it that is known."""
+        """Return the line of this member, or of the nearest one around it that is known."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
@@ -92,8 +94,10 @@ class Document:
 
 
 def read_json(text: str) -> Document:
-    """JSON, with ``//`` and ``/* */`` and a comma after the last member, which the document's
-    ``check`` may refuse. Raises ``NotReadable``."""
+    """Parse JSON, with comments (``//`` and ``/* */``) and trailing commas.
+
+    The document's ``check`` may refuse those. Raises ``NotReadable``.
+    """
     return _JsonReader(text).read()
 
 
@@ -125,8 +129,8 @@ class _JsonReader:
         if word is not None and word[0] in _CONSTANTS:
             return _CONSTANTS[word[0]], word.end()
         if not sign:
-            raise self._wrong("it ends where a value is expected", at)
-        raise self._wrong("no value where one is expected", at)
+            raise self._wrong("it ends before a value", at)
+        raise self._wrong("a value is missing", at)
 
     def _object(self, at: int, path: KeyPath, depth: int) -> tuple[dict[str, Any], int]:
         members: dict[str, Any] = {}
@@ -213,7 +217,7 @@ class _JsonReader:
 
 
 def read_toml(text: str) -> Document:
-    """Raises ``NotReadable``.
+    """Raise ``NotReadable``.
 
     Lines are found by a second look at the text, which takes ``name =`` and ``[table]`` wherever
     they begin a line: within a text of several lines it may take words for names, and then gives a
@@ -242,8 +246,10 @@ def read_toml(text: str) -> Document:
 
 
 def _without_long_numbers(text: str) -> tuple[str, dict[str, str]]:
-    """The text with short numbers for the long ones, which Python refuses to read; and by each of
-    those what stands there. Such digits may as well be part of a text or a name."""
+    """Return the text with short numbers for the long ones, and the originals.
+
+    Python refuses to parse the long ones. Such digits may as well be part of a text or a name.
+    """
     start = 0
     while not start or str(start)[:20] in text:
         start = (10**19 + secrets.randbelow(9 * 10**19)) * 10**11
@@ -256,7 +262,7 @@ def _without_long_numbers(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _in_range(value: Any, long: Mapping[str, str]) -> Any:
-    """With what was replaced put back, and ``OutOfRange`` for the numbers that are."""
+    """Return the value with the originals, and ``OutOfRange`` for numbers."""
     match value:
         case bool():
             return value
@@ -288,7 +294,7 @@ def _toml_lines(lines: list[str]) -> dict[KeyPath, int]:
 
 
 def _toml_path(name: str) -> KeyPath:
-    """The parts of a dotted name; none where it is not one."""
+    """Return the parts of a dotted name; empty if it is not one."""
     try:
         value: Any = tomllib.loads(f"{name} = 0") if len(name) < 1_000 else 0
     except (tomllib.TOMLDecodeError, RecursionError):

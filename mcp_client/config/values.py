@@ -1,13 +1,13 @@
-"""What is put into the values of a config file: variables, inputs, and other files.
+"""Replace references in the values of a config file: variables, inputs, and other files.
 
-One pass over the text, and no shell: what a variable brings is put in as it is and never searched
+One pass over the text, and no shell: the value of a variable is put in unchanged and never searched
 for references again. A reference to a variable that is not set, or of a kind that is not known, is
-an error that names it: a text is never put in empty because something was missing.
+an error that names it: a text is never left empty because something was missing.
 
-A project's file chooses the paths of its files of variables, so they are read when somebody is
+A project's file chooses the paths of its files of variables, so they are read when a person is
 about to be asked whether its server may be started, and not before; each once, and all of them
-within one budget. Only those below the project's folder or the person's home are: anywhere else a
-path may lead to another machine, to a device or to somebody else's files. The same holds for the
+within one budget. They must be below the project's directory or the person's home: anywhere else a
+path may lead to another machine, to a device or to other users' files. The same applies to the
 files of ``${file:PATH}``. They and the keyring's entries are secrets: see ``secret_source``.
 """
 
@@ -42,7 +42,7 @@ _WITH_DEFAULT = re.compile(rf"({_VARIABLE})(?::-(.*))?", re.DOTALL)
 _OF_ANY_PROGRAM = re.compile(
     rf"\s*(?:(?:env|input|secrets|vars)[:.])?\s*({_VARIABLE})\s*(?::?[-=].*)?", re.I | re.DOTALL
 )
-"""What stands in braces where a program has variables or inputs."""
+"""The pattern of the text in braces, in programs with variables or inputs."""
 SPELLED = re.compile(
     rf"\$\{{{{1,2}}\s*(?:(?:env|secrets|vars)[:.])?\s*({_VARIABLE})\s*(?::?[-=][^{{}}]*)?\}}{{1,2}}"
     rf"|(?<!\$)\{{env:({_VARIABLE})\}}|(?<![\w%])%([A-Z_][A-Z0-9_]+)%"
@@ -50,7 +50,7 @@ SPELLED = re.compile(
 )
 """A variable as some program spells it; its name is in one of the groups."""
 _PLUGIN = "CLAUDE_PLUGIN_ROOT"
-"""The folder of a plugin of Claude Code, at the top of which its ``.mcp.json`` is."""
+"""The variable for the directory of a plugin of Claude Code, which has its ``.mcp.json``."""
 _MAX_FILE_BYTES = 64 * 1024
 _MAX_LINKS = 40
 _MAX_VARIABLES = 1_000
@@ -82,7 +82,7 @@ LOADERS = re.compile(
 
 
 class Unset(Exception):
-    """Something that cannot be put in: ``args[0]`` says what, why and what to do."""
+    """An error: a reference cannot be replaced. ``args[0]`` has the reason and what to do."""
 
 
 class Misspelled(Unset):
@@ -90,6 +90,8 @@ class Misspelled(Unset):
 
 
 class SecretReference(NamedTuple):
+    """A reference to a secret."""
+
     kind: str
     """"file" or "keyring"."""
     name: str
@@ -99,18 +101,20 @@ class SecretReference(NamedTuple):
 
 
 class Expanded(NamedTuple):
+    """A value with its references replaced."""
+
     value: str
-    """As it is used; ``***`` stands for a secret that is not read yet."""
+    """The value as it is used; ``***`` replaces a secret that is not read yet."""
     shown: str
     """The same, with what comes from outside the file as it is written: ``--key=${KEY}``. A
     default that the file itself gives is shown as it is put in."""
     used: tuple[str, ...] = ()
-    """What was put in from outside the file: names of variables, ``input:ID``, ``file:PATH``,
+    """The values from outside the file: names of variables, ``input:ID``, ``file:PATH``,
     ``keyring:SERVICE/USER``."""
     parts: tuple[str | SecretReference, ...] = ()
-    """Of a value that secrets are to be put into."""
+    """The parts of a value that has secrets."""
     at: tuple[str | int, ...] = ()
-    """Where such a value stands in the file."""
+    """The place of such a value in the file."""
     empty: tuple[str, ...] = ()
     """The references that brought an empty text."""
     is_set: bool = True
@@ -118,6 +122,7 @@ class Expanded(NamedTuple):
 
     @property
     def secrets(self) -> tuple[SecretReference, ...]:
+        """The references to secrets in it."""
         return tuple(part for part in self.parts if isinstance(part, SecretReference))
 
     def __repr__(self) -> str:
@@ -130,17 +135,17 @@ def values_of(texts: Mapping[str, Expanded]) -> dict[str, str]:
 
 
 Syntax: TypeAlias = frozenset[str]
-"""What a program knows as a reference: "braced", ``${NAME}`` and ``${NAME:-default}`` for variables
-of the environment; "bare", ``$NAME``; "env" and "input", ``${kind:name}``; "folders",
-``${workspaceFolder}``, ``${userHome}`` and the like; "plugin", ``${CLAUDE_PLUGIN_ROOT}``. Where a
-program knows any of them, there are our own for secrets beside them."""
+"""The references that a program knows: "braced", ``${NAME}`` and ``${NAME:-default}`` for variables
+of the environment; "bare", ``$NAME``; "env" and "input", ``${kind:name}``; "directories",
+``${workspaceFolder}``, ``${userHome}`` and the like; "plugin", ``${CLAUDE_PLUGIN_ROOT}``. If a
+program knows any of them, our own for secrets are supported, too."""
 
 _REFERENCE = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare>{_VARIABLE})")
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """Where values come from."""
+    """The sources of values."""
 
     folder: Path
     """``${workspaceFolder}``."""
@@ -149,20 +154,22 @@ class Variables:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     home: Path = field(default_factory=Path.home)
     base: Path | None = None
-    """What the paths of secrets are relative to; None for ``folder``."""
+    """The directory of relative paths of secrets; None for ``folder``."""
     defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Values of ``${input:ID}`` that the file itself gives where the host gave none."""
+    """The values of ``${input:ID}`` in the file itself, used if the host gave none."""
     files: Files = field(
         default_factory=lambda: Files(None, _MAX_FILE_BYTES, reads=True), repr=False
     )
 
     def variable(self, name: str) -> str:
+        """Return the value of a variable. Raises ``Unset``."""
         value = self.environ.get(name)
         if value is None:
             raise Unset(f"the environment variable {_quoted(name)} is not set: set it")
         return value
 
     def input(self, name: str) -> str:
+        """Return the value of an input. Raises ``Unset``."""
         if name not in self.inputs:
             raise Unset(
                 f"no value for the input {_quoted(name)}: give it as "
@@ -171,7 +178,7 @@ class Variables:
         return self.inputs[name]
 
     def secret(self, kind: str, name: str) -> SecretReference:
-        """It is not read."""
+        """Return a reference to a secret, which is not read."""
         if kind == "keyring":
             keyring_entry(name)
             return SecretReference(kind, name, name)
@@ -179,7 +186,7 @@ class Variables:
         return SecretReference(kind, name, self.files.place(path, name))
 
     def named(self, name: str) -> str | None:
-        """A folder or sign of the program's own; None for an unknown name."""
+        """Return a directory or sign of the program's own; None for an unknown name."""
         match name:
             case "workspaceFolder":
                 return str(self.folder)
@@ -193,8 +200,10 @@ class Variables:
 
 
 def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = False) -> Expanded:
-    """``text`` with its references replaced, once. Raises ``Unset``, also for a reference to a
-    secret unless it may have ``secrets``."""
+    """``text`` with its references replaced, once.
+
+    Raises ``Unset``, also for a reference to a secret unless it may have ``secrets``.
+    """
     if not syntax:
         return Expanded(text, text)
     used: list[str] = []
@@ -241,7 +250,7 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
 def _reference(
     match: re.Match[str], syntax: Syntax, variables: Variables
 ) -> tuple[str, str | None]:
-    """The value, and the name of what brought it: None for what the file itself says."""
+    """Return the value, and the name of its source: None for a value of the file itself."""
     if match["open"]:
         raise Unset("a reference '${' does not end, or has another one in it: write them apart")
     if match["bare"]:
@@ -294,11 +303,14 @@ def _quoted(name: str) -> str:
 
 
 class Files:
-    """What is put into the servers of one config file. For any number of threads."""
+    """The files that the servers of one config file include. For any number of threads."""
 
     def __init__(self, below: Iterable[Path] | None, most: int, *, reads: bool) -> None:
-        """``below``: the folders that files may lie in; None for any. ``most``: bytes of all of
-        them. ``reads``: False where none is opened, because no one is asked yet."""
+        """Create it.
+
+        ``below``: the directories that files may lie in; None for any. ``most``: bytes of all of
+        them. ``reads``: False if none is opened, because no one is asked yet.
+        """
         self.reads = reads
         self._below = None if below is None else tuple(map(str, below))
         self._left = most
@@ -307,8 +319,10 @@ class Files:
         self._lock = threading.Lock()
 
     def text(self, path: Path, most: int, shown: str) -> str | None:
-        """The text of a file; None where nothing is read. Raises ``Unset``, which calls it
-        ``shown``."""
+        """Return the text of a file; None where nothing is read.
+
+        Raises ``Unset``, which calls it ``shown``.
+        """
         place = self.place(path, shown)
         if not self.reads:
             return None
@@ -320,12 +334,16 @@ class Files:
             return self._read[place]
 
     def place(self, path: Path, shown: str) -> str:
-        """The file that ``path`` leads to, which is there and may be read. Raises ``Unset``."""
+        """Return the file that ``path`` leads to, which exists and may be read.
+
+        Raises ``Unset``.
+        """
         below = self._below
         place = os.path.abspath(path) if below is None else resolved(str(path), below)
         if place is None:
             raise Unset(
-                f"{safe_text(shown, 200)} is not in the folder of the project, nor in your home: "
+                f"{safe_text(shown, 200)} is not in the directory of the project, nor in your "
+                "home: "
                 "a project's file may have no other one read"
             )
         if not os.path.lexists(place):
@@ -334,15 +352,17 @@ class Files:
         return place
 
     def check(self, secret: SecretReference) -> None:
-        """Raises ``Unset`` where its file has become a link since it was shown."""
+        """Raise ``Unset`` where its file has become a link since it was shown."""
         if self.place(Path(secret.place), secret.name) != secret.place:
-            raise Unset(f"{safe_text(secret.name, 200)} leads elsewhere since it was shown")
+            raise Unset(f"{safe_text(secret.name, 200)} leads to another place since it was shown")
 
     def values(
         self, path: Path, most: int, shown: str, read: Callable[[str], Mapping[str, str]]
     ) -> Mapping[str, str] | None:
-        """What ``read`` makes of a file's text, once for all servers; None where nothing is read.
-        Raises ``Unset``, as ``read`` may."""
+        """Return the result of ``read`` for a file's text, once for all servers.
+
+        It is None if nothing is read. Raises ``Unset``, as ``read`` may.
+        """
         text = self.text(path, most, shown)
         if text is None:
             return None
@@ -359,8 +379,11 @@ class Files:
 
 
 def file_text(path: Path, most: int, *, shown: str | None = None, pipes: bool = False) -> str:
-    """The text of a small file. Raises ``Unset``, which calls it ``shown``; waits for no pipe and
-    no device, unless ``pipes`` are to be read too."""
+    """Return the text of a small file.
+
+    Raises ``Unset``, which calls it ``shown``; waits for no pipe and no device, unless ``pipes``
+    are to be read too.
+    """
     name = path if shown is None else shown
     try:
         file = os.open(path, os.O_RDONLY | (0 if pipes else getattr(os, "O_NONBLOCK", 0)))
@@ -380,7 +403,7 @@ def file_text(path: Path, most: int, *, shown: str | None = None, pipes: bool = 
 
 
 def env_values(text: str) -> dict[str, str]:
-    """The variables of an environment file: ``NAME=value`` lines, ``#`` comments, quotes.
+    """Return the variables of an environment file: ``NAME=value`` lines, ``#`` comments, quotes.
 
     Nothing in it is interpolated. Raises ``Unset``.
     """
@@ -404,8 +427,10 @@ def env_values(text: str) -> dict[str, str]:
 
 
 def resolved(path: str, below: Iterable[str]) -> str | None:
-    """``path`` with its links followed; None where it leads out of the folders ``below``. Nothing
-    outside of them is looked at."""
+    """Return ``path`` with its links followed; None if it leads out of the directories ``below``.
+
+    Nothing outside of them is looked at.
+    """
     found, is_below = followed(path, below)
     return found if is_below else None
 
@@ -427,7 +452,7 @@ def followed(path: str, below: Iterable[str]) -> tuple[str, bool]:
 
 
 def _first_link(here: str, parts: list[str]) -> str | None:
-    """Where the path leads once the first link in it is followed; None if there is not one."""
+    """Return the path after its first link is followed; None if it has none."""
     for number, part in enumerate(parts):
         here = os.path.join(here, part)
         try:
@@ -444,4 +469,5 @@ def _first_link(here: str, parts: list[str]) -> str | None:
 
 
 def is_within(path: str, folder: str) -> bool:
+    """Whether ``path`` is in the directory ``folder``."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -79,7 +79,7 @@ def offers_tools(server: HostedServer) -> bool:
 
 
 def how_listed(server: HostedServer) -> Finding | None:
-    """What a person should know of a server whose tools are listed although it cannot be asked."""
+    """Return a finding about a server whose tools are listed although it is not connected."""
     shown = safe_text(server.name, 60)
     if server.listing.pinned_at is not None and server.state in ("idle", "connecting"):
         since = server.listing.pinned_at
@@ -95,7 +95,7 @@ def how_listed(server: HostedServer) -> Finding | None:
 
 
 def how_to_list(server: HostedServer) -> str | None:
-    """What makes the tools of a lazy server known before it is started; None if they are."""
+    """Return how to list the tools of a lazy server before it is started; None if they are."""
     if server.state != "idle" or server.listing.current is not None or not server.config.lazy:
         return None
     name, pins = safe_text(server.name, 60), server.pins

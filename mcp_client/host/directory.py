@@ -1,6 +1,6 @@
 """The tools of all servers under their qualified names: looked up, listed, and not found.
 
-A tool stays known while its server is down, so that a call of it says what is wrong with the
+A tool stays known while its server is down, so that a call of it reports what is wrong with the
 server. Tools that the lock file of pins has are known by name before their server was listed, and
 those of a lazy server are listed as they are there.
 """
@@ -43,41 +43,43 @@ class Entry:
 
     server: HostedServer
     tool_name: str
-    """What its server calls it."""
+    """The server's name for the tool."""
     tool: Tool | None = None
-    """With its qualified name; None where only its name is known."""
+    """The tool with its qualified name; None if only its name is known."""
     source: Tool | None = None
-    """As the session has it."""
+    """The tool as the session has it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """What is known of one server's tools."""
+    """The known tools of one server."""
 
     source: ToolList | None = None
-    """As its session lists them; None where only names are known."""
+    """The tools as its session lists them; None if only names are known."""
     entries: Mapping[str, Entry] = field(default_factory=dict)
-    """By the server's own names."""
+    """The entries by the server's own names."""
     qualified_names: list[str] = field(default_factory=list)
     tools: tuple[Tool, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     doubles: Mapping[str, Rejected] = field(default_factory=dict)
-    """By the name that two of its tools would have."""
+    """The rejected tools, by the name that two of its tools would have."""
 
 
 class Directory:
+    """A directory of the tools of all servers under their qualified names."""
+
     def __init__(self, names: Names) -> None:
         self.entries: dict[str, Entry] = {}
-        """By qualified name."""
+        """The entries by qualified name."""
         self._names = names
         self._known: dict[str, _Known] = {}
-        """By server."""
+        """The known tools by server."""
         self._listing: tuple[tuple[int, tuple[_Known, ...]], ToolList] | None = None
 
     # ------------------------------------------------------------------- filling
 
     def know(self, server: HostedServer, tools: Iterable[str]) -> None:
-        """Tools that ``server`` had in an earlier run: known until it is listed."""
+        """Note tools that ``server`` had in an earlier run: they are known until it is listed."""
         known = self._known.setdefault(server.name, _Known())
         for tool in tools:
             if server.leaves_out(tool) is not None:
@@ -133,8 +135,10 @@ class Directory:
     def _without_doubles(
         self, server: HostedServer, entries: dict[str, Entry]
     ) -> dict[str, list[Rejected]]:
-        """Take out tools that would have one name: only by design of their server, for it takes
-        two names with one hash."""
+        """Take out tools that would have one name.
+
+        This happens only by design of their server, because it needs two names with one hash.
+        """
         by_name: dict[str, list[str]] = {}
         for tool, entry in entries.items():
             assert entry.tool is not None
@@ -146,12 +150,13 @@ class Directory:
                 continue
             for tool in tools:
                 del entries[tool]
-                reason = f"its name here, {name}, cannot be told from that of another tool"
+                reason = f"its name here, {name}, is also that of another tool"
                 one = Rejected(safe_text(tool, _MAX_SHOWN_CHARS), reason, "same_name")
                 rejected.setdefault(name, []).append(one)
         return rejected
 
     def forget(self, server: HostedServer) -> None:
+        """Remove the tools of a server."""
         known = self._known.pop(server.name, _Known())
         for name in known.qualified_names:
             if name in self.entries and self.entries[name].server is server:
@@ -160,8 +165,10 @@ class Directory:
     # ------------------------------------------------------------------- listing
 
     def listing(self, servers: Iterable[HostedServer], version: int) -> ToolList:
-        """All tools of servers that are there, in the order of the servers. The same object while
-        nothing changed; ``version`` is that of the servers' states."""
+        """Return the tools of servers that are there, in the order of the servers.
+
+        It is the same object while nothing changed; ``version`` is that of the servers' states.
+        """
         key = version, tuple(self._known.values())
         if self._listing is not None and self._listing[0] == key:
             return self._listing[1]
@@ -188,7 +195,7 @@ class Directory:
     # --------------------------------------------------------------- not finding
 
     def unknown(self, name: str, servers: Sequence[HostedServer]) -> UnknownTool:
-        """Says why the tool is unknown, as far as that is known, and what is close to it."""
+        """Return an error with the reason why the tool is unknown, and similar names."""
         shown = safe_text(name, _MAX_SHOWN_CHARS)
         rejected = self._rejection(name)
         if rejected is not None:
@@ -221,7 +228,7 @@ class Directory:
         return UnknownTool(text, tool=shown, retryable=any(map(may_become_available, servers)))
 
     def _rejection(self, name: str) -> Rejected | None:
-        """What was left out that has this name, or would have it."""
+        """Return the rejected tool that has this name, or would have it."""
         for known in self._known.values():
             if name in known.doubles:
                 return known.doubles[name]
@@ -233,7 +240,10 @@ class Directory:
 
 
 def near_names(name: str, entries: Mapping[str, Entry]) -> list[str]:
-    """The names that a model may have meant: another case, the tool's own name, a typing error."""
+    """Return the names that a model may have meant.
+
+    They are those in another case, the tool's own name, and those with a typing error.
+    """
     entries = dict(islice(entries.items(), _MAX_COMPARED))
     wanted = name[:_MAX_SHOWN_CHARS].casefold()
     exact = [

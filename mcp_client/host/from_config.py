@@ -1,15 +1,15 @@
 """A host of a config file: ``Host.from_config``, ``Host.reload`` and ``watch=True``.
 
 Each server is started only once that is allowed: see ``mcp_client.config.start_gate``. Entering the
-host waits for an answer as long as a remembered one takes, a second at most. A server that waits
-for an answer is "idle"; it is connected as soon as there is a yes. After a no its status says why,
-and ``host.session(name)`` and ``host.reconnect(name)`` ask again.
+host waits for a decision as long as a remembered one takes, a second at most. A server that waits
+for a decision is "idle"; it is connected as soon as it is approved. After a denial its status has
+the reason, and ``host.session(name)`` and ``host.reconnect(name)`` ask again.
 
-A file may be read again while its servers run, and only what changed is touched. A server that is
-gone from the file is closed; one that is new, or of which the file says something else, is started
-as when the host was entered, with the same consent; all others go on, calls under way included.
-What cannot be read changes nothing: where the file as a whole is malformed all servers stay as they
-are, and where one server is, that one does.
+A file may be loaded again while its servers run, and only the changed servers are touched. A server
+that is gone from the file is closed; a new one, or one with a changed entry, is started as when the
+host was entered, with the same consent; all others go on, calls under way included. A part that
+cannot be parsed changes nothing: if the file as a whole is malformed all servers stay unchanged,
+and if one server is, that one does.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def host_from_config(
     watch: bool,
     options: HostOptions,
 ) -> H:
+    """Return the host of a config file, for ``Host.from_config``."""
     check_hook("confirm", confirm)
     if type(watch) is not bool:
         raise ConfigError(f"watch={watch!r}: give True or False")
@@ -107,7 +108,7 @@ def host_from_config(
 
 
 def _main_problems(config: Config) -> str:
-    """Those for which servers were left out before the others: three, and how many more."""
+    """Return three of the problems for which servers were left out, and the number of others."""
     problems = sorted(config.problems, key=lambda one: not one.left_out)
     more = len(problems) - _MAX_TOLD
     text = "; ".join(map(str, problems[:_MAX_TOLD]))
@@ -116,12 +117,12 @@ def _main_problems(config: Config) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What became of the servers of a config file, by name."""
+    """The result of a reload: the servers of a config file, by name."""
 
     added: tuple[str, ...] = ()
     """New in the file, and asked about."""
     removed: tuple[str, ...] = ()
-    """No longer in the file, and ended."""
+    """The servers that are no longer in the file, and were closed."""
     changed: tuple[str, ...] = ()
     """Asked about again, and restarted."""
     unchanged: tuple[str, ...] = ()
@@ -130,7 +131,7 @@ class Reloaded:
 
 
 class HostOfFile(Protocol):
-    """A ``Host``, as far as reading its file changes it."""
+    """A protocol: the part of a ``Host`` that loading its file changes."""
 
     problems: tuple[ConfigProblem, ...]
     _source: ConfigSource | None
@@ -156,13 +157,14 @@ class ConfigSource:
     """Asks whether a server of it may be started."""
     config: Callable[[Start], ServerConfig]
     starts: dict[str, Start]
-    """What is running, as the file said it."""
+    """The running servers, as the file described them."""
     servers: dict[str, HostedServer]
-    """Those of the host that are from the file."""
+    """The servers of the host that are from the file."""
     watch: bool = False
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def reload(self, host: HostOfFile) -> Reloaded:
+        """Load the file again, and apply the changes to ``host``."""
         async with self.lock:
             config = await run_in_thread(self.read)
             new, old = config._starts, self.starts
@@ -190,12 +192,12 @@ class ConfigSource:
             return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
 
     def _made(self, host: HostOfFile, name: str, start: Start) -> HostedServer:
-        """Raises ``ConfigError`` where it cannot be one of the host's."""
+        """Return the server for the host. Raises ``ConfigError`` if the host cannot have it."""
         own = self.servers.get(name)
         if host._servers.get(name, own) is not own:
             raise ConfigError(
                 f"all servers stay as they were: {self.path} now has a server {name!r}, and so has "
-                "the host, from elsewhere: rename one",
+                "the host, from another source: rename one",
                 server=name,
             )
         server = host._made(name, self.config(start))
@@ -203,10 +205,11 @@ class ConfigSource:
         return server
 
     def watched(self, reload: Callable[[], Awaitable[Reloaded]], backend: Backend) -> FileWatch:
+        """Return a watch of the file, which calls ``reload``."""
         return FileWatch(self, reload, backend)
 
     def stamp(self) -> object:
-        """Another one where the file was written; None where it is missing."""
+        """Return a value that changes when the file is written; None if it is missing."""
         try:
             found = os.stat(self.path)
         except OSError:
@@ -226,15 +229,15 @@ def _is_broken(start: Start, config: Config) -> bool:
 
 
 def _changed(old: Mapping[str, Start], new: Mapping[str, Start]) -> list[str]:
-    """The servers of which the file, or a file that it puts in, says something else."""
+    """Return the servers with a changed entry, in the file or in a file that it includes."""
     return [name for name in new if name in old and old[name].differs(new[name])]
 
 
 class FileWatch:
-    """Reloads when the file was written, and has stayed the same for a moment.
+    """A watch that reloads when the file was written, and has stayed the same for a moment.
 
     Editors replace a file, write it in steps, or only touch it: it is read when two looks in a row
-    find it the same, and what it says is compared, not when it was written.
+    find it the same, and its content is compared, not the time at which it was written.
     """
 
     def __init__(
@@ -265,4 +268,5 @@ class FileWatch:
         _log.info("%s was changed: %s", self._source.path, done)
 
     async def aclose(self) -> None:
+        """Stop watching."""
         await self._tasks.aclose(1.0)

@@ -64,23 +64,22 @@ class Host(LibraryOfHost, ScriptsOfHost):
         servers: Mapping[str, ServerLike],
         **options: Unpack[HostOptions],
     ) -> None:
-        """``servers`` are by the name they go by from here on, each whatever ``connect`` takes or a
-        ``ServerConfig``. ``naming`` is how their tools are called: see ``mcp_client.host.naming``.
-        ``required`` names those without which entering raises. ``keep_listed`` is for how many
-        seconds the tools of a server that is down stay listed; 0 is not at all.
+        """Create a host of ``servers``. It is opened by ``async with``, or by ``await``.
 
-        The other options are those of ``connect``, for all servers, and described there:
-        ``approval``, ``state``, ``trusted``, ``audit``, ``pins``, ``validation``, ``handlers``,
-        ``timeouts``, ``limits``, ``retry``, ``bind``, ``revision``, ``policy`` and ``client_info``.
-        ``sandbox`` confines the servers that are started, unless their ``StdioServer`` or
-        ``ServerConfig`` says so itself: ``Sandbox(...)``, or ``True`` for one that grants nothing.
+        Args:
+            servers: The servers by their names in this host, each any value that ``connect`` takes
+                or a ``ServerConfig``.
+            options: Those of ``connect``, for all servers: ``approval``, ``state``, ``trusted``,
+                ``audit``, ``pins``, ``validation``, ``handlers``, ``timeouts``, ``limits``,
+                ``retry``, ``bind``, ``revision``, ``policy``, ``client_info``. ``naming`` defines
+                the names of tools: see ``mcp_client.host.naming``. ``required`` names the servers
+                without which entering raises. ``keep_listed`` is the seconds for which tools of a
+                server that is down stay listed, 0 for none. ``sandbox`` confines servers that
+                choose none.
 
-        Entering opens all servers side by side, but lazy ones. One that fails costs only its own
-        tools, and is tried again later and later. One that is slow is waited for, up to ten
-        seconds after the others are there; then it goes on in the background.
-
-        Raises ``ConfigError`` for a wrong option, at once; entering, ``ConnectError`` for a
-        required server, and ``ConfigError`` where the file of pins cannot be used.
+        Entering opens all servers side by side, but not lazy ones. A server that fails costs only
+        its own tools, and is tried again. A slow one is waited for, up to ten seconds after the
+        others. Raises ``ConfigError``; entering, ``ConnectError`` for a required server.
         """
         if not isinstance(servers, Mapping):
             raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
@@ -97,7 +96,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         self._source: ConfigSource | None = None
         self._file_watch: FileWatch | None = None
         self.problems: tuple[ConfigProblem, ...] = ()
-        """What is wrong in the config file of ``from_config``; its other servers are here."""
+        """The problems in the config file of ``from_config``; its other servers are here."""
         for name, server in servers.items():
             self._servers[name] = self._made(name, server)
         self._required = self._checked_required(required)
@@ -118,25 +117,22 @@ class Host(LibraryOfHost, ScriptsOfHost):
         watch: bool = False,
         **options: Unpack[HostOptions],
     ) -> Host:
-        """A host of the servers in a config file, each started only once that is allowed.
+        """Return a host of the servers in a config file, each started only once that is allowed.
 
-        ``confirm`` takes what ``approval`` takes, and is asked with a ``StartRequest`` before a
-        server is started or connected to for the first time; ``approval`` never stands in for it.
-        ``Allow(remember="always")`` is kept in ``state``, and holds until anything
-        changes in what the file says of the server. Without ``confirm`` and without such a yes, the
-        servers of a person's own settings are started and those of any other file are not: their
-        status says why. Entering does not wait for a person; until there is an answer the server
-        is "idle" and its tools are missing: ``await host.session(name)`` waits for the answer, and
-        for the connection.
+        Args:
+            path: The config file.
+            confirm: Takes what ``approval`` takes, and decides about each ``StartRequest``.
+            scope: "user" if a file at another place is a person's own, too.
+            inputs: The values of ``${input:ID}``.
+            only: The names of the servers to use; all by default.
+            watch: Whether the host calls ``reload``, some seconds after the file was written.
+            options: The options of ``Host``. The ``policy`` is always that of this machine.
 
-        ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
-        values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.
-        With ``watch`` the host does ``reload`` by itself, some seconds after the file was written;
-        where it cannot be read, a warning is logged, and ``problems`` says why. Servers that the
-        file requires, as Codex's may, are ``required``. ``options`` are those of ``Host``; the
-        ``policy`` is always that of this machine. What is wrong in the file is in ``problems``.
-        Raises ``ConfigError`` where the file or the policy cannot be read, or no server can be
-        used. See ``mcp_client.config.config`` and ``.start_gate``.
+        Raises ``ConfigError`` if no server can be used. ``Allow(remember="always")`` is stored in
+        ``state`` until the file's entry of the server changes. Without ``confirm`` and such an
+        approval, only the servers of a person's own settings are started. Until there is a decision
+        the server is "idle", and ``await host.session(name)`` waits for it. ``problems`` has what
+        is wrong in the file.
         """
         from .from_config import host_from_config
 
@@ -152,16 +148,15 @@ class Host(LibraryOfHost, ScriptsOfHost):
         )
 
     async def reload(self) -> Reloaded:
-        """Read the config file of ``from_config`` again, and do what changed in it.
+        """Load the config file of ``from_config`` again, and apply its changes.
 
         Servers that are gone from the file are closed. New ones are started, and changed ones
-        restarted, as when the host was entered, and asked about as then. All others go on, calls
-        under way included, and so does one that the file now describes in a way that cannot be
-        used: ``problems`` says so. What a variable stands for is not compared.
+        restarted, as when the host was entered, with the same questions. All others go on, calls
+        under way included. A server whose entry is now unusable goes on, too, and is in
+        ``problems``. The values of variables are not compared.
 
         Returns the names that were ``added``, ``removed``, ``changed`` and ``unchanged``. Raises
-        ``ConfigError`` where the file cannot be read, or this host has none; nothing has changed
-        then.
+        ``ConfigError``, without a change, if the file cannot be loaded, or this host has none.
         """
         self._check_open()
         if self._source is None:
@@ -284,20 +279,22 @@ class Host(LibraryOfHost, ScriptsOfHost):
         return {name: one.status() for name, one in self._servers.items()}
 
     def status_changes(self) -> Watch[ServerStatus]:
-        """Each change of a server's status from now on: an async iterator of ``ServerStatus``, and
-        a context manager to let go of it."""
+        """Watch the changes of the servers' status from now on.
+
+        Returns an async iterator of ``ServerStatus``, which is also a context manager that ends it.
+        """
         return StatusWatch(self._events)
 
     async def session(self, name: str) -> Session:
-        """The session of a server, which is connected if it was not. Raises ``ConnectError``."""
+        """Return the session of a server, connected if it was not. Raises ``ConnectError``."""
         self._check_open()
         return await self._server(name).usable(ask_again=True)
 
     async def add(self, name: str, server: ServerLike) -> ServerStatus:
-        """Add a server, connect it unless it is lazy, and tell how that went.
+        """Add a server, connect it unless it is lazy, and return its status.
 
-        One that fails is tried again as when entering. Raises ``ConfigError`` where the name is in
-        use or an option is wrong.
+        One that fails is tried again as when entering. Raises ``ConfigError`` if the name is in use
+        or an option is wrong.
         """
         self._check_open()
         added = self._made(name, server)
@@ -312,8 +309,10 @@ class Host(LibraryOfHost, ScriptsOfHost):
         await self._replace([self._server(name)], [])
 
     async def _replace(self, ended: list[HostedServer], added: list[HostedServer]) -> None:
-        """End servers and forget their tools; then open others, and wait for those that are not
-        lazy, as when entering."""
+        """End servers and forget their tools; then open others, and wait for those.
+
+        It does not wait for lazy ones, as when entering.
+        """
         for server in ended:
             del self._servers[server.name]
             self._tools.directory.forget(server)
@@ -325,7 +324,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         try:
             if ended:
                 await self._close_all(ended)
-        finally:  # the old ones are gone, even where the caller is cancelled
+        finally:  # the old ones are gone, even if the caller is cancelled
             for server in added:
                 self._events.publish(server.status())
                 server.listing.watch(self._tools.is_watched)
@@ -337,26 +336,30 @@ class Host(LibraryOfHost, ScriptsOfHost):
             await self._tools.take_lists()
 
     async def reconnect(self, name: str) -> Session:
-        """Connect a server again at once: after a login, or one that has failed. Calls that are
-        under way raise ``ConnectionLost``. Raises ``ConnectError``."""
+        """Connect a server again at once: after a login, or one that has failed.
+
+        Calls that are under way raise ``ConnectionLost``. Raises ``ConnectError``.
+        """
         self._check_open()
         return await self._server(name).reconnect()
 
     # ---------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
-        """The tools of all servers, by ``qualified_name``, each list as in ``Session.list_tools``.
+        """Return the tools of all servers, by ``qualified_name``, as ``Session.list_tools`` does.
 
-        A server that is not connected costs only its own tools: ``.findings`` says which servers
-        are missing, and why. Lazy servers are not started for it: their tools are listed from the
-        lock file, and have ``pinned_at``.
+        A server that is not connected costs only its own tools: ``.findings`` names the missing
+        servers, with the reasons. Lazy servers are not started for it.
         """
         self._check_open()
         await self._tools.refresh(every=refresh)
         return self._tools.listed
 
     async def get_tool(self, name: str) -> Tool:
-        """The tool of that qualified name. Raises ``UnknownTool``, which names what is close."""
+        """Return the tool of that qualified name.
+
+        Raises ``UnknownTool``, which has similar names.
+        """
         self._check_open()
         if (pinned := self._tools.pinned(name)) is not None:
             return pinned
@@ -403,10 +406,9 @@ class Host(LibraryOfHost, ScriptsOfHost):
         ttl: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Task:
-        """Call the tool of that qualified name and return as soon as its server has made a task of
-        the call, as ``Session.start_tool`` does. Raises what ``call_tool`` raises.
+        """Call the tool of that qualified name and return once its server has made a task of it.
 
-        A saved task is resumed by the session of its server: ``host.session(task.server)``.
+        As ``Session.start_tool``. A saved task is resumed by ``host.session(task.server)``.
         """
         entry, session = await self._find_or_record(name, arguments, options)
         try:
@@ -416,8 +418,11 @@ class Host(LibraryOfHost, ScriptsOfHost):
             raise
 
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
-        """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
-        descriptions and names of parameters. For a model that should not be given thousands."""
+        """Return the tools that fit a query in plain words best, the best first.
+
+        The search uses BM25 over names, titles, descriptions and names of parameters. It is for a
+        model that should not be given thousands of tools.
+        """
         return await self._search.search(query, limit)
 
     @cached_property
@@ -427,10 +432,10 @@ class Host(LibraryOfHost, ScriptsOfHost):
         return ToolSearch(self.list_tools)
 
     def tool_changes(self) -> Watch[ToolChanges]:
-        """What is added, removed and changed from now on, in the tools of all servers.
+        """Watch the tools of all servers: what is added, removed and changed from now on.
 
-        An async iterator of ``ToolChanges``, and a context manager to let go of it. Tools of a
-        server that is down are removed after ``keep_listed`` seconds, and added again later.
+        Returns an async iterator of ``ToolChanges``, which is also a context manager that ends it.
+        Tools of a server that is down are removed, and added again when it is back.
         """
         self._check_open()
         return HostToolWatch(self._tools)
@@ -473,7 +478,10 @@ class Host(LibraryOfHost, ScriptsOfHost):
     async def _find_or_record(
         self, name: str, arguments: Any, options: CallOptions
     ) -> tuple[Entry, Session]:
-        """What a call needs. Raises what prevents it, which no session records in the audit."""
+        """Return the entry and the session of a call. Raises what prevents the call.
+
+        Such an error is recorded here, because no session records it in the audit.
+        """
         follows = options.get("idempotency_key") is not None  # the journal was not looked at
         self._check_open(follows=follows)
         check_call_options(options)

@@ -1,5 +1,4 @@
-"""What a host offers besides tools: the resources, prompts and skills of all its servers, asked for
-side by side."""
+"""The resources, prompts and skills of all servers of a host, requested side by side."""
 
 from __future__ import annotations
 
@@ -46,14 +45,14 @@ class LibraryOfHost(ABC):
 
     @abstractmethod
     async def session(self, name: str) -> Session:
-        """The session of a server, which is connected if it was not."""
+        """Return the session of a server, which is connected if it was not."""
 
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
-        """The resources of all connected servers that have some; each says its ``.server``."""
+        """Return the resources of all connected servers; each has its ``.server``."""
         return await self._gathered("resources", lambda one: one.list_resources(refresh=refresh))
 
     async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
-        """The prompts of all connected servers that have some; each says its ``.server``."""
+        """Return the prompts of all connected servers; each has its ``.server``."""
         return await self._gathered("prompts", lambda one: one.list_prompts(refresh=refresh))
 
     async def read_resource(
@@ -63,7 +62,7 @@ class LibraryOfHost(ABC):
         server: str,
         **options: Unpack[ReadOptions],
     ) -> ResourceResult:
-        """The current contents of a resource of that server, as ``Session.read_resource``."""
+        """Return the contents of a resource of that server, as ``Session.read_resource``."""
         session = await self.session(server)
         return await session.read_resource(uri, **options)
 
@@ -75,13 +74,16 @@ class LibraryOfHost(ABC):
         server: str,
         **options: Unpack[ReadOptions],
     ) -> PromptResult:
-        """The messages of a prompt of that server, as ``Session.get_prompt``."""
+        """Return the messages of a prompt of that server, as ``Session.get_prompt``."""
         session = await self.session(server)
         return await session.get_prompt(name, arguments, **options)
 
     async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
-        """The skills of all connected servers that have some; each says its ``.server``. Those of
-        one name are among the findings: server and URI identify a skill, and never the name."""
+        """Return the skills of all connected servers; each has its ``.server``.
+
+        Skills with one name are among the findings: server and URI identify a skill, and never the
+        name.
+        """
         from ..extensions.skills import with_same_names
 
         found = await self._gathered(SKILLS, lambda one: one.list_skills(refresh=refresh))
@@ -95,11 +97,14 @@ class LibraryOfHost(ABC):
         timeout: float | Timeouts | None = None,
         context: Hashable = None,
     ) -> Skill:
-        """Load a skill, as ``Session.load_skill`` does: an entry of ``list_skills``, or a URI on
-        the ``server`` that has to be named for it."""
+        """Load a skill, as ``Session.load_skill`` does.
+
+        ``skill`` is an entry of ``list_skills``, or a URI on the ``server``, which must then be
+        named.
+        """
         server = getattr(skill, "server", None) if server is None else server
         if server is None:
-            raise ConfigError("load_skill(uri): say which server's it is, server='...'")
+            raise ConfigError("load_skill(uri): name its server, server='...'")
         session = await self.session(server)
         return await session.load_skill(skill, timeout=timeout, context=context)
 
@@ -116,8 +121,11 @@ async def _gather(
     feature: str,
     ask: Callable[[Session], Awaitable[Listed[T]]],
 ) -> Listed[T]:
-    """What the connected servers list that declare ``feature``, a capability or an extension, in
-    the order of ``servers``. The findings say which servers are missing, and why."""
+    """Return the lists of the connected servers that declare ``feature``.
+
+    ``feature`` is a capability or an extension. The order is that of ``servers``. The findings name
+    the missing servers with the reasons.
+    """
     found: dict[str, Listed[T]] = {}
     failed: dict[str, str] = {}
     asked: set[str] = set()
@@ -143,7 +151,7 @@ async def _gather(
     try:
         await wait_for_most(notifier, backend.now, lambda: asked, lambda name: began)
     finally:
-        failed.update(dict.fromkeys(asked, "it does not answer"))
+        failed.update(dict.fromkeys(asked, "it does not respond"))
         await tasks.aclose(1.0)
     return _joined(servers, found, failed)
 

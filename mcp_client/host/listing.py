@@ -41,13 +41,15 @@ class ListedServer(Protocol):
 
 
 class ServerListing:
+    """A list of one server's tools, kept up to date."""
+
     def __init__(self, server: ListedServer, events: StatusEvents) -> None:
         self.tools: ToolList | None = None
-        """As listed last, by the session."""
+        """The tools as last listed by the session."""
         self.pinned: ToolList | None = None
-        """As the lock file has them, of a lazy server that was not listed yet."""
+        """The tools of the lock file, for a lazy server that was not listed yet."""
         self.error: McpError | None = None
-        """Why the last attempt to list them failed."""
+        """The error of the last attempt to list them."""
         self.fetching: LoopEvent | None = None
         """Set when the list that is being fetched is there, or failed."""
         self._server = server
@@ -57,16 +59,17 @@ class ServerListing:
 
     @property
     def current(self) -> ToolList | None:
-        """As listed last; before that, as the lock file has them."""
+        """The tools as last listed; before that, those of the lock file."""
         return self.pinned if self.tools is None else self.tools
 
     @property
     def count(self) -> int | None:
+        """The number of its tools; None before."""
         return None if self.current is None else len(self.current)
 
     @property
     def pinned_at(self) -> str | None:
-        """When the lock file wrote down the tools that are listed; None if they are not of it."""
+        """The date of the lock file, if its tools are listed; else None."""
         if self.tools is not None or self.pinned is None:
             return None
         return next((tool.pinned_at for tool in self.pinned), "")
@@ -80,7 +83,7 @@ class ServerListing:
         """List them as the lock file has them, without starting the server."""
         try:
             self.pinned = await connecting._pinned_tools(restarts, why_left_out)
-        except McpError as error:  # when it is started, this is said again
+        except McpError as error:  # when it is started, this is reported again
             why = safe_text(one_line(error.message), 500)
             _log.warning("%s: its tools are not listed from the lock file: %s", error.server, why)
 
@@ -104,7 +107,7 @@ class ServerListing:
             self.error = error
             self._server.note(error)
             self._events.changed()
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs this server only
+        except Exception as error:  # noqa: BLE001 - a bug of this package costs this server only
             name = self._server.name
             _log.warning("%s: listing its tools failed", name, exc_info=True)
             self.error = McpError(f"listing failed: {type(error).__name__}", server=name)
@@ -126,8 +129,10 @@ class ServerListing:
 
     @property
     def due_in(self) -> float | None:
-        """Seconds after which they are to be fetched, for the server says that they changed; None
-        where it does not. It waits the longer, the more often the server says so."""
+        """The seconds until a fetch, if the server reported a change; else None.
+
+        The delay grows with the number of reports.
+        """
         server = self._server
         session = server.session
         if session is None or not server.is_connected or not session._catalog.outdated:
@@ -135,22 +140,24 @@ class ServerListing:
         return session._catalog.due_in
 
     def fetch_changed(self) -> None:
-        """``fetch``, because the server said that they changed."""
+        """Fetch the list, because the server reported a change."""
         session = self._server.session
         if session is not None:
             session._catalog.note_fetch()
         self.fetch()
 
     def watch(self, wanted: bool) -> None:
-        """Whether changes are waited for: then the server is asked to tell of them."""
+        """Set whether changes are waited for: then the server is asked to report them."""
         self._watched = wanted
         self._subscribe(self._server.session)
 
     def has_session(self, session: Session) -> None:
+        """Use the list of ``session`` from now on."""
         session._subscriptions.tools.add_listener(self._may_have_changed)
         self._subscribe(session)
 
     def close(self) -> None:
+        """Stop fetching."""
         self._watched = False
         self._subscribe(None)
 

@@ -1,25 +1,24 @@
-"""What each tool of many servers is called: unique names, which last whatever servers do.
+"""The names of the tools of many servers: unique, and stable whatever servers do.
 
 The ways, by the ``naming`` of a ``Host``:
 
 - "prefix": ``server__tool``. Made from the two names alone, so that it is the same in every run and
-  whichever other servers there are. Only letters, digits, ``_`` and ``-``, at most 64 characters,
+  with any other servers. Only letters, digits, ``_`` and ``-``, at most 64 characters,
   as model providers demand.
-- "bare": ``tool``, where no server has taken that name before; otherwise as with "prefix".
+- "bare": ``tool``, if no server has taken that name before; otherwise as with "prefix".
 - "random": as "prefix", with five random characters for each server in place of its name.
 - "uri": ``weather.example.com:tool``, with the host of the server's URL, or the server's name.
 - a function from server and tool to the name.
 
-A name that would have to be cut or altered gets a suffix, eight hexadecimal digits of a hash of
-what it stands for; and so does a name that looks as if it had one, so that no tool can be named
-like another with its suffix. The server's part never contains ``__`` and never ends with ``_``.
-So names with a prefix are different wherever server or tool are, by construction: no list of names
-has to be consulted, and no server can take a name from another.
+A name that would have to be cut or altered gets a suffix, eight hexadecimal digits of a hash of the
+original; and so does a name that looks as if it had one, so that no tool can be named like another
+with its suffix. The server's part never contains ``__`` and never ends with ``_``. So names with a
+prefix are different if server or tool are, by construction: no list of names has to be consulted,
+and no server can take a name from another.
 
-The other ways share one space of names. There the first to have a name keeps it, in the order in
-which the host was given its servers; it stays theirs while the host lives, even when the tool or
-the server has gone. Names are looked up and never taken apart: what is before ``__`` proves
-nothing.
+The other ways share one space of names. There the first tool with a name owns it, in the order in
+which the host was given its servers, while the host lives, even when the tool or the server has
+gone. Names are looked up and never parsed: the text before ``__`` proves nothing.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ from ..runtime.safe_text import invisible, safe_text
 __all__ = ["Names", "Naming", "authority_of", "naming_of", "prefixed"]
 
 Naming: TypeAlias = Literal["prefix", "bare", "random", "uri"] | Callable[[str, str], str]
-"""How the tools of many servers are called: see ``mcp_client.host.naming``."""
+"""The ways to name the tools of many servers: see ``mcp_client.host.naming``."""
 
 MAX_CHARS = 64
-"""Every model provider accepts so many."""
+"""The characters of a name that every model provider accepts."""
 _MAX_PREFIX_CHARS = 32
 _ALTERED = re.compile(r"[^A-Za-z0-9_-]+")
 _HAS_SUFFIX = re.compile(r"_[0-9a-f]{8}\Z")
@@ -68,7 +67,7 @@ def prefixed(prefix: str, server: str, tool: str) -> str:
 
 
 def server_part(server: str) -> str:
-    """What stands for a server in names: its name, where that can be told from what follows."""
+    """Return the part of names for a server: its name, if its end is recognizable."""
     if "__" in server or server.endswith("_"):
         return _with_suffix(server, _MAX_PREFIX_CHARS, server)
     return _part(server, _MAX_PREFIX_CHARS, server)
@@ -95,7 +94,7 @@ def _hash(*whole: str) -> str:
 
 
 def naming_of(naming: object) -> Naming:
-    """Raises ``ConfigError`` for anything else."""
+    """Raise ``ConfigError`` for anything else."""
     if naming in ("prefix", "bare", "random", "uri") or callable(naming):
         return naming
     raise ConfigError(
@@ -115,8 +114,11 @@ class Names:
         choose: Callable[[Sequence[str]], str] = secrets.choice,
         most: int = _MAX_TAKEN,
     ) -> None:
-        """``authority`` tells the host and port of a server's URL; ``choose`` is the randomness;
-        ``most`` names are one server's in a shared space."""
+        """Create the names of a host.
+
+        ``authority`` returns the host and port of a server's URL; ``choose`` is the randomness;
+        ``most`` names are one server's in a shared space.
+        """
         self._naming = naming
         self._authority = authority
         self._choose = choose
@@ -127,8 +129,10 @@ class Names:
         self._counts: dict[str, int] = {}
 
     def of(self, server: str, tool: str) -> str:
-        """The name of a tool: the same each time. Raises ``ValueError``, with the reason, where a
-        naming function gives none that can be used."""
+        """Return the name of a tool: the same each time.
+
+        Raises ``ValueError``, with the reason, if a naming function returns no usable one.
+        """
         naming = self._naming
         if naming in ("prefix", "random"):
             return prefixed(self._part(server), server, tool)
@@ -139,8 +143,10 @@ class Names:
         return self._by_function(server, tool)
 
     def would_be(self, server: str, tool: str, name: str) -> bool:
-        """Whether ``name`` is what a tool that was left out would be called, or may have been
-        taken for. Takes no name."""
+        """Whether ``name`` would be that of a rejected tool, or may be mistaken for it.
+
+        Takes no name.
+        """
         if self._naming in ("prefix", "random"):
             part = self._parts.get(server) or server_part(server)
             return name == prefixed(part, server, tool)
@@ -158,7 +164,7 @@ class Names:
         if part is None:
             part = self._random_part() if self._naming == "random" else server_part(server)
             if self._servers.setdefault(part, server) != server:
-                raise ValueError("the name of its server cannot be told from that of another")
+                raise ValueError("the name of its server is also that of another")
             self._parts[server] = part
         return part
 
@@ -184,10 +190,10 @@ class Names:
             return plain
         if self._take(altered, server, tool):
             return altered
-        raise ValueError("its name cannot be told from that of another tool")
+        raise ValueError("its name is also that of another tool")
 
     def _with_authority(self, server: str, tool: str) -> tuple[str, str]:
-        """The plain name, empty where there can be none, and the one with a suffix."""
+        """Return the plain name, empty if there can be none, and the one with a suffix."""
         label = self._authority(server) or server_part(server)
         if len(label) > _MAX_PREFIX_CHARS or invisible(label):
             label = server_part(server)

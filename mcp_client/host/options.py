@@ -1,7 +1,7 @@
-"""What a ``Host`` is given: for each of its servers, and for all of them.
+"""The options of a ``Host``: for each of its servers, and for all of them.
 
-The options of a host are those of ``connect``; a ``ServerConfig`` overrides some of them. What is
-one for all is made once: the state, the audit log, the lock file of pins, the decisions.
+The options of a host are those of ``connect``; a ``ServerConfig`` overrides some of them. Shared
+objects are made once: the state, the audit log, the lock file of pins, the decisions.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ ELSEWHERE = {
     "lazy": "give it to ServerConfig(server, lazy=True)",
     "confirm": "it is an option of Host.from_config()",
 }
-"""What to write instead of an option that a host has not, beside what ``connect`` says."""
+"""The advice for an option that a host does not have, in addition to that of ``connect``."""
 
 __all__ = ["HostOptions", "SharedOptions", "ToolFilter", "names_of"]
 
 KEEP_LISTED = 300.0
-"""Seconds: as long as most providers keep a prompt in their cache."""
+"""The default of ``keep_listed`` in seconds: most providers cache a prompt for as long."""
 
 
 class ToolFilter:
-    """Which of a server's tools there are, by its own names for them."""
+    """A filter of a server's tools, by its own names for them."""
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
         self._include = [(pattern, glob(pattern)) for pattern in include]
@@ -63,7 +63,7 @@ class ToolFilter:
         return bool(self._include or self._exclude)
 
     def why_left_out(self, tool: str) -> str | None:
-        """None: the tool may be used. Otherwise which option leaves it out."""
+        """Return the option that leaves the tool out; None if the tool may be used."""
         for pattern, matches in self._exclude:
             if matches(tool):
                 return f"the host leaves it out: exclude={pattern!r}"
@@ -81,10 +81,12 @@ def names_of(option: str, value: object) -> frozenset[str]:
 
 
 class HostOptions(TypedDict, total=False):
-    """The options of a host: ``naming`` is how its tools are called, ``required`` names the servers
-    without which entering raises, ``keep_listed`` is for how many seconds the tools of a server
-    that is down stay listed, ``sandbox`` confines those that are started. The others are those of
-    ``connect``, for all servers: see there."""
+    """The options of a host. Those without a comment are options of ``connect``.
+
+    ``naming`` defines the names of its tools, ``required`` names the servers without which entering
+    raises, ``keep_listed`` is the number of seconds for which the tools of a server that is down
+    stay listed, and ``sandbox`` confines the servers that are started.
+    """
 
     naming: Naming
     required: Iterable[str]
@@ -114,7 +116,7 @@ def _keep_listed(seconds: object) -> float:
 
 
 class SharedOptions:
-    """What a host was given, checked, with its stores made once."""
+    """The checked options of a host, with its stores made once."""
 
     def __init__(self, options: HostOptions) -> None:
         from ..session.session_options import ELSEWHERE as OF_CONNECT
@@ -146,7 +148,7 @@ class SharedOptions:
             self.pins = self._options["pins"] = Pins._of(kept.pins)
 
     def connecting(self, name: str, server: Any, config: ServerConfig) -> Connecting:
-        """A session that is not open yet. Raises ``ConfigError``, which names the server."""
+        """Return a session that is not open yet. Raises ``ConfigError``, which names the server."""
         from ..approval.rules import Rules
         from ..session.connect import connect
         from .naming import server_part
@@ -163,10 +165,14 @@ class SharedOptions:
 
     @property
     def has_state(self) -> bool:
+        """Whether the host has a state."""
         return self.state is not None
 
     def paused_in(self, configs: Iterable[ServerConfig]) -> Storage | None:
-        """Where a model's response is kept of which calls wait for approval."""
+        """Return the store of model responses while their calls wait for approval.
+
+        It is None without one.
+        """
         from ..session.session_options import paused_in
 
         hooks = (config.approval for config in configs)
@@ -183,5 +189,6 @@ class SharedOptions:
             await audit.entry(number, name, arguments, context, tag=tag).failed(error)
 
     def audit_of(self, server: str) -> SessionAudit | None:
+        """Return the audit of a server's sessions, if there is one."""
         audit: Audit | None = self._options["audit"]
         return None if audit is None else audit._of_server(server)

@@ -55,7 +55,7 @@ class ScriptsOfHost(ABC):
     async def _call_as_code(
         self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script
     ) -> ToolResult:
-        """A call that a script of a model makes, of the tool of that qualified name."""
+        """Return a call that a script of a model makes, of the tool of that qualified name."""
         entry, session = await self._find_or_record(name, arguments, options)
         try:
             return await session._call_as_code(entry.tool_name, arguments, options, script)

@@ -43,14 +43,14 @@ __all__ = ["HostedServer"]
 _log = logging.getLogger("mcp_client")
 _PROBE_SECONDS = 10.0
 _EARLY_SECONDS = 0.01
-"""By which a timer may go off too early."""
+"""The seconds by which a timer may ring too early."""
 _AT_ONCE_SECONDS = 1.0
-"""Within which the confirm hook answers without a person, or from memory."""
+"""The seconds in which a confirm hook decides without a person, or from memory."""
 _GATEWAY = frozenset({502, 503, 504})
 
 
 class HostedServer:
-    """One server, by the name the host gave it."""
+    """A server, by the name the host gave it."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class HostedServer:
         *,
         jitter: Callable[[], float] = chance,
     ) -> None:
-        """Raises ``ConfigError`` for an invalid option. Nothing is started."""
+        """Raise ``ConfigError`` for an invalid option. Nothing is started."""
         self.name = name
         self.config: ServerConfig = config
         self.state: ServerState = "idle" if config.enabled else "disabled"
         self.error: McpError | None = None
         self.session: Session | None = None
-        """The one to use, connected or about to be again; None before the first stands."""
+        """The session to use, connected or about to be again; None before the first one."""
         self.closed: bool = False
         self.busy_since: float = 0.0
         self.gate: StartGate | None = None
-        """Asked before the first start, until it says yes."""
+        """The gate before the first start, until it approves."""
         self._asked: StartGate | None = None
-        """What said yes: asked again if a later start would grant something else."""
+        """The gate that approved: it is asked again if a later start would grant something else."""
         self._options = options
         self._timeouts = config.timeouts or options.timeouts
         self._events = events
@@ -126,7 +126,7 @@ class HostedServer:
 
     @property
     def is_asking(self) -> bool:
-        """Whether somebody is being asked whether it may be started."""
+        """Whether a person is being asked whether it may be started."""
         return self._asking is not None
 
     @property
@@ -141,7 +141,7 @@ class HostedServer:
 
     @property
     def pins(self) -> str | None:
-        """What the host's lock file is called; None without one."""
+        """The name of the host's lock file; None without one."""
         return None if self._options.pins is None else self._options.pins.name
 
     async def list_pinned(self) -> None:
@@ -178,14 +178,13 @@ class HostedServer:
     refusal = refusal_of
 
     def leaves_out(self, tool: str) -> str | None:
-        """Why the host does not want a tool of that name; None where it does."""
+        """Return the reason why the host leaves out that tool; None if it does not."""
         return self._filter.why_left_out(tool)
 
     # ------------------------------------------------------------------ starting
 
     def start(self) -> LoopEvent | None:
-        """Connect it, in the background: after asking whether it may be started, if that was not
-        allowed yet. What it returns is set when that is over, one way or the other."""
+        """Connect it in the background, once allowed, and return an event for the end of that."""
         if self.closed or self.state == "disabled":
             return None
         if self.gate is not None:
@@ -195,10 +194,7 @@ class HostedServer:
         return self._begin()
 
     async def usable(self, *, ask_again: bool = False) -> Session:
-        """Its session; the server is started if it was not. Raises ``ConnectError``.
-
-        ``ask_again``: also where it was not allowed to be started when that was asked last.
-        """
+        """Return its session, and start it if need be; with ``ask_again`` also after a denial."""
         session = self.session
         if session is not None and not session.closed:
             return session
@@ -258,8 +254,10 @@ class HostedServer:
     def job(
         self, work: Callable[[], Awaitable[None]], keep: Callable[[LoopEvent | None], None]
     ) -> LoopEvent:
-        """Run ``work`` in the background. ``keep`` gets the event that is set when it is over, and
-        then None."""
+        """Run ``work`` in the background.
+
+        ``keep`` gets the event that is set when it is over, and then None.
+        """
         over = LoopEvent()
         self.busy_since = self._backend.now()
 
@@ -287,7 +285,7 @@ class HostedServer:
         except TimeoutError:
             seconds = self._timeouts.approval
             refused = ConfigError(
-                f"there was no answer within {seconds:g} s, Timeouts(approval=...)"
+                f"there was no decision within {seconds:g} s, Timeouts(approval=...)"
             )
         except McpError as error:
             refused = error
@@ -332,16 +330,16 @@ class HostedServer:
         except McpError as error:
             if getattr(error, "must_be_asked", False) and self._asked is not None:
                 await self._ask_again(error)
-            elif self.state == "connecting":  # otherwise ``end`` has told already
+            elif self.state == "connecting":  # otherwise ``end`` has reported it already
                 self._is_down(error)
-        except Exception as error:  # noqa: BLE001 - a fault of the host's own transport, or ours
+        except Exception as error:  # noqa: BLE001 - a bug of the host's transport, or of this package
             _log.warning("%s: connecting failed", self.name, exc_info=True)
             self._is_down(
                 ConnectError(f"connecting failed: {type(error).__name__}", server=self.name)
             )
         else:
             self._is_up(session)
-            if self.closed:  # at the moment when the connection stood
+            if self.closed:  # at the moment when the connection was open
                 with anyio.CancelScope(shield=True):
                     await session.aclose()
 
@@ -365,7 +363,7 @@ class HostedServer:
         return await connecting._open(self, self._why_left_out)
 
     async def _probe(self, session: Session) -> None:
-        """Over HTTP no connection can be lost: only an answer shows that the server is up."""
+        """Check a server over HTTP: only a response shows that it is up."""
         try:
             await session.ping(timeout=min(_PROBE_SECONDS, self._timeouts.connect))
         except (ServerError, OutcomeUnknown) as error:
@@ -436,7 +434,7 @@ class HostedServer:
         if timer is not None:
             timer.cancel()
 
-    # The policy of its connection, which asks and tells in the task that needs it.
+    # The policy of its connection, which asks and reports in the task that needs it.
 
     def begin(self) -> None:
         if self.closed:
@@ -452,14 +450,14 @@ class HostedServer:
                 self._is_up(self.session)
         elif isinstance(error, McpError):
             self._is_down(error)
-        elif not self.closed:  # its caller was cancelled, which says nothing about the server
+        elif not self.closed:  # its caller was cancelled, which means nothing about the server
             self._backoff.abandoned()
             self._begin()
 
     # --------------------------------------------------------- what calls find out
 
     def note(self, error: McpError) -> None:
-        """A use of its session failed: over HTTP that may be how one learns that it is down."""
+        """Note a failed use of its session, which over HTTP may show that it is down."""
         session = self.session
         if self.closed or session is None or self.state != "connected" or session.closed:
             return
@@ -472,7 +470,7 @@ class HostedServer:
             self._begin()  # asks whether it is still there
 
     def works(self) -> None:
-        """A call of it succeeded although it counted as down."""
+        """Note a successful call although it counted as down."""
         if self.session is not None and self.state in ("failed", "needs_login", "connecting"):
             self._stop_timer()
             self._is_up(self.session)

@@ -1,6 +1,6 @@
-"""How each server of a host is doing, the stream of its changes, and why its tools are missing.
+"""The status of each server of a host, its changes, and waiting for many servers.
 
-Waiting for many servers is not held up by the slowest.
+The slowest server does not delay the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 _log = logging.getLogger("mcp_client")
 _MAX_LOGGED_CHARS = 500
 GRACE_SECONDS = 10.0
-"""That the slowest are waited for, after they began and after another one was done."""
+"""The seconds for the slowest ones, after they began and after another one was done."""
 _POLL_SECONDS = 60.0
 _MAX_WAITING = 1_000
 """Changes that wait to be taken; then the oldest are dropped."""
@@ -43,7 +43,7 @@ _MAX_WAITING = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server, at the moment the host was asked: data, which can be copied and pickled.
+    """A server's status at one moment: data, which can be copied and pickled.
 
     ``host.session(name)`` returns the session of the server, and ``host.sessions`` all of them.
     """
@@ -56,19 +56,19 @@ class ServerStatus:
     "needs_login": a person has to log in, then ``host.reconnect(name)``. "disabled" by its
     ``ServerConfig``. "closed": the host is."""
     error: McpError | None = None
-    """Why it is not connected, where there is a reason; or why its tools could not be listed."""
+    """The error why it is not connected, or why its tools could not be listed."""
     retry_in: float | None = None
-    """Seconds until it is tried again; None where nothing is planned."""
+    """The seconds until it is tried again; None if nothing is planned."""
     tools: int | None = None
-    """How many tools it has, as listed last, without those the host leaves out; None before. Of a
-    lazy server that was not started, how many the lock file has; see ``pinned_at``."""
+    """The number of its tools as last listed, without those the host leaves out; None before. Of a
+    lazy server that was not started, the number in the lock file; see ``pinned_at``."""
     description: str | None = None
-    """What its ``ServerConfig`` says it is for."""
+    """The description in its ``ServerConfig``."""
     pinned_at: str | None = None
-    """When the lock file wrote down the tools that are listed, as of ``Tool``, if the server was
-    not started; else None."""
+    """The time of the lock file from which the tools are listed, if the server was not started;
+    else None."""
     how_to_list: str | None = None
-    """What makes the tools of a lazy server known before it is started, if they are not."""
+    """The advice to list the tools of a lazy server before it is started, if they are unknown."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the status as JSON values, with the text of ``error``: for a health page."""
@@ -77,7 +77,7 @@ class ServerStatus:
 
 
 class StatusEvents:
-    """Tells every watch of each change."""
+    """A source of status changes, which notifies every watch."""
 
     def __init__(self) -> None:
         self.notifier: Notifier = Notifier()
@@ -90,10 +90,12 @@ class StatusEvents:
         """The kind of the error that was logged of a server that is down, by its name."""
 
     def changed(self) -> None:
+        """Notify of a change without a status."""
         self.version += 1
         self.notifier.notify()
 
     def publish(self, status: ServerStatus) -> None:
+        """Notify every watch of a status, and log why a server is down."""
         self.version += 1
         self._log(status)
         for watch in self.watches:
@@ -113,8 +115,10 @@ class StatusEvents:
 
 
 class StatusWatch(Watch[ServerStatus]):
-    """One ``ServerStatus`` after another, as servers come and go, from the moment it is entered or
-    first waited for. It ends when the host is closed."""
+    """A watch of ``ServerStatus``, from the moment it is entered or first waited for.
+
+    It ends when the host is closed.
+    """
 
     def __init__(self, events: StatusEvents) -> None:
         super().__init__(events.notifier)
@@ -153,9 +157,14 @@ async def wait_for_most(
 ) -> None:
     """Wait until all are done, or only slow ones are left.
 
-    ``pending`` tells which are not done, ``since`` when one began, ``must`` which are waited for
-    in any case: each of those must be bounded by itself. ``notifier`` is notified when one is done.
-    So on a busy machine, where all are slow, all are waited for as long as some become done.
+    Args:
+        notifier: Notified when one is done.
+        now: Returns the time in seconds.
+        pending: Returns those that are not done.
+        since: Returns the time at which one began.
+        must: Whether one is waited for in any case; it must be bounded by itself.
+
+    On a busy machine, where all are slow, all are waited for as long as some become done.
     """
     began = progress = now()
     left = len(pending())
@@ -183,8 +192,10 @@ _MAX_CHARS, _MAX_SHORT_CHARS = 500, 200
 
 
 def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
-    """Return why the tools of a server are not among the host's, with the error behind it: a
-    sentence, or a few words. None if they are there, or are not wanted."""
+    """Return the reason why a server's tools are missing, with the error behind it.
+
+    It is a sentence, or a few words if ``short``. None if they are there, or are not wanted.
+    """
     if server.offers_tools or server.state == "disabled":
         return None
     error = server.error or server.listing.error
@@ -192,7 +203,7 @@ def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
     most = _MAX_SHORT_CHARS if short else _MAX_CHARS
     why = f": {safe_text(one_line(reason), most)}" if error else ""
     name = repr(safe_text(server.name, 60))
-    waits = f"waits to be allowed to start; host.session({name}) waits for the answer"
+    waits = f"waits to be allowed to start; host.session({name}) waits for the decision"
     whole, words = f"it is not connected{why}", f"not connected{why}"
     match server.state:
         case "connected" if server.was_closed:
@@ -221,7 +232,9 @@ def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
 
 
 def may_become_available(server: HostedServer) -> bool:
-    """Whether its tools may be there soon without anything being done: it is being connected or
-    listed, or somebody is being asked whether it may start."""
+    """Whether its tools may soon be there by themselves.
+
+    It is being connected or listed, or a person is being asked whether it may start.
+    """
     wanted = not server.offers_tools and server.state != "disabled"
     return wanted and (server.busy or server.is_asking)

@@ -21,6 +21,8 @@ __all__ = ["HostToolWatch", "HostTools"]
 
 
 class HostTools:
+    """The tools of all servers of a host."""
+
     def __init__(
         self, servers: Mapping[str, HostedServer], names: Names, events: StatusEvents
     ) -> None:
@@ -28,22 +30,22 @@ class HostTools:
         self.events = events
         self.directory: Directory = Directory(names)
         self.entries: dict[str, Entry] = self.directory.entries
-        """What can be called, by qualified name."""
+        """The tools that can be called, by qualified name."""
         self._servers = servers
         self._watches = 0
 
     @property
     def listed(self) -> ToolList:
-        """All tools, as listed last; the same object while nothing changed."""
+        """The tools as last listed; the same object while nothing changed."""
         return self.directory.listing(self._servers.values(), self.events.version)
 
     def pinned(self, name: str) -> Tool | None:
-        """A tool that is listed from the lock file, because its server was not started."""
+        """Return a tool that is listed from the lock file, because its server was not started."""
         entry = self.entries.get(name) if isinstance(name, str) else None
         return None if entry is None or not entry.server.is_pinned else entry.tool
 
     async def entry(self, name: str) -> Entry:
-        """What is called ``name``, after listing whatever is not listed or may be out of date.
+        """Return the tool ``name``, after listing servers whose lists may be out of date.
 
         Raises ``UnknownTool``.
         """
@@ -75,8 +77,10 @@ class HostTools:
     # ------------------------------------------------------------------- listing
 
     async def refresh(self, *, every: bool = False) -> None:
-        """Fetch, side by side, the lists of connected servers that may be out of date; or of
-        ``every`` one."""
+        """Fetch, side by side, the lists of connected servers that may be out of date.
+
+        With ``every``, fetch all lists.
+        """
         asked = []
         for server in self._servers.values():
             session = server.session
@@ -129,22 +133,28 @@ class HostTools:
 
     @property
     def is_watched(self) -> bool:
+        """Whether changes of the tools are waited for."""
         return self._watches > 0
 
     def watch(self) -> None:
+        """Count one more watch of the tools."""
         self._watches += 1
         for server in self._servers.values():
             server.listing.watch(True)
 
     def unwatch(self) -> None:
+        """Count one watch less."""
         self._watches -= 1
         if not self._watches:
             for server in self._servers.values():
                 server.listing.watch(False)
 
     async def follow_changes(self) -> float | None:
-        """Fetch the lists that servers say have changed. Returns the seconds after which one may be
-        asked again that announces changes without end; None without one."""
+        """Fetch the lists of servers that have reported a change.
+
+        Returns the seconds after which a server may be asked again that reports changes without
+        end; None without one.
+        """
         pauses = {server: server.listing.due_in for server in list(self._servers.values())}
         due = [server for server, pause in pauses.items() if pause == 0]
         for server in due:
@@ -157,10 +167,10 @@ class HostTools:
 
 
 class HostToolWatch(Watch[ToolChanges]):
-    """One ``ToolChanges`` after another, over all servers; tools go by their qualified names.
+    """A watch of ``ToolChanges`` over all servers; tools have their qualified names.
 
-    Entered, or waited for, it has every server tell of its changes, if it can. Several changes in
-    a row may come as one. It ends when the host is closed.
+    Entered, or waited for, it has every server report its changes, if it can. Several changes in a
+    row may come as one. It ends when the host is closed.
     """
 
     def __init__(self, tools: HostTools) -> None:

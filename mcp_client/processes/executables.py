@@ -1,9 +1,9 @@
-"""Which file a command is, and which of the host's variables the program that it starts gets.
+"""Find the file of a command, and the host's variables for the program that it starts.
 
 On Windows a command is looked up as a kind of file that can be started: ``npx`` is ``npx.cmd``
-there, beside a script for other systems that is just called ``npx``. A batch file is run by
-cmd.exe, which reads its line by other rules than any other program and may take a part of an
-argument for a command ("BatBadBut", CVE-2024-24576). Every word is put in quotation marks, within
+there, next to a script for other systems that is just called ``npx``. A batch file is run by
+cmd.exe, which parses its line by other rules than any other program and may run a part of an
+argument as a command ("BatBadBut", CVE-2024-24576). Every word is put in quotation marks, within
 which only a quotation mark, a percent sign and a line break mean anything, to cmd.exe and to the
 batch file that passes its arguments on. A word that contains one of those is refused. All of it is
 pure, so that it is tested anywhere.
@@ -70,31 +70,33 @@ _INHERITED_ON_WINDOWS = (
 """Many programs do not start there without some of them."""
 _BATCH = (".bat", ".cmd")
 _STARTED = (".com", ".exe", *_BATCH)
-"""What can be started. PATHEXT also names scripts that need a program to run them."""
+"""The endings of files that can be started. PATHEXT also names scripts that need a program."""
 _UNSAFE = {'"': "a quotation mark", "%": "a percent sign"}
 _CONTROL = ("Cc", "Zl", "Zp")
-"""The Unicode categories of characters that may end a line or stand for a key."""
+"""The Unicode categories of characters that may end a line or mean a key."""
 
 
 def inherited() -> tuple[str, ...]:
-    """The variables of the host's environment that a server gets; everything else the host has
-    (keys, tokens) stays with the host unless ``StdioServer(env=...)`` passes it on."""
+    """Return the variables of the host's environment that a server gets.
+
+    All others (keys, tokens) stay with the host unless ``StdioServer(env=...)`` passes them on.
+    """
     return _INHERITED_ON_WINDOWS if sys.platform == "win32" else _INHERITED
 
 
 def environment_of(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a server: what it inherits, and ``given`` before that."""
+    """Return the environment of a server: what it inherits, and ``given`` before that."""
     if sys.platform == "win32":
         return environment_on_windows(os.environ, given)
     return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **given}
 
 
 def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
-    """The absolute path of the file to run; None where it is not found.
+    """Return the absolute path of the file to run; None if it is not found.
 
-    As the system does it: a path is relative to the directory the server runs in. But what stands
-    relative on PATH, or empty, is not looked through: in the folder of a project, that would be the
-    project's own programs. (``shutil.which`` takes the modules of three compressors to be loaded.)
+    The search is the system's: a path is relative to the directory the server runs in. But a
+    relative or empty entry of PATH is ignored: in the directory of a project, that would find the
+    project's own programs. (``shutil.which`` would load the modules of three compressors.)
     """
     if sys.platform == "win32":
         return find_on_windows(command, cwd, env)
@@ -110,8 +112,10 @@ def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> st
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a line that a person wrote, as the shells of this system read them. Raises
-    ``ValueError`` for a quotation mark that is not closed."""
+    """Return the words of a line that a person wrote, as the shells of this system read them.
+
+    Raises ``ValueError`` for a quotation mark that is not closed.
+    """
     if sys.platform == "win32":
         return words_on_windows(text)
     import shlex  # only for a line
@@ -120,8 +124,11 @@ def split_words(text: str) -> list[str]:
 
 
 def shown_words(words: Sequence[str]) -> list[str]:
-    """The words of a command with "..." for what may be secret in them: the value of an option or a
-    variable, and where a URL leads. Of those alone, ``-y`` and ``-m`` have none."""
+    """Return the words of a command with "..." for what may be secret in them.
+
+    Those are the value of an option or a variable, and the rest of a URL. Of those alone, ``-y``
+    and ``-m`` have none.
+    """
     shown: list[str] = []
     is_value = False
     for word in words:
@@ -149,7 +156,7 @@ def find_on_windows(
     env: Mapping[str, str],
     is_file: Callable[[str], bool] = os.path.isfile,
 ) -> str | None:
-    """The absolute path of the file to run; None where it is not found."""
+    """Return the absolute path of the file to run; None if it is not found."""
     if ntpath.basename(command) != command:
         folders = [ntpath.join(cwd or os.getcwd(), ntpath.dirname(command))]
     else:
@@ -172,8 +179,10 @@ def _names(name: str, env: Mapping[str, str]) -> list[str]:
 
 
 def environment_on_windows(host: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """A server's environment: what it inherits and, before that, ``given``. Names differ by more
-    than their case, as Windows does not tell them apart."""
+    """Return a server's environment: what it inherits and, before that, ``given``.
+
+    Names must differ by more than their case on Windows.
+    """
     upper = {name.upper(): value for name, value in host.items()}
     env = {name: upper[name] for name in _INHERITED_ON_WINDOWS if name in upper}
     for name, value in given.items():
@@ -182,8 +191,11 @@ def environment_on_windows(host: Mapping[str, str], given: Mapping[str, str]) ->
 
 
 def words_on_windows(text: str) -> list[str]:
-    """The words of a line that a person wrote: quotation marks of both kinds keep one together, and
-    a backslash is a part of a path. Raises ``ValueError`` for a mark that is not closed."""
+    """Return the words of a line that a person wrote.
+
+    Quotation marks of both kinds join a word, and a backslash is a part of a path. Raises
+    ``ValueError`` for a mark that is not closed.
+    """
     from shlex import shlex
 
     reader = shlex(text, posix=True, punctuation_chars=False)
@@ -193,8 +205,11 @@ def words_on_windows(text: str) -> list[str]:
 
 
 def command_line_on_windows(argv: Sequence[str]) -> str:
-    """The line for ``CreateProcess``. Raises ``ValueError`` for what a batch file cannot be given
-    safely. ``argv`` begins with an absolute path."""
+    """Return the line for ``CreateProcess``.
+
+    Raises ``ValueError`` for what a batch file cannot be given safely. ``argv`` begins with an
+    absolute path.
+    """
     from subprocess import list2cmdline
 
     if not argv[0].lower().rstrip(" .").endswith(_BATCH):

@@ -29,6 +29,8 @@ _MAX_LINES_AT_ONCE = 256  # systems take 1,024, and a pipe has room for so many
 
 
 class LoopProcess(Process):
+    """A process whose pipes the event loop watches."""
+
     backlog: int = 0
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -57,7 +59,7 @@ class LoopProcess(Process):
         self._watch_exit()
         self._close_if_dropped()
 
-    # ----------------------------------------------------------------- reading
+    # ----------------------------------------------------------------- input
 
     def _watch(self, fd: int, callback: Callable[[], object]) -> None:
         self._watches[fd] = self._backend.on_readable(fd, callback)
@@ -216,8 +218,10 @@ class LoopProcess(Process):
             self._close_if_dropped()
 
     def _close_if_dropped(self) -> None:
-        """Close the descriptors that are still open if this object is collected unclosed, which
-        happens after the end of its event loop."""
+        """Close the descriptors if this object is collected unclosed.
+
+        That happens after the end of its event loop.
+        """
         popen = self._popen
         if self._unclosed is not None:
             self._unclosed.detach()
@@ -261,7 +265,7 @@ def _do_not_block(fd: int) -> None:
 
 
 def _read(fd: int) -> bytes | None:
-    """What can be read now: empty at the end of the file, None where there is nothing yet."""
+    """Return what can be read now: empty at the end of the file, None if there is nothing yet."""
     try:
         return os.read(fd, CHUNK_BYTES)
     except (BlockingIOError, InterruptedError):

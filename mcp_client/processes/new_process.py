@@ -1,4 +1,4 @@
-"""Which way a process is run: see ``process``."""
+"""Choose the way a process is run: see ``process``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def new_process(
     tree: ProcessTree | None = None,
     name: str = "",
 ) -> Process:
-    """A process that is not started yet, of the way that this system needs. ``tree`` starts and
-    ends it where it is given, instead of the system's own."""
+    """Return a process that is not started yet, of the way that this system needs.
+
+    ``tree`` starts and ends it if it is given, instead of the system's own.
+    """
     if sys.platform == "win32" or os.environ.get("MCP_CLIENT_STDIO") == "threads":
         from .thread_process import ThreadProcess
 

@@ -1,9 +1,9 @@
-"""Ends what this program started, where the program itself is killed and cannot.
+"""End the processes of this program, if the program itself is killed and cannot.
 
 ``guard_orphans`` forks a small process that waits at a pipe, which only this program holds open. It
-is told of each ``PosixGroup``, and kills those that are left when the pipe is closed: at the end of
-the ``with`` block, or by whatever ended the program, SIGKILL included. On Windows the job object
-does the same.
+is notified of each ``PosixGroup``, and kills those that are left when the pipe is closed: at the
+end of the ``with`` block, or by whatever ended the program, SIGKILL included. On Windows the job
+object does the same.
 """
 
 from __future__ import annotations

@@ -44,8 +44,10 @@ _POLL_SECONDS = 0.01
 
 
 class StderrTail:
-    """The last ``size`` bytes of standard error, and of more the first lines as well; ``listener``
-    gets each line of it."""
+    """The end of a server's standard error, and its first lines.
+
+    It stores ``size`` bytes; ``listener`` gets each line.
+    """
 
     def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
         self._size = size
@@ -56,6 +58,7 @@ class StderrTail:
         self._listener = listener
 
     def feed(self, data: bytes) -> None:
+        """Add bytes."""
         self._kept += data
         if len(self._kept) > self._size:
             if not self._cut:
@@ -80,8 +83,10 @@ class StderrTail:
                 self._listener(line.decode(errors="replace").rstrip("\r"))
 
     def tail(self) -> str:
-        """The kept bytes as text, in whole lines where there are any: a secret cut in two would
-        not be recognized by those who mask secrets."""
+        """Return the stored bytes as text, in whole lines if possible.
+
+        A secret cut in two would not be recognized by those who mask secrets.
+        """
         if not self._cut:
             return self._kept.decode(errors="replace").strip()
         head = self._head and self._head + _CUT
@@ -103,8 +108,11 @@ class Pending:
 
 
 class Process:
-    """One process. ``output`` is called with its standard output, and ``over`` once, when its
-    output or the process itself has ended; both in the event loop."""
+    """A process of a server.
+
+    ``output`` is called with its standard output, and ``over`` once, when its output or the process
+    itself has ended; both in the event loop.
+    """
 
     def __init__(
         self,
@@ -135,8 +143,11 @@ class Process:
         cwd: str | None,
         memory: int | None = None,
     ) -> None:
-        """Start it without a shell; ``argv`` begins with an absolute path. ``memory``: bytes it may
-        use, on systems where it cannot limit itself. Raises ``ConnectError``."""
+        """Start it without a shell; ``argv`` begins with an absolute path.
+
+        ``memory``: bytes it may use, on systems on which it cannot limit itself. Raises
+        ``ConnectError``.
+        """
         try:
             self._popen = self._tree.start(argv, env, cwd, memory)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -171,17 +182,17 @@ class Process:
 
         The rest is written in order as the pipe takes it, even if the writer is cancelled, so that
         lines are never interleaved. ``crowded``: others are likely to write in this iteration of
-        the loop too, and all of it is gathered into one write. Raises ``OSError`` where the pipe
-        is broken.
+        the loop too, and all of it is gathered into one write. Raises ``OSError`` if the pipe is
+        broken.
         """
         raise NotImplementedError
 
     def withdraw(self, pending: Pending) -> bool:
-        """Remove a line of which nothing has been written yet, and return whether that was so."""
+        """Remove a line if nothing of it has been written, and return whether that was so."""
         raise NotImplementedError
 
     def unread(self) -> int | None:
-        """Bytes in the input pipe that the process has not read; None where that is unknown."""
+        """Return the bytes in the input pipe that the process has not read; None if unknown."""
         raise NotImplementedError
 
     def read_arrived(self) -> bool:
@@ -225,7 +236,7 @@ class Process:
         return self._exited.is_set()
 
     def kill(self) -> None:
-        """Kill the process and all it started. ``aclose`` has to be called all the same."""
+        """Kill the process and all it started. ``aclose`` still has to be called."""
         if not self._exited.is_set():
             self._tree.kill()
 
@@ -240,8 +251,10 @@ class Process:
             await closing.wait()
 
     def abandon(self, grace: float) -> None:
-        """Do as ``aclose``, and do not wait. An event loop that is closed meanwhile waits instead,
-        for ``grace`` seconds."""
+        """Do as ``aclose``, and do not wait.
+
+        If the event loop is closed before, it waits instead, for ``grace`` seconds.
+        """
         self._blocking_grace = grace
         self._begin_to_close(grace)
 
@@ -287,7 +300,7 @@ class Process:
         self._tree.ask_to_end()
         self._popen.poll()  # reaps the leader: from now on an empty group does not exist
         with anyio.move_on_after(min(grace, _STRAGGLER_SECONDS)):
-            while not self._tree.is_empty():  # noqa: ASYNC110 - no event tells when that changes
+            while not self._tree.is_empty():  # noqa: ASYNC110 - no event reports when that changes
                 await anyio.sleep(0.01)
             return
         self._tree.kill()
@@ -299,7 +312,7 @@ def _wait_for_exit(
     run_soon: Callable[[Callable[[], None]], None],
     noticed: Callable[[], Callable[[int | None], None] | None],
 ) -> None:
-    """In a thread of its own. It does not keep the ``Process`` alive."""
+    """Wait for the exit in a thread of its own, which does not own the ``Process``."""
     code = tree.wait(popen)
 
     def tell() -> None:

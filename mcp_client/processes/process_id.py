@@ -1,8 +1,8 @@
-"""Names a process so that others on the same machine can tell whether it still runs.
+"""Name a process so that others on the same machine can find out whether it still runs.
 
 A process number alone is not enough: numbers are used again, and a file may be shared by machines
-or containers. So the name holds the machine, the container and, where the system tells it, the time
-at which the process was started.
+or containers. So the name has the machine, the container and, if the system reports it, the time at
+which the process was started.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["is_alive", "process_id"]
 
 
 def process_id() -> str:
-    """The name of this process: "machine:namespace:number:start"."""
+    """Return the name of this process: "machine:namespace:number:start"."""
     number = os.getpid()
     return f"{_machine()}:{number}:{_started(number)}"
 
@@ -44,7 +44,7 @@ def _machine() -> str:
 
 
 def _started(number: int) -> str:
-    """When it was started, in clock ticks since boot; empty if the system has no /proc."""
+    """Return its start time, in clock ticks since boot; empty if the system has no /proc."""
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
             # The name of the program, in parentheses, may contain anything.

@@ -18,26 +18,30 @@ __all__ = ["PosixGroup", "ProcessTree", "bytes_unread", "exit_code_of", "new_tre
 
 
 tell_guard: Callable[[str, int], None] | None = None
-"""Told "+" and "-" with the number of each group that begins and ends: see ``orphan_guard``."""
+"""A function that gets "+" and "-" with the number of each group that begins and ends: see
+``orphan_guard``."""
 
 
 class ProcessTree(Protocol):
+    """A protocol: a process and all that it started."""
+
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
     ) -> subprocess.Popen[bytes]:
         """Start the process, with pipes for its three streams. Raises ``OSError``."""
 
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
-        """Block until the process has exited. Returns its exit code, None where that is lost."""
+        """Block until the process has exited, and return its exit code; None if that is lost."""
 
     def ask_to_end(self) -> None: ...
     def kill(self) -> None: ...
     def is_empty(self) -> bool: ...
     def close(self) -> None:
-        """Give back what belongs to the system. The tree is not used afterwards."""
+        """Release what belongs to the system. The tree is not used afterwards."""
 
 
 def new_tree() -> ProcessTree:
+    """Return a process tree of this system."""
     if sys.platform == "win32":
         from .windows_job import WindowsJob
 
@@ -46,11 +50,14 @@ def new_tree() -> ProcessTree:
 
 
 class PosixGroup:
+    """A process group on POSIX systems."""
+
     _pid = 0
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
     ) -> subprocess.Popen[bytes]:
+        """Start the process in a group of its own."""
         return self._popen(argv, env, cwd)
 
     def _popen(
@@ -77,6 +84,7 @@ class PosixGroup:
         return popen
 
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
+        """Block until the process has exited, and return its exit code; None if that is lost."""
         if hasattr(os, "waitid"):
             return exit_code_of(popen.pid, wait=True)[1]
         # It is reaped now, and its number may be used again once its group is empty: what signals
@@ -84,18 +92,21 @@ class PosixGroup:
         return popen.wait()
 
     def ask_to_end(self) -> None:
+        """Send SIGTERM to the group."""
         if sys.platform != "win32":
             import signal
 
             self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
+        """Kill the group."""
         if sys.platform != "win32":
             import signal
 
             self._signal(signal.SIGKILL)
 
     def is_empty(self) -> bool:
+        """Whether all processes of the group have ended."""
         if sys.platform != "win32":
             try:
                 os.killpg(self._pid, 0)
@@ -106,6 +117,7 @@ class PosixGroup:
         return False
 
     def close(self) -> None:
+        """Release the group."""
         if tell_guard is not None and self._pid:
             tell_guard("-", self._pid)
 
@@ -116,8 +128,10 @@ class PosixGroup:
 
 
 def exit_code_of(pid: int, *, wait: bool = False) -> tuple[bool, int | None]:
-    """Whether the process has exited, and its code; None where something else in this program has
-    reaped it. It is not reaped here."""
+    """Return whether the process has exited, and its code. It is not reaped here.
+
+    The code is None if other code of this program has reaped it.
+    """
     if sys.platform != "win32" and (sys.platform != "darwin" or sys.version_info >= (3, 13)):
         how = os.WEXITED | os.WNOWAIT
         try:
@@ -131,9 +145,9 @@ def exit_code_of(pid: int, *, wait: bool = False) -> tuple[bool, int | None]:
 
 
 def bytes_unread(pipe: int) -> int | None:
-    """Bytes that were written to ``pipe`` and not read yet; None where the system does not tell.
+    """Return the bytes in ``pipe`` that were not read yet; None if the system does not report it.
 
-    Only Linux tells it at the end that is written to: macOS counts what this end could read, 0.
+    Only Linux reports it at the end that is written to: macOS counts what this end could read, 0.
     """
     if sys.platform == "linux":
         try:

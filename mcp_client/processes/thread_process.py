@@ -32,6 +32,8 @@ _MAX_PIECES_AHEAD = 4
 
 
 class ThreadProcess(Process):
+    """A process whose pipes threads read and write."""
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._read_to_end = anyio.Event()
@@ -52,7 +54,7 @@ class ThreadProcess(Process):
             start_thread(target, f"mcp_client {name} of {self.pid}")
         self._watch_exit_in_thread()
 
-    # ----------------------------------------------------------------- reading
+    # ----------------------------------------------------------------- input
 
     def _read_output(self, data: bytes) -> None:
         if not data:
@@ -108,8 +110,10 @@ class ThreadProcess(Process):
 
 
 class _Reader:
-    """Reads one pipe to its end. ``take`` is a weak reference to what gets each piece in the event
-    loop, and b"" at the end."""
+    """Reads one pipe to its end.
+
+    ``take`` is a weak reference to what gets each piece in the event loop, and b"" at the end.
+    """
 
     def __init__(
         self, pipe: IO[bytes], run_soon: RunSoon, take: Callable[[], Callable[[bytes], None] | None]
@@ -151,8 +155,10 @@ class _Reader:
 
 
 class _Writer:
-    """Writes lines to one pipe in their order. ``broken_pipe`` is a weak reference to what is
-    called when that fails."""
+    """Writes lines to one pipe in their order.
+
+    ``broken_pipe`` is a weak reference to what is called when that fails.
+    """
 
     def __init__(
         self,

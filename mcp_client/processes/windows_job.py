@@ -72,6 +72,8 @@ class _Accounting(ctypes.Structure):
 
 
 class WindowsJob:
+    """A process on Windows and all that it started, as one job."""
+
     def __init__(self, system: Any = None, popen: Callable[..., Any] = subprocess.Popen) -> None:
         """``system``: the functions of kernel32, and ``NtResumeProcess``."""
         self._system: Any = system if system is not None else _system()
@@ -82,6 +84,7 @@ class WindowsJob:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
     ) -> subprocess.Popen[bytes]:
+        """Start the process suspended, put it into the job, and let it run."""
         has_console = bool(self._system.GetConsoleCP())
         own = CREATE_NEW_PROCESS_GROUP if has_console else CREATE_NO_WINDOW
         self._job = self._new_job(memory)
@@ -129,18 +132,22 @@ class WindowsJob:
             raise OSError(0, f"a job cannot be made (error {self._system.last_error()})")
 
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
+        """Block until the process has exited, and return its exit code."""
         return popen.wait()
 
     def ask_to_end(self) -> None:
+        """Send CTRL_BREAK to the process group."""
         if self._group is not None:
             with contextlib.suppress(OSError):  # it has exited
                 os.kill(self._group, CTRL_BREAK)
 
     def kill(self) -> None:
+        """End the job."""
         if self._job is not None:
             self._system.TerminateJobObject(self._job, 1)
 
     def is_empty(self) -> bool:
+        """Whether all processes of the job have ended."""
         told = _Accounting()
         known = self._job is not None and self._system.QueryInformationJobObject(
             self._job, BASIC_ACCOUNTING, ctypes.byref(told), ctypes.sizeof(told), None
@@ -148,6 +155,7 @@ class WindowsJob:
         return not known or told.active_processes == 0
 
     def close(self) -> None:
+        """Release the job."""
         job, self._job = self._job, None
         if job is not None:
             self._system.CloseHandle(job)

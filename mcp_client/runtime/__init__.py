@@ -1,4 +1,4 @@
-"""What the rest is built on. Nothing here knows MCP.
+"""The base of all other rooms. Nothing here knows MCP.
 
 ::
 
@@ -8,7 +8,7 @@
     option_names.py     unknown names of options, with a suggestion
     field_docs.py       the texts of a dataclass's fields, for help()
     frozen.py           frozen dataclasses that take little time
-    session_context.py  what every part of one session has to know
+    session_context.py  the values that every part of one session needs
     event_loop.py       asyncio or trio
     background.py       work that belongs to a connection and not to a task
     callbacks.py        calls the host's callbacks, in order

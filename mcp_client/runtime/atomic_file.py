@@ -12,7 +12,7 @@ Three rules that every file of this package keeps, each in one place:
   file's place, so a reader sees the old file or the new one, also after a crash. A draft that a
   killed writer left is removed by the next one.
 
-On Windows access is not checked: a file is as private as the folder that it is in, which in a
+On Windows access is not checked: a file is as private as the directory that it is in, which in a
 user's profile is for that user alone.
 """
 
@@ -46,12 +46,12 @@ __all__ = [
 ]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
-"""Equal while a file is the same: it is replaced and not changed in place."""
+"""A value that is equal while a file is the same: it is replaced and not changed in place."""
 
 LOCK_SECONDS = 10.0
 """Seconds to wait for a turn; a writer only reads and writes a small file in its own."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Of a file that is read."""
+"""The bytes of a file that is read."""
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0001, 0.005
 """Between two attempts to lock a file."""
 _ANY_USE = 0o077
@@ -60,10 +60,10 @@ _LINKS = (errno.ELOOP, errno.ENOTDIR)
 
 
 def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
-    """Why a file with this ``stat`` cannot be trusted, or None.
+    """Return why a file with this ``stat`` cannot be trusted, or None.
 
-    A private one belongs to this user, and others may neither read nor write it. Any other may
-    also belong to root, who could change it anyway, and others may read it.
+    A private one belongs to this user, and others may neither read nor write it. Any other may also
+    belong to root, who could change it in any case, and others may read it.
     """
     if sys.platform == "win32":
         return None
@@ -79,7 +79,10 @@ def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
 
 
 def _folder_problem(stat: os.stat_result) -> str | None:
-    """The same for a folder of ours. Reading the names in it tells nothing; placing a file does."""
+    """Return the problem with a directory of this package, or None.
+
+    It is harmless if others read the names in it; it is not if they place a file there.
+    """
     if sys.platform == "win32":
         return None
     if stat.st_uid != os.geteuid():
@@ -96,10 +99,10 @@ class _Place(NamedTuple):
 class OwnFile:
     """A small file that is read often and replaced now and then. Methods raise ``ConfigError``.
 
-    ``kind`` is what errors call it, ``remedy`` what they advise where it cannot be used. A
-    ``private`` file is made for its owner alone (0600); any other keeps the mode it has. One that
-    others may change (a private one: or read) is not read. With ``own_folder`` its folder is ours,
-    too: it is made where it is missing, others may not write it, and no link to either is followed.
+    ``kind`` is its name in errors, ``remedy`` their advice if it cannot be used. A ``private`` file
+    is made for its owner alone (0600); any other preserves its mode. A file that others may change
+    (a private one: or read) is not read. With ``own_folder`` its directory belongs to this package,
+    too: it is made if it is missing, others may not write it, and no link to either is followed.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class OwnFile:
         self._own_folder = own_folder
 
     def read(self) -> tuple[Stamp, bytes] | None:
-        """The file's stamp and content; None where it does not exist."""
+        """Return the file's stamp and content; None if it does not exist."""
         with self._place("read") as place:
             if place is None:
                 return None
@@ -139,7 +142,7 @@ class OwnFile:
         return _stamp_of(stat), content
 
     def stamp(self) -> Stamp | None:
-        """The file's stamp; None where it does not exist."""
+        """Return the file's stamp; None if it does not exist."""
         try:
             stat = os.stat(self.path, follow_symlinks=not self._own_folder)
         except FileNotFoundError:
@@ -165,7 +168,7 @@ class OwnFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One writer at a time, threads and processes alike."""
+        """Lock the file: one writer at a time, threads and processes alike."""
         with self._place("written", make=True) as place:
             assert place is not None
             file = self._lock(place)
@@ -175,6 +178,7 @@ class OwnFile:
             self._unlock(file)
 
     def unusable(self, why: str) -> ConfigError:
+        """Return the error for a file that cannot be used."""
         return ConfigError(f"{self._named} cannot be used: {why}; {self._remedy}")
 
     # ------------------------------------------------------------------- its place
@@ -185,7 +189,7 @@ class OwnFile:
 
     @contextmanager
     def _place(self, purpose: str, *, make: bool = False) -> Iterator[_Place | None]:
-        """The file's folder, open, and its name there; None where there is no such folder."""
+        """The file's directory, open, and its name there; None where there is no such directory."""
         path = self.path if self._own_folder else Path(os.path.realpath(self.path))
         folder = None
         try:
@@ -201,7 +205,7 @@ class OwnFile:
                 return
             problem = _folder_problem(folder.stat()) if self._own_folder else None
             if problem is not None:
-                raise self.unusable(f"its folder {safe_text(path.parent, 300)} {problem}")
+                raise self.unusable(f"its directory {safe_text(path.parent, 300)} {problem}")
             yield _Place(folder, path.name)
         except OSError as error:
             raise self._failed(purpose, error) from None
@@ -221,15 +225,15 @@ class OwnFile:
     def _failed(self, purpose: str, error: OSError) -> ConfigError:
         if self._own_folder and error.errno in _LINKS:
             return self.unusable(
-                "its folder is none, or it or its folder is a symbolic link, and links are not "
-                "followed"
+                "its directory is not one, or it or its directory is a symbolic link, and links "
+                "are not followed"
             )
         return ConfigError(f"{self._named} cannot be {purpose}: {error.strerror}")
 
     # --------------------------------------------------------------------- its lock
 
     def _lock(self, place: _Place) -> int:
-        """The file that is locked, open."""
+        """Return the file that is locked, open."""
         until = time.monotonic() + LOCK_SECONDS
         name = _lock_name(place.name)
         while True:
@@ -275,15 +279,17 @@ def _is_there(folder: Folder, name: str, file: int) -> bool:
 
 
 def own_folder(path: Path) -> None:
-    """Make a folder for its owner alone where it is missing. Raises ``ConfigError`` for one that
-    others may write."""
+    """Make a directory for its owner alone if it is missing.
+
+    Raises ``ConfigError`` for one that others may write.
+    """
     try:
         _make(path)
         problem = _folder_problem(path.lstat())
     except OSError as error:
         problem = f"cannot be made ({error.strerror})"
     if problem is not None:
-        raise ConfigError(f"the folder {safe_text(path, 300)} cannot be used: it {problem}")
+        raise ConfigError(f"the directory {safe_text(path, 300)} cannot be used: it {problem}")
 
 
 def _make(folder: Path) -> None:
@@ -348,8 +354,11 @@ def _replace(place: _Place, data: bytes, mode: int) -> os.stat_result:
 
 
 def _make_newer(file: int, folder: Folder, name: str) -> None:
-    """Clocks of file systems tick every few milliseconds, and inodes are used again: without this,
-    the second of two quick changes could get the stamp of the file before the first."""
+    """Make the file's time newer than that of the present file.
+
+    Clocks of file systems tick every few milliseconds, and inodes are used again: without this, the
+    second of two quick changes could get the stamp of the file before the first.
+    """
     with suppress(FileNotFoundError):
         before, now = folder.stat(name).st_mtime_ns, os.fstat(file).st_mtime_ns
         if now <= before and os.utime in os.supports_fd:

@@ -21,7 +21,7 @@ _log = logging.getLogger("mcp_client")
 
 
 class BackgroundTask:
-    """One piece of background work, to be cancelled from anywhere in its event loop.
+    """A piece of background work, to be cancelled from anywhere in its event loop.
 
     Its cancel scope is created inside the task that runs the work: ``BackgroundTasks.start`` is
     also called from loop callbacks, where anyio cannot create one (see ``event_loop``).
@@ -35,13 +35,16 @@ class BackgroundTask:
         self.done: bool = False
 
     def cancel(self) -> None:
-        """End the work. Work that has not begun is begun and cancelled at its first wait, so that
-        its clean-up runs."""
+        """End the work.
+
+        Work that has not begun is begun and cancelled at its first wait, so that its clean-up runs.
+        """
         self.cancel_called = True
         if self._scope is not None:
             self._scope.cancel()
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run ``work`` within the scope."""
         try:
             with anyio.CancelScope() as self._scope:
                 if self.cancel_called:
@@ -105,7 +108,7 @@ class BackgroundTasks:
 
 @asynccontextmanager
 async def plain_task_group() -> AsyncIterator[TaskGroup]:
-    """A task group that raises what was raised in it first, and never a group of exceptions."""
+    """Open a task group that raises its first exception, and never a group of exceptions."""
     try:
         async with anyio.create_task_group() as group:
             yield group

@@ -1,4 +1,4 @@
-"""When what failed is tried again: later each time.
+"""The time of the next attempt after a failure: later each time.
 
 ``Backoff`` is for a server that is started again. One that never comes up is started after about 1,
 2, 4, ... seconds, at most every minute. One that came up and died is started again at once, the
@@ -15,7 +15,7 @@ from collections.abc import Callable
 __all__ = ["STABLE_SECONDS", "Backoff", "NoticePace", "chance", "doubled", "spread"]
 
 STABLE_SECONDS = 30.0
-"""Of being up, after which earlier failures no longer count."""
+"""The seconds of being up after which earlier failures no longer count."""
 _FIRST_SECONDS = 1.0
 _MAX_SECONDS = 60.0
 _MAX_ASKED_SECONDS = 3600.0
@@ -38,13 +38,15 @@ def chance() -> float:
 def spread(
     seconds: float, least: float = 0.5, most: float = 1.5, jitter: Callable[[], float] = chance
 ) -> float:
-    """Return a pause of ``least`` to ``most`` times ``seconds``, so that many clients do not come
-    at once. The one jitter of this package."""
+    """Return a pause of ``least`` to ``most`` times ``seconds``: the one jitter of this package.
+
+    Many clients then do not come at once.
+    """
     return seconds * (least + (most - least) * jitter())
 
 
 class NoticePace:
-    """How soon a list is fetched again that its server says has changed.
+    """The pace at which a list is fetched again that its server reports as changed.
 
     Three fetches in a row are not delayed. Later ones wait longer each time, until the server was
     calm for ten seconds: some servers announce a change whenever their list is fetched.
@@ -69,7 +71,7 @@ class NoticePace:
 
 
 class Backoff:
-    """One server's. All times are of one clock, in seconds."""
+    """The backoff of one server. All times are of one clock, in seconds."""
 
     def __init__(self, jitter: Callable[[], float]) -> None:
         """``jitter`` gives a number from 0 to 1, which spreads the starts of many servers."""
@@ -80,22 +82,24 @@ class Backoff:
         self._next = -math.inf
 
     def wait(self, now: float) -> float:
-        """Seconds until it may be started; 0 if it may be now."""
+        """Return the seconds until it may be started; 0 if it may be now."""
         return max(0.0, self._next - now)
 
     def started(self, now: float) -> None:
+        """Note a start."""
         self._starts += 1
         self._up_since = math.inf
 
     def abandoned(self) -> None:
-        """What was started last was given up before it could come up."""
+        """Note that the last start was given up before it could come up."""
         self._starts = max(0, self._starts - 1)
 
     def up(self, now: float) -> None:
+        """Note that it is up."""
         self._up_since, self._came_up = now, True
 
     def down(self, now: float, at_least: float | None = None) -> None:
-        """It failed to start, or what was up has ended; ``at_least``: seconds it asks for."""
+        """Note that it failed to start, or has ended; ``at_least``: seconds it asks for."""
         if now - self._up_since >= STABLE_SECONDS:
             self._starts = 1
         self._up_since = math.inf

@@ -1,9 +1,9 @@
-"""Calling a host's callbacks: in order, one call at a time, and without holding up anything else.
+"""Call a host's callbacks in order, one at a time, and without holding up anything else.
 
 Calls of a callback that waits are queued and made by one task, which ends when the queue is empty.
 At most ``Limits.notices`` are queued; then the oldest is dropped and counted. So a slow callback
-delays neither reading nor a call, and a flood of notifications does not cost a task each. What a
-callback raises is logged and ends nothing.
+delays neither the parsing nor a call, and a flood of notifications does not cost a task each. An
+exception of a callback is logged and ends nothing.
 """
 
 from __future__ import annotations
@@ -109,8 +109,11 @@ class CallbackQueue:
 
 
 class ProgressNotifier:
-    """Calls one call's ``on_progress``: at once where it is a plain function, which must not wait,
-    and through a ``CallbackQueue`` where it is async or returns something to await."""
+    """A caller of one call's ``on_progress``.
+
+    A plain function is called at once, and must not wait. A function that is async or returns
+    something to await is called through a ``CallbackQueue``.
+    """
 
     def __init__(
         self, on_progress: Callable[..., Any], server: str, most: int, stats: Stats
@@ -127,6 +130,7 @@ class ProgressNotifier:
         )
 
     def tell(self, *args: Any) -> None:
+        """Call ``on_progress``."""
         if self._is_async:
             self._queue.tell(*args)
             return
@@ -139,6 +143,7 @@ class ProgressNotifier:
                 self._queue.tell(answer)
 
     async def aclose(self, within: float = 0.0) -> None:
+        """End the queue, within bounded time."""
         await self._queue.aclose(within)
 
 
@@ -147,14 +152,14 @@ async def _await(awaitable: Awaitable[Any]) -> None:
 
 
 def _close_coroutines(args: tuple[Any, ...]) -> None:
-    """A coroutine that is never awaited would warn when it is collected."""
+    """Close coroutines that are never awaited: they would warn when they are collected."""
     for item in args:
         if inspect.iscoroutine(item):
             item.close()
 
 
 async def invoke_callback(callback: Callable[..., Any], *args: Any) -> Any:
-    """Call ``callback`` and return its answer: an async one is awaited, any other runs in a thread.
+    """Call ``callback`` and return its result: async ones are awaited, others run in a thread.
 
     anyio's own limiter bounds the threads, which the host uses too.
     """
@@ -186,6 +191,7 @@ async def _called_in_thread(
 
 
 def is_async(callback: Any) -> bool:
+    """Whether ``callback`` is an async function."""
     while isinstance(callback, functools.partial):
         callback = callback.func
     call = getattr(type(callback), "__call__", None)  # noqa: B004 - the method is wanted
@@ -197,14 +203,17 @@ def is_async(callback: Any) -> bool:
 
 
 async def invoke_hook(hook: Callable[..., Any], *args: Any) -> Any:
-    """The answer of an approval hook: awaited where it is async, else from a thread of its own."""
+    """Return the result of an approval hook, awaited, or from a thread of its own."""
     return await (hook(*args) if is_async(hook) else invoke_plain_hook(hook, *args))
 
 
 def invoke_plain_hook(
     hook: Callable[..., Any], *args: Any, scope: anyio.CancelScope | None = None
 ) -> Coroutine[Any, Any, Any]:
-    """The answer of a hook that is not async; ``scope`` is the caller's innermost one, if known."""
+    """Return the result of a hook that is not async.
+
+    ``scope`` is the caller's innermost one, if known.
+    """
     limiter = limiter_of(_hook_threads, _HOOK_THREADS)
     return _called_in_thread(hook, *args, limiter=limiter, scope=scope)
 

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 TRIES = 3
-"""How often a person is asked for one of several words."""
+"""The number of times that a person is asked for one of several words."""
 _INTERRUPT = b"\x03"
 _SHORT = {"yes": "y", "no": "n"}
 _MAX_LINE_BYTES = 4_000
@@ -64,11 +64,11 @@ _MAX_KEPT = 200
 _lock = CrossLoopLock()
 _kept_lock = threading.RLock()
 _kept: list[Callable[[], None]] | None = None
-"""What is to be shown once the open dialogue has ended; None where none is open."""
+"""The texts to show once the open dialogue has ended; None if none is open."""
 
 
 class _Place(NamedTuple):
-    """Where questions are shown and answered."""
+    """A place for questions and answers."""
 
     input: Any
     output: Any
@@ -78,22 +78,22 @@ _elsewhere: _Place | None = None
 
 
 def ask_at(input: TextIO, output: TextIO) -> None:
-    """From here on, ask at this terminal instead of at standard input and standard error."""
+    """Ask at this terminal from now on, instead of at standard input and standard error."""
     global _elsewhere
     _elsewhere = _Place(input, output)
 
 
 def terminal() -> _Place:
-    """The streams of the terminal at which questions are asked."""
+    """Return the streams of the terminal at which questions are asked."""
     return _elsewhere or _Place(sys.stdin, sys.stderr)
 
 
 def why_no_terminal() -> str | None:
-    """Why a question cannot be asked at the terminal, or None if it can."""
+    """Return the reason why a question cannot be asked at the terminal, or None."""
     if not all(map(_is_terminal, terminal())):
         return "no terminal to ask at"
     if sys.platform != "win32" and _in_background(terminal().input.fileno()):
-        return "the program is in the background of its terminal, where it cannot ask"
+        return "the program is in the background of its terminal, and cannot ask"
     if 0 < _size()[0] < MIN_COLUMNS:
         return f"the terminal is narrower than {MIN_COLUMNS} columns"
     return None
@@ -101,9 +101,9 @@ def why_no_terminal() -> str | None:
 
 @asynccontextmanager
 async def open_console() -> AsyncIterator[Console]:
-    """The terminal for one dialogue: one at a time, in the order asked for.
+    """Open the terminal for one dialogue: one at a time, in the order asked for.
 
-    Left by an exception, cancelling among them, the question is withdrawn and the screen says so.
+    After an exception, a cancellation included, the question is withdrawn and the screen states it.
     """
     async with _lock.turn() as waited:
         with _undisturbed(), _reader() as fd:
@@ -127,12 +127,15 @@ def _undisturbed() -> Iterator[None]:
 
 
 def in_dialogue() -> bool:
+    """Whether a dialogue is open."""
     return _kept is not None
 
 
 def between_dialogues(show: Callable[[], None]) -> None:
-    """Call ``show`` now, or when the open dialogue has ended. From any thread. Of more than 200 in
-    one dialogue the first are shown."""
+    """Call ``show`` now, or when the open dialogue has ended.
+
+    From any thread. Of more than 200 in one dialogue the first are shown.
+    """
     with _kept_lock:
         if _kept is None:
             show()
@@ -147,24 +150,29 @@ async def tell(text: str) -> None:
 
 
 class Console:
+    """A dialogue at the terminal."""
+
     def __init__(self, fd: int | None, waited: bool = False) -> None:
         self._fd = fd
         self.waited = waited
         """Whether another dialogue had to end first."""
         self._interrupt = _INTERRUPT
         self._is_shown = False
-        """Whether some of the next question stands on the screen."""
+        """Whether a part of the next question is on the screen."""
         self._before: list[Any] = []
         self._while_asking: list[Any] = []
 
     @property
     def height(self) -> int:
+        """The lines of the terminal."""
         return _size()[1] or 24
 
     def page(self) -> Page:
+        """Return an empty page of the terminal's width."""
         return Page(_size()[0] or 80, terminal().output.encoding or "ascii")
 
     def show(self, page: Page) -> None:
+        """Show a page."""
         text = "\n".join(page.lines)
         if page.quotes and _obeys_sequences():
             text = f"{_WRAP_OFF}{text}{_WRAP_ON}"
@@ -172,13 +180,13 @@ class Console:
         self._write(text + "\n")
 
     def say(self, text: str) -> None:
-        """A line that is not quoted from anybody."""
+        """Show a line of this package's own words."""
         page = self.page()
         page.say(text)
         self.show(page)
 
     async def ask(self, prompt: str) -> str | None:
-        """The line that is typed; None where the person left: Ctrl-C, or the end of input."""
+        """Return the typed line; None if the person left with Ctrl-C, or at the end of input."""
         self._forget()
         self._is_shown = False
         self._write(prompt)
@@ -198,20 +206,24 @@ class Console:
         return data.decode(errors="replace").rstrip("\n")
 
     async def word(self, prompt: str) -> str | None:
-        """The answer to a question of few words, in lower case, with "y" for "yes" and "n" for
-        "no"; None where the person left."""
+        """Return the answer to a question of few words, in lower case.
+
+        "yes" is returned as "y" and "no" as "n"; None if the person left.
+        """
         line = await self.ask(prompt)
         word = "" if line is None else line.strip().lower()
         return None if line is None else _SHORT.get(word, word)
 
     async def agrees(self, prompt: str) -> bool | None:
-        """Whether the person says yes; None where they left. What is neither yes nor no is asked
-        about again, and in the end is no."""
+        """Whether the person agrees; None if they left.
+
+        An answer that is neither yes nor no is asked for again, and in the end is no.
+        """
         for left in reversed(range(TRIES)):
             word = await self.word(prompt)
             if word in (None, "", "y", "n"):
                 return None if word is None else word == "y"
-            self.say("Answer y or n." if left else "That counts as no.")
+            self.say("Type y or n." if left else "That counts as no.")
         return False
 
     @contextmanager
@@ -301,10 +313,10 @@ async def _available(fd: int) -> bytes:
 
 @contextmanager
 def _reader() -> Iterator[int | None]:
-    """A non-blocking descriptor of the terminal that only we use.
+    """Open a non-blocking descriptor of the terminal that only this package uses.
 
     Standard input itself may have a reader of the host, and shares its flags with other processes.
-    A thread that reads it could not be cancelled, and would keep the program alive.
+    A thread that reads it could not be cancelled, and would block the end of the program.
     """
     if sys.platform == "win32":
         yield None

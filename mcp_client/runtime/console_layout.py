@@ -38,25 +38,27 @@ __all__ = [
 ]
 
 MIN_COLUMNS = 24
-"""Columns that a terminal must have: less leaves no room beside the marks."""
+"""The columns that a terminal must have: less leaves no room next to the marks."""
 _MAX_COLUMNS = 100
 _LABEL_COLUMNS = 13
 
 
 class Row(NamedTuple):
+    """A row of a page."""
+
     text: str
     ours: bool = False
-    """Whether this is a remark of ours; else it is somebody else's text, not yet made safe."""
+    """Whether this is a remark of this package; otherwise it is foreign text, not yet made safe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How much of a JSON value is shown."""
+    """A limit for the shown part of a JSON value."""
 
     text: int
     """Characters of one string."""
     members: int
-    """Of one object or array."""
+    """The members of one object or array."""
     depth: int
 
 
@@ -66,9 +68,10 @@ SHORT = (
     Fold(text=80, members=8, depth=2),
     Fold(text=40, members=6, depth=1),
 )
-"""From loose to tight; the first that fits is used, so that one member cannot hide the others."""
+"""The limits from loose to tight; the first that fits is used, so that one member cannot hide the
+others."""
 WHOLE = (Fold(text=sys.maxsize, members=sys.maxsize, depth=sys.maxsize),)
-"""Nothing is left out."""
+"""A limit that leaves nothing out."""
 
 
 class Page:
@@ -79,15 +82,15 @@ class Page:
         self.folded: bool = False
         """Whether something was left out."""
         self.cut: bool = False
-        """Whether it was left out for want of lines."""
+        """Whether text was left out because lines were missing."""
         self.quotes: bool = False
-        """Whether there is text of somebody else on it."""
+        """Whether foreign text is on it."""
         self.columns = width
         self._width = min(width, _MAX_COLUMNS) - 1  # some terminals break a line that is just full
         self._encoding = encoding
 
     def part(self, lines: int) -> Page:
-        """The first ``lines`` lines, on a page of their own; the rest stays here."""
+        """Return the first ``lines`` lines, on a page of their own; the rest stays here."""
         part = Page(self.columns, self._encoding)
         part.quotes = self.quotes
         part.lines, self.lines = self.lines[:lines], self.lines[lines:]
@@ -104,7 +107,7 @@ class Page:
             self.lines.append(f"{'' if number else label:<{_LABEL_COLUMNS + 2}}{piece}")
 
     def quote(self, label: str, rows: Iterable[Row], most: int) -> None:
-        """Somebody else's text, in at most ``most`` lines."""
+        """Show a foreign text, in at most ``most`` lines."""
         self.quotes = True
         until = len(self.lines) + most
         left = 0
@@ -130,7 +133,7 @@ class Page:
             self._remark("letters that run right to left: the order may differ here")
 
     def quote_json(self, label: str, text: str, folds: Sequence[Fold], most: int) -> None:
-        """Somebody else's JSON, folded as little as ``most`` lines allow."""
+        """Show foreign JSON, folded as little as ``most`` lines allow."""
         for fold in folds:
             trial = Page(self.columns, self._encoding)
             trial.quote(label, json_rows(text, fold), most)
@@ -153,7 +156,7 @@ class Page:
 
 
 def broken(text: str, width: int) -> Iterator[str]:
-    """``text`` in pieces of at most ``width`` cells, between words where there are any."""
+    """Yield ``text`` in pieces of at most ``width`` cells, divided between words if possible."""
     start, blank, room = 0, -1, width
     for place, char in enumerate(text):
         room -= cells(char)
@@ -181,11 +184,11 @@ _ALPHABETS = (
 _ONE_CELL = frozenset(
     char for char in map(chr, _ALPHABETS) if unicodedata.east_asian_width(char) in _NARROW
 )
-"""Characters of which it is certain that no terminal draws them wider than one cell."""
+"""The characters that certainly no terminal draws wider than one cell."""
 
 
 def cells(char: str) -> int:
-    """The most cells that a terminal may take to draw it."""
+    """Return the most cells that a terminal may take to draw it."""
     return 1 if char.isascii() or char in _ONE_CELL else 2
 
 
@@ -197,7 +200,7 @@ def runs_backwards(text: str) -> bool:
 
 
 def prose(text: str, most: int) -> Iterator[Row]:
-    """A text of several lines, at most ``most`` characters of it."""
+    """Yield a text of several lines, at most ``most`` characters of it."""
     for line in text[:most].split("\n"):
         yield Row(line)
     if len(text) > most:
@@ -205,8 +208,11 @@ def prose(text: str, most: int) -> Iterator[Row]:
 
 
 def json_rows(text: str, fold: Fold, first: Iterable[str] = ()) -> Iterator[Row]:
-    """JSON, one member a line. Numbers are shown as they are written. Of an object, the members
-    named in ``first`` come first, in that order."""
+    """JSON, one member a line.
+
+    Numbers are shown as they are written. Of an object, the members named in ``first`` come first,
+    in that order.
+    """
     value = json.loads(text, parse_int=_Number, parse_float=_Number)
     if isinstance(value, dict):
         value = {**{name: value[name] for name in first if name in value}, **value}
@@ -256,7 +262,7 @@ def _string(text: str, fold: Fold, before: str, after: str) -> Iterator[Row]:
     if left <= 0:
         yield Row(before + json.dumps(text, ensure_ascii=False) + after)
         return
-    tail = fold.text // 4  # the end as well: it is where a long argument hides what matters
+    tail = fold.text // 4  # the end as well: a long argument hides there what matters
     yield Row(before + json.dumps(text[: fold.text - tail], ensure_ascii=False)[:-1])
     yield _more(left, "characters")
     yield Row(json.dumps(text[-tail:], ensure_ascii=False)[1:] + after)

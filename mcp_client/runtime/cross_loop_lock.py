@@ -23,7 +23,7 @@ class CrossLoopLock:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
-        """Hold the lock; the value says whether somebody else held it first."""
+        """Hold the lock; the value is whether another task held it first."""
         lock = self._of_this_loop()
         waited = lock.locked()
         async with lock:

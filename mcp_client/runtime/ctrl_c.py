@@ -37,7 +37,7 @@ class CtrlC:
             signal.signal(signal.SIGINT, self._heard)
 
     def leave(self) -> None:
-        """Put Python's own handler back, unless the program has set another one meanwhile."""
+        """Put Python's own handler back, unless the program has set another one by now."""
         if _in_main_thread() and signal.getsignal(signal.SIGINT) is self._heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -65,8 +65,10 @@ def _in_main_thread() -> bool:
 
 
 def _main_thread_unwinds() -> bool:
-    """Whether the main thread is in an ``except`` or ``finally`` block, or at the end of a ``with``
-    block, that ``KeyboardInterrupt`` led to."""
+    """Whether the main thread handles ``KeyboardInterrupt``.
+
+    It then is in an ``except`` or ``finally`` block, or at the end of a ``with`` block.
+    """
     found = sys._current_exceptions().get(threading.main_thread().ident or 0)
     error: object = found[1] if isinstance(found, tuple) else found  # before Python 3.12
     while isinstance(error, BaseException):

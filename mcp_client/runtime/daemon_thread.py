@@ -1,11 +1,11 @@
-"""Starting threads, and running plain functions in them.
+"""Start threads, and run plain functions in them.
 
 Everything of this package that needs a thread starts it here, so that a process in which none can
 be started gets one error, ``NoThread``, in place of a bare ``RuntimeError``.
 
 A *daemon* thread is one that a program does not wait for when it ends. Hooks and handlers of the
 host may wait for a person at ``input()``. The threads that anyio starts on asyncio are not daemons,
-so such a hook would keep the program alive after Ctrl-C until somebody presses Enter. On trio,
+so after Ctrl-C such a hook would delay the end of the program until Enter is pressed. On trio,
 anyio's threads are daemons already.
 
 Starting a thread costs more than a call of a tool. So a daemon thread waits ``_IDLE_SECONDS`` for
@@ -38,7 +38,7 @@ _IDLE_SECONDS = 10.0
 
 
 class NoThread(ConnectError):
-    """No thread can be started, so what needs one was not begun."""
+    """An error: no thread can be started, so the work was not begun."""
 
     retryable = True
 
@@ -192,8 +192,9 @@ def _holding_stdin(function: Callable[..., T], *args: Any) -> T:
 
 @contextmanager
 def _as_worker_of_anyio(loop: object) -> Iterator[Any]:
-    """Let ``anyio.from_thread`` find its event loop here, as in a thread of anyio's. Its scope is
-    ``current_cancel_scope`` of what this yields.
+    """Let ``anyio.from_thread`` find its event loop here, as in a thread of anyio's.
+
+    Its scope is ``current_cancel_scope`` of what this yields.
 
     anyio has no public way to do this. Without the private one, ``anyio.from_thread`` raises.
     """

@@ -33,16 +33,18 @@ class _Loop(Protocol):
 
 
 class DeadlineTimer:
-    """Calls ``ring`` in the event loop at the time that was set last, once. Times are the loop's
-    own, in seconds."""
+    """Calls ``ring`` in the event loop at the time that was set last, once.
+
+    Times are the loop's own, in seconds.
+    """
 
     __slots__ = ("_due", "_handle", "_loop", "_ring", "_when", "at", "patient_until")
 
     def __init__(self, loop: _Loop, ring: Callable[[], object]) -> None:
         self.at: float = math.inf
-        """When it rings; infinity if it is not set."""
+        """The time when it rings; infinity if it is not set."""
         self.patient_until: float = -math.inf
-        """No deadline counts as passed before."""
+        """The time before which no deadline counts as passed."""
         self._loop = loop
         self._ring = ring
         self._handle: _Handle | None = None

@@ -49,7 +49,7 @@ _log = logging.getLogger("mcp_client")
 
 
 class Waiter(Protocol):
-    """What one task awaits, until any code in the loop wakes it, once."""
+    """A protocol: one task awaits it, until any code in the loop wakes the task, once."""
 
     def done(self) -> bool: ...
     def set_result(self, result: None, /) -> None: ...
@@ -63,26 +63,30 @@ class Handle(Protocol):
 
 
 class CountsCancellations(Protocol):
+    """A protocol: a task that counts the requests to cancel it."""
+
     def cancelling(self) -> int:
-        """How many requests to cancel the task are open, where the event loop counts them."""
+        """Return how many requests to cancel the task are open, if the event loop counts them."""
 
 
 class Backend(Protocol):
+    """A protocol: an event loop."""
+
     def now(self) -> float:
         """Seconds on the loop's own clock."""
 
     def waiter(self) -> Waiter: ...
 
     def current_task(self) -> CountsCancellations:
-        """The task that calls."""
+        """Return the task that calls."""
 
     @property
     def running_loop(self) -> Callable[[], object]:
-        """Tells which event loop the caller runs in; None outside loops of this kind."""
+        """A function that returns the event loop of the caller; None outside loops of this kind."""
 
     @property
     def loop(self) -> object:
-        """What ``running_loop`` tells in this event loop."""
+        """The result of ``running_loop`` in this event loop."""
 
     @property
     def has_daemon_threads(self) -> bool:
@@ -95,22 +99,30 @@ class Backend(Protocol):
         """Return a scope of anyio's, not entered yet, with this deadline on the loop's clock."""
 
     def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
-        """Cancels what runs within it after ``seconds``, and raises ``TimeoutError`` then. See
-        ``deadline_timer`` for a process that was stopped."""
+        """Cancel the block after ``seconds``, and raise ``TimeoutError`` then.
+
+        See ``deadline_timer`` for a process that was stopped.
+        """
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` in this event loop, from any thread: at once if that is the caller's.
-        If the loop has ended, it is not called."""
+
+        If the loop has ended, it is not called.
+        """
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle: ...
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once the tasks that can run now have run; on trio at once, where
-        waiting costs more than it saves."""
+        """Call ``callback`` once the tasks that can run now have run.
+
+        On trio it is called at once, where waiting costs more than it saves.
+        """
 
     def spawn(self, function: Callable[[], Awaitable[None]]) -> Handle:
-        """Run ``function`` outside any task's scope, and not before this returns. An exception that
-        it raises is logged."""
+        """Run ``function`` outside any task's scope, and not before this returns.
+
+        An exception that it raises is logged.
+        """
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         """Call ``callback`` whenever ``fd`` can be read. Cancel it before ``fd`` is closed."""
@@ -119,7 +131,7 @@ class Backend(Protocol):
 
 
 def current() -> Backend:
-    """The backend of the running loop."""
+    """Return the backend of the running loop."""
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_task():
         return _Trio()
@@ -137,7 +149,7 @@ def in_event_loop() -> bool:
 
 
 def being_cancelled(before: int = 0) -> bool:
-    """Whether the current task has been cancelled by somebody else.
+    """Whether the current task has been cancelled by other code.
 
     ``before`` is the value of ``cancel_requests()`` at an earlier time: earlier requests do not
     count.
@@ -148,7 +160,7 @@ def being_cancelled(before: int = 0) -> bool:
 
 
 def cancel_requests() -> int:
-    """How many requests to cancel the current task are open, where asyncio counts them; else 0."""
+    """Return how many requests to cancel the current task are open; 0 if they are not counted."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return 0
@@ -160,7 +172,7 @@ def cancel_requests() -> int:
 
 
 class LoopEvent:
-    """As ``anyio.Event``, and may also be created in a loop callback."""
+    """An event like ``anyio.Event``, which may also be created in a loop callback."""
 
     __slots__ = ("_is_set", "_waiters")
 
@@ -190,8 +202,7 @@ class LoopEvent:
 
 
 class LoopLock:
-    """A lock for the tasks of one event loop, in the order in which they ask; it takes no wait
-    where it is free. It needs nothing of anyio: see ``_Asyncio.in_cancelled_scope``."""
+    """A lock for the tasks of one event loop, in order, without anyio or a wait if it is free."""
 
     __slots__ = ("_holder", "_is_held", "_waiters")
 
@@ -450,7 +461,7 @@ class _Trio:
 
 
 def _contained(callback: Callable[[], object]) -> None:
-    """As asyncio does: log what a callback raises, and go on."""
+    """Call ``callback``, and log an exception, as asyncio does."""
     try:
         callback()
     except Exception:  # noqa: BLE001 - it would bring down the whole of trio

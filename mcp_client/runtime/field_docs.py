@@ -1,6 +1,6 @@
 """The texts below the fields of a dataclass, for ``help()``.
 
-Python keeps no text of a field. ``help()`` shows what ``__slots__`` says about one, if that is a
+Python stores no text of a field. ``help()`` shows the text in ``__slots__`` about one, if that is a
 dict. ``FieldDocs`` is such a dict, which reads the source when it is first asked for a text.
 """
 

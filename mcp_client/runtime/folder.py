@@ -1,7 +1,7 @@
-"""A folder that files of our own are in, kept open where the system can.
+"""A directory of this package's files, held open if the system supports it.
 
-Where it can (``os.supports_dir_fd``: POSIX), everything is done by the folder's descriptor, so a
-caller that checked the folder need not trust its path again. On Windows it is done by path.
+If it does (``os.supports_dir_fd``: POSIX), everything is done by the directory's descriptor, so a
+caller that checked the directory need not trust its path again. On Windows it is done by path.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ _POLL_SECONDS = 0.01
 
 
 def open_folder(path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
-    """Raises ``OSError``: without ``follow`` also where the path is a symbolic link."""
+    """Open a directory. Raises ``OSError``: without ``follow`` also for a symbolic link."""
     if os.open in os.supports_dir_fd:
         return _ByDescriptor(Path(path), follow)
     return _ByPath(Path(path), follow)
 
 
 class Folder:
-    """Every method raises ``OSError``."""
+    """A directory. Every method raises ``OSError``."""
 
     def stat(self, name: str | None = None) -> os.stat_result:
-        """Of the folder, or of what has this name in it, which may be a symbolic link."""
+        """Return the status of the directory, or of a file in it, which may be a symbolic link."""
         raise NotImplementedError
 
     def names(self) -> list[str]:
+        """Return the names in it."""
         raise NotImplementedError
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
@@ -58,6 +59,7 @@ class Folder:
         raise NotImplementedError
 
     def remove(self, name: str) -> None:
+        """Remove a file."""
         raise NotImplementedError
 
     def rename(self, old: str, new: str) -> None:
@@ -65,9 +67,10 @@ class Folder:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Wait until the names in it are on the disk, where the system can tell."""
+        """Wait until the names in it are on the disk, if the system supports that."""
 
     def close(self) -> None:
+        """Close the descriptor."""
         raise NotImplementedError
 
 
@@ -138,8 +141,11 @@ class _ByPath(Folder):
 
 
 def given_path(path: object, option: str) -> str:
-    """``path`` as text. Raises ``ConfigError``, which begins with ``option``, for what is not the
-    path of a file: neither text nor a path, empty, or of characters that no path has."""
+    """``path`` as text.
+
+    Raises ``ConfigError``, which begins with ``option``, for what is not the path of a file:
+    neither text nor a path, empty, or of characters that no path has.
+    """
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
         if isinstance(text, str) and text and "\0" not in text:

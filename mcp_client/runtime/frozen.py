@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen_dataclass(cls: type[T]) -> type[T]:
-    """The same as ``dataclass(frozen=True, slots=True)``, of which a class can inherit.
+    """Return the same as ``dataclass(frozen=True, slots=True)``, for classes that inherit.
 
-    The methods of the standard one name the class that there was before it had slots: they fail on
-    the attributes of a class that inherits. It also makes up documentation where there is none.
+    The methods of the standard one name the class that existed before it had slots: they fail on
+    the attributes of a class that inherits. It also invents a docstring if there is none.
     """
     documentation = cls.__doc__
     made: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
@@ -47,11 +47,11 @@ def frozen_dataclass(cls: type[T]) -> type[T]:
 
 
 def maker_of(frozen: type[T]) -> type[T]:
-    """A class that is called as ``frozen`` and makes objects of ``frozen``, in a quarter of the
-    time.
+    """Return a class that makes objects of ``frozen`` in a quarter of the time.
 
-    What it makes is of a class without protection until its ``__init__`` is over, and of ``frozen``
-    then. ``frozen`` is a frozen dataclass with slots, and without a ``__post_init__``.
+    It is called as ``frozen`` is. An object has a class without protection until its ``__init__``
+    is over, and ``frozen`` then. ``frozen`` is a frozen dataclass with slots, without
+    ``__post_init__``.
     """
     members = {
         "__slots__": (),
@@ -69,8 +69,9 @@ def fields_of(cls: Any) -> tuple[str, ...]:
 
 
 def show_fields(cls: Any, names: Iterable[str]) -> None:
-    """Make ``dataclasses.fields``, ``asdict`` and what builds on them show these attributes of
-    ``cls``, instead of its private fields. ``dataclasses.replace`` takes both kinds of fields.
+    """Make ``dataclasses.fields`` and ``asdict`` show these attributes of ``cls``.
+
+    They replace its private fields. ``dataclasses.replace`` takes both kinds of fields.
     """
     fields = {each.name: each for each in dataclasses.fields(cls)}
     shown = {}

@@ -1,4 +1,4 @@
-"""What PyInstaller cannot see: modules that are imported by name, and the files of the desk."""
+"""The files that PyInstaller cannot find: modules imported by name, and the files of the desk."""
 
 from PyInstaller.utils.hooks import collect_data_files, collect_submodules
 

@@ -1,4 +1,4 @@
-"""JSON objects in one file, as decisions, pins and tokens are kept where they have a file alone.
+"""JSON objects in one file, as decisions, pins and tokens are stored if they have a file alone.
 
 The file is one JSON object, sorted and in ASCII, an object of objects for each kind::
 
@@ -34,10 +34,10 @@ _VERSION = 1
 
 
 class JsonFile(Storage):
-    """Keeps objects of the given ``kinds`` in a file.
+    """A storage for objects of the given ``kinds`` in a file.
 
-    ``what`` is what the file is called in errors and in the file itself, ``remedy`` what is advised
-    where it cannot be used; ``private`` and ``own_folder`` are those of ``OwnFile``.
+    ``what`` is its name in errors and in the file itself, ``remedy`` their advice if it cannot be
+    used; ``private`` and ``own_folder`` are those of ``OwnFile``.
     """
 
     def __init__(
@@ -55,19 +55,22 @@ class JsonFile(Storage):
         self._what = what
         self._kinds = frozenset(kinds)
         self._last: tuple[Hashable, dict[str, dict[str, Object]]] | None = None
-        """What the file held when it had this stamp."""
+        """The content of the file when it had this stamp."""
 
     def __repr__(self) -> str:
         return f"<the {self._what} {self.path}>"
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return self._file.path
 
     def get(self, kind: str, key: str) -> Object | None:
+        """Return the object, or None."""
         return self.several(kind, [key]).get(key)
 
     def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        """Return the objects with these keys, as far as they exist."""
         last, stamp = self._last, self._file.stamp()
         if last is None or stamp is None or last[0] != stamp:
             last = self._last = stamp, self._read()[1]
@@ -76,6 +79,7 @@ class JsonFile(Storage):
         return {key: json.loads(json.dumps(kept[key])) for key in keys if key in kept}
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
+        """Replace an object by the result of ``function``, and return it."""
         with self._changed(kind) as kept:
             changed = function(kept.get(key))
             if changed is None:
@@ -85,17 +89,21 @@ class JsonFile(Storage):
         return None if changed is None else json.loads(json.dumps(changed))
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
+        """Remove the objects with these keys."""
         with self._changed(kind) as kept:
             for key in keys:
                 kept.pop(key, None)
 
     def list(self, kind: str) -> dict[str, Object]:
+        """Return all objects of a kind by their keys, in any order."""
         return self._of(self._read()[1], kind)
 
     def stamp(self, kind: str) -> Hashable:
+        """Return a value that changes when an object of this kind changes."""
         return self._file.stamp()
 
     def unusable(self, kind: str, why: str) -> ConfigError:
+        """Return the error for an object of this kind that cannot be used."""
         return self._file.unusable(why)
 
     @contextmanager
@@ -110,7 +118,7 @@ class JsonFile(Storage):
 
     def _of(self, whole: dict[str, dict[str, Object]], kind: str) -> dict[str, Object]:
         if kind not in self._kinds:
-            raise ValueError(f"{self!r} keeps no {kind}")
+            raise ValueError(f"{self!r} stores no {kind}")
         return whole.setdefault(kind, {})
 
     def _text(self, whole: dict[str, dict[str, Object]]) -> str:

@@ -1,4 +1,4 @@
-"""Digests under a key: of what may be secret, in files; and what ends a text of somebody else."""
+"""Digests under a key: of possible secrets, in files; and marks that end a foreign text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ _PLAIN = re.compile(r"(.* )?sha256:[0-9a-f]{64}", re.DOTALL)
 
 
 def keyed(text: str, key: bytes | None, label: str = "") -> str:
-    """``text`` with the SHA-256 digest it ends with, if any, replaced by one that ``key`` makes,
-    after ``label``: so a short secret cannot be guessed from a file."""
+    """Return ``text`` with a digest at its end replaced by one that ``key`` makes.
+
+    It follows ``label``. So a short secret cannot be guessed from a file.
+    """
     match = _PLAIN.fullmatch(text)
     if match is None or key is None:
         return text
@@ -21,19 +23,18 @@ def keyed(text: str, key: bytes | None, label: str = "") -> str:
 
 
 def digest_with(key: bytes, text: str) -> str:
-    """A digest of ``text`` that no one can make without ``key``."""
-    import hmac  # only now: it loads OpenSSL, and most sessions remember no answers
+    """Return a digest of ``text`` that no one can make without ``key``."""
+    import hmac  # only now: it loads OpenSSL, and most sessions remember no decisions
 
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def end_mark(*texts: str, key: bytes = _PROCESS_KEY) -> str:
-    """Eight hexadecimal digits behind ``texts`` (what is marked, and whose it is), where a program
-    or a model reads on.
+    """Return eight hexadecimal digits of ``texts``, by which a program or a model knows their end.
 
-    Whoever wrote the text does not know the mark, so nothing in it can seem to end it, or to begin
-    another text under somebody else's name. The same text has the same mark whenever this process
-    shows it again, which keeps a provider's prompt cache good.
+    The author of the text does not know the mark, so nothing in it can seem to end it, or to begin
+    another text under another name. The same text has the same mark whenever this process shows it
+    again, which preserves a provider's prompt cache.
     """
     import hmac
 

@@ -1,4 +1,4 @@
-"""The time limits of a call, the size limits on what a server may send, and what both defend.
+"""The time limits of a call, the size limits on what a server may send, and what both prevent.
 
 Every wait and every size is limited by one field of ``Timeouts`` or ``Limits``, finite by default.
 These limits have no field, because no host should need another value::
@@ -43,8 +43,10 @@ _MINUTE_SECONDS = 60.0
 
 
 class _NotSet(float):
-    """A default that can be told from the same number of seconds that the host has set, also in
-    JSON: there it is the next greater number."""
+    """A default that differs from the same number of seconds that the host has set.
+
+    In JSON it is the next greater number.
+    """
 
     __slots__ = ()
 
@@ -105,16 +107,19 @@ class Timeouts:
             object.__setattr__(self, "idle", _IDLE)
 
     def after(self, seconds: float) -> Timeouts:
-        """What is left after ``seconds``, which are less than ``total``."""
+        """Return the rest after ``seconds``, which are less than ``total``."""
         return _Part(self, self.total - seconds)
 
     def for_connecting(self) -> Timeouts:
-        """The time limits of a request that is a part of connecting."""
+        """Return the time limits of a request that is a part of connecting."""
         return _Part(replace(self, idle=math.inf), self.connect, "connect")
 
     def for_call(self, timeout: float | Timeouts | None) -> Timeouts:
-        """The time limits of one call: a number is its ``total``, and ``idle`` where the host has
-        set none. It lifts no clock that the host has set."""
+        """Return the time limits of one call.
+
+        A number is its ``total``, and ``idle`` if the host has set none. It lifts no clock that the
+        host has set.
+        """
         if timeout is None:
             return self
         if isinstance(timeout, Timeouts):
@@ -124,13 +129,12 @@ class Timeouts:
         return replace(self, idle=idle, total=timeout)
 
     def expired(self, clock: str) -> tuple[str, float]:
-        """Which field is to be raised where the request's "idle" or "total" ``clock`` has run out,
-        and what that is now."""
+        """Return the field to raise if the "idle" or "total" ``clock`` ran out, and its value."""
         return clock, self.total if clock == "total" else self.idle
 
 
 class _Part(Timeouts):
-    """Those of one request, which has a part of the time that was allowed."""
+    """The time limits of one request, which has a part of the time that was allowed."""
 
     __slots__ = ("_clock", "_whole")
 
@@ -150,8 +154,9 @@ class _Part(Timeouts):
 @with_option_names()
 @frozen_dataclass
 class Limits:
-    """Limits on what a server may send. What exceeds one is refused with the limit's name and
-    never truncated.
+    """Limits on what a server may send.
+
+    What exceeds one is refused with the limit's name and never truncated.
 
     - ``message_bytes``: One message on the wire.
     - ``depth``: Nested arrays and objects in one message.
@@ -238,7 +243,7 @@ class Limits:
 
 
 class RateLimit:
-    """At most ``most`` events within a minute."""
+    """A limit of ``most`` events within a minute."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -252,7 +257,7 @@ class RateLimit:
         return len(times) + number <= self.most
 
     def count(self, now: float, number: int = 1) -> None:
-        """They have happened."""
+        """Count events."""
         self._times.extend([now] * number)
 
 

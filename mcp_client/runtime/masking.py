@@ -1,12 +1,12 @@
-"""Hides secrets in text from outside: a server may repeat what it was given to keep secret.
+"""Hide secrets in text from outside: a server may repeat the secrets that it was given.
 
-The functions here know values, not messages: the caller says what was sent (``secrets_sent`` of an
-HTTP request, ``secrets_given`` of a process) and passes every text that came back through ``mask``
-before it is shown, logged, kept or put into an error.
+The functions here know values, not messages: the caller passes what was sent (``secrets_sent`` of
+an HTTP request, ``secrets_given`` of a process) and passes every text of the server through
+``mask`` before it is shown, logged, stored or put into an error.
 
-A secret is found as it is and in its ``spellings``: escaped as in JSON, Python, HTML
-and shells, percent-encoded, in base64 and in hexadecimal. In any other form (reversed, compressed,
-encrypted, in pieces, base32) it is not recognized.
+A secret is found as it is and in its ``spellings``: escaped as in JSON, Python, HTML and shells,
+percent-encoded, in base64 and in hexadecimal. In any other form (reversed, compressed, encrypted,
+in pieces, base32) it is not recognized.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _HARMLESS = frozenset(
 _MIN_SECRET_CHARS = 4
 """Masking shorter ones would spoil every text and hide nothing."""
 _MIN_VALUE_CHARS = 6
-"""Of a header, a query parameter or a variable that may be no secret."""
+"""The characters of a header, a query parameter or a variable that may not be secret."""
 _BEGINNING_CHARS = 12
 """A text that was cut off may end within a secret: this much of its beginning is found as well."""
 _MIN_LINE_CHARS = 8
-"""Of a line, or of a run of base64, by which a longer secret is recognized."""
+"""The characters of a line, or of a run of base64, by which a longer secret is recognized."""
 _MAX_INTEGER_BITS = 256
 _MAX_BASE64_RUNS = 16
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,}+={0,2}")
@@ -82,7 +82,7 @@ _names = SecretNames(KEYS)
 
 
 class Masker:
-    """Hides the same secrets in any number of texts: ``mark`` stands for each."""
+    """A masker that hides the same secrets in any number of texts; ``mark`` replaces each."""
 
     def __init__(self, secrets: Iterable[str] = (), mark: str = MASK) -> None:
         self._mark = mark
@@ -91,6 +91,7 @@ class Masker:
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
+        """Hide these secrets, too."""
         new = {each for each in secrets if len(each) >= _MIN_SECRET_CHARS} - self._secrets
         self._secrets |= new
         forms = {form for secret in new for form in spellings(secret)}
@@ -105,7 +106,7 @@ class Masker:
         return _without(text, self._forms, self._mark) if len(text) >= _MIN_SECRET_CHARS else text
 
     def json(self, value: Any) -> Any:
-        """A JSON value with the secrets in its strings, numbers and names hidden."""
+        """Return a JSON value with the secrets in its strings, numbers and names hidden."""
         return self._masked(value) if self._forms else value
 
     def _masked(self, value: Any) -> Any:
@@ -135,17 +136,21 @@ def mask_json(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def is_harmless(header: str) -> bool:
-    """Whether an HTTP header of that name shows no one who is asking: those of the protocol and
-    those that every client sends. Any name that is not known counts as one of a secret."""
+    """Whether an HTTP header of that name reveals nothing about the user.
+
+    Those are headers of the protocol and those that every client sends. Any unknown name counts as
+    one of a secret.
+    """
     name = header.lower()
     return name in _HARMLESS or name.startswith("mcp-param-")
 
 
 def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
-    """What is secret in a request: credentials, cookies, proofs, unknown headers, and of the URL
-    user, password, query and keys in the path.
+    """Return the secrets in a request.
 
-    Header values of the protocol itself, such as ``Content-Type`` and ``Mcp-Param-*``, are not.
+    They are credentials, cookies, proofs, unknown headers, and of the URL user, password, query and
+    keys in the path. Header values of the protocol itself, such as ``Content-Type`` and
+    ``Mcp-Param-*``, are not.
     """
     found: set[str] = set()
     for name, value in headers:
@@ -158,7 +163,7 @@ def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _credentials(value: str) -> Iterator[str]:
-    """Of an ``Authorization`` or ``Cookie`` header: all of it, and each value within."""
+    """Yield an ``Authorization`` or ``Cookie`` header, and each value in it."""
     yield value
     scheme, _, rest = value.partition(" ")
     if rest and "=" not in scheme:
@@ -201,19 +206,19 @@ def _long(value: str) -> bool:
 
 
 def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]:
-    """What is secret in the variables and the words of a command that starts a process.
+    """Return the secrets in the variables and the words of a command that starts a process.
 
     - The value of a variable whose name ends as that of a secret (``DB_PASSWORD``, ``API_KEY``;
       see ``secret_names``), from 4 characters on; ``true``, ``none`` and the like never.
     - Any other value of at least 6 characters that is not plainly a setting: words of letters and
       numbers of up to 5 digits joined by punctuation (``production``, ``eu-west-1``,
-      ``http://localhost:8080/mcp``), or a path. Where the name has the word of a secret elsewhere
+      ``http://localhost:8080/mcp``), or a path. If the name has the word of a secret elsewhere
       (``PASSWORD_FOR_CI``), one word alone is not plainly a setting.
-    - A ``SecretText``, and what is secret in it, from 4 characters on.
+    - A ``SecretText``, and the secrets in it, from 4 characters on.
     - In each: user, password, query and path keys of a URL, and ``name=value`` by the same names.
     - Words of the command by the same names: ``--token X``, ``--token=X``, ``-e TOKEN=X``.
 
-    So a secret that reads like a word, in a variable of which the name says nothing, is not known.
+    So a secret that reads like a word, in a variable with a neutral name, is not known.
     """
     pairs = list(env.items())
     before = ""
@@ -276,11 +281,11 @@ def _without_beginnings(text: str, secret: str, mark: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-# ---------------------------------------------- the forms in which a secret may come back
+# ---------------------------------------------- the forms in which a secret may be repeated
 
 
 def texts_of(value: Any, most: int) -> list[str]:
-    """The texts in a secret value, by which it is found again in a text about it."""
+    """Return the texts in a secret value, by which it is found again in a text about it."""
     found: list[str] = []
     rest = [value]
     while rest and len(found) < most:
@@ -297,7 +302,10 @@ def texts_of(value: Any, most: int) -> list[str]:
 
 
 def echoes(text: str, secret: str) -> Iterator[tuple[int, int]]:
-    """Where ``text`` repeats ``secret``, as it is or escaped, to its end or only its beginning."""
+    """Yield the places at which ``text`` repeats ``secret``.
+
+    It may be plain or escaped, to its end or only its beginning.
+    """
     for spelled in spellings(secret):
         start = spelled[:_BEGINNING_CHARS]
         at = text.find(start)
@@ -339,7 +347,7 @@ def spellings(secret: str) -> list[str]:
 
 
 def _base64_of(raw: bytes) -> Iterator[str]:
-    """What is the same in base64 wherever ``raw`` stands in the bytes that are encoded."""
+    """Yield the common base64 of ``raw`` wherever it is in the encoded bytes."""
     for offset in range(3):
         text = base64.b64encode(b"\0" * offset + raw).decode()
         start = (offset * 8 + 5) // 6
@@ -350,7 +358,7 @@ def _base64_of(raw: bytes) -> Iterator[str]:
 
 
 def decodings(text: str) -> Iterator[tuple[int, int, str]]:
-    """Parts of ``text`` that are another text in an encoding: start, end, and that text."""
+    """Yield parts of ``text`` that are another text in an encoding: start, end, and that text."""
     if "%" in text:
         yield 0, len(text), _PERCENT.sub(lambda match: unquote_plus(match[0]), text)
     if "&" in text and ";" in text:
@@ -371,7 +379,7 @@ def decodings(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _text_in(encoded: str) -> str | None:
-    """The text in base64, or None where it is not base64 of a text."""
+    """Return the text in base64, or None if it is not base64 of a text."""
     body = encoded.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         text = base64.b64decode(body + "=" * (-len(body) % 4), validate=True).decode()

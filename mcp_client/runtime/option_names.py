@@ -32,7 +32,7 @@ def check_names(
         what: What takes the options, as the error begins: "connect()".
         given: The names that were given.
         known: The names that there are.
-        hints: What to write instead, for names of options elsewhere.
+        hints: What to write instead, for names of options of other objects.
     """
     error = _unknown(what, given, [*known], hints or {})
     if error is not None:
@@ -53,7 +53,7 @@ def with_option_names(**hints: str) -> Callable[[T], T]:
     """Return a decorator that makes an unknown option an ``UnknownOption``.
 
     Args:
-        **hints: What to write instead of an option that is elsewhere.
+        **hints: What to write instead of an option of another object.
     """
 
     def decorate(made: T) -> T:

@@ -39,7 +39,7 @@ class PausableClock:
         self._since = 0.0
         self._people = 0
         self.pauses: int = 0
-        """How many people have been asked so far."""
+        """The number of people who have been asked so far."""
         self._scopes: dict[anyio.CancelScope, float] = {}
         self._timer: DeadlineTimer | None = None
 
@@ -48,14 +48,14 @@ class PausableClock:
         return (self._since if self._people else self._loop()) - self._lost
 
     def on_the_loop(self, until: float) -> float:
-        """When ``until`` will be on the loop's clock, or when to check again."""
+        """Return the time of ``until`` on the loop's clock, or when to check again."""
         if not self._people:
             return until + self._lost
         return self._loop() + max(until - self.now(), _MIN_WAIT_SECONDS)
 
     @contextmanager
     def scope(self, until: float) -> Iterator[anyio.CancelScope]:
-        """A scope that is cancelled at ``until`` of this clock."""
+        """Open a scope that is cancelled at ``until`` of this clock."""
         timer = self._timer
         if timer is None:
             timer = self._timer = DeadlineTimer(current(), self._ring)
@@ -91,7 +91,7 @@ class PausableClock:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Pause the clock meanwhile."""
+        """Pause the clock within the block."""
         self.stop()
         try:
             yield
@@ -100,10 +100,11 @@ class PausableClock:
 
     @property
     def is_paused(self) -> bool:
+        """Whether the clock is paused."""
         return self._people > 0
 
     def stop(self) -> None:
-        """A person is asked: no time passes until as many have been answered."""
+        """Pause the clock: a person is asked. It continues when as many have answered."""
         self._people += 1
         self.pauses += 1
         self.time = self.now

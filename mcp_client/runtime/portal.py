@@ -1,9 +1,10 @@
-"""One thread with an event loop in it, for programs that have none: ``portal().run(function)``, and
-objects of that loop whose methods block instead of being awaited.
+"""A thread with an event loop, for programs that have none: ``portal().run(function)``.
+
+It also has objects of that loop whose methods block instead of being awaited.
 
 There is one portal in a process, started at its first use. Its thread is a daemon: a program that
-ends does not wait for it. What must be closed before the program ends is registered with
-``lease``. A forked child has no such thread, so whatever was opened in its parent raises
+ends does not wait for it. Objects that must be closed before the program ends are registered with
+``lease``. A forked child has no such thread, so an object that was opened in its parent raises
 there, and the child's end closes nothing.
 
 asyncio is used here and not anyio's blocking portal, which costs five times the CPU (93 us a call
@@ -49,7 +50,7 @@ __all__ = [
 
 _log = logging.getLogger("mcp_client")
 _CANCEL_SECONDS = 5.0
-"""Seconds that a call has to end after Ctrl-C: time to tell the server."""
+"""The seconds that a call has to end after Ctrl-C: time to notify the server."""
 _CLOSE_SECONDS = 15.0
 """Seconds that everything still open has to close when the program ends."""
 
@@ -134,8 +135,10 @@ class Portal:
         return call.result()
 
     def lease(self, key: object, close: Callable[[], Awaitable[object]], name: str) -> Lease:
-        """Await ``close()`` when the lease is dropped, or at the latest when the program ends,
-        unless ``forget(key)`` comes first. ``name`` is what a warning calls it."""
+        """Await ``close()`` when the lease is dropped, or at the latest when the program ends.
+
+        ``forget(key)`` prevents it. ``name`` is its name in a warning.
+        """
         self._closers[key] = close
         self._ctrl_c.listen()
         return Lease(self, key, name)
@@ -159,8 +162,10 @@ class Portal:
             self._thread.join(timeout=2.0)
 
     def close_dropped(self, key: object, name: str) -> None:
-        """Close what no one can use any more, without waiting, and warn about it. From any thread,
-        the garbage collector's included."""
+        """Close what no one can use any more, without waiting, and warn about it.
+
+        From any thread, the garbage collector's included.
+        """
         close = self._closers.pop(key, None)
         if close is None or self._forked or self._ending:
             return
@@ -181,7 +186,7 @@ class Portal:
         )
 
     def forked(self) -> None:
-        """In a forked process: raise from now on, and close nothing."""
+        """Raise from now on, and close nothing: this is a forked process."""
         self._forked = True
         self._closers.clear()
         self._ctrl_c.leave()
@@ -224,7 +229,7 @@ class Portal:
 
 
 class _Call(Generic[T]):
-    """One function run in the loop for a thread that waits for it."""
+    """A function that runs in the loop for a thread that waits for it."""
 
     __slots__ = (
         "_cancelled",
@@ -265,7 +270,7 @@ class _Call(Generic[T]):
         self.cancel()
 
     def interruption(self) -> McpError:
-        """What the thread raises that waits for what Ctrl-C has cancelled."""
+        """Return the error for the thread that waits for a call cancelled by Ctrl-C."""
         if self._task is None:
             return CallWithdrawn("cancelled by Ctrl-C before it was sent", reason=_CTRL_C)
         return CallCancelled("cancelled by Ctrl-C; it may have run", reason=_CTRL_C, server="")
@@ -306,7 +311,7 @@ _starting = threading.Lock()
 
 
 def portal() -> Portal:
-    """The portal of this process, started at first use."""
+    """Return the portal of this process, started at first use."""
     global _portal
     found = _portal
     if found is None:
@@ -373,7 +378,7 @@ class Lease:
 
 
 class Blocking(Generic[A_co]):
-    """What stands for an async object of the portal's event loop."""
+    """A stand-in for an async object of the portal's event loop."""
 
     _async: A_co
     _portal: Portal | Lease
@@ -402,7 +407,7 @@ class Blocking(Generic[A_co]):
 def waits(
     method: Callable[Concatenate[A, P], Awaitable[T]],
 ) -> Callable[Concatenate[Blocking[A], P], T]:
-    """The async method, waited for: same parameters, same documentation."""
+    """Return the async method, waited for: same parameters, same documentation."""
 
     def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.run(method, self._async, *args, **kwargs)
@@ -412,7 +417,7 @@ def waits(
 
 
 def replaced_by(method: T) -> Callable[[object], T]:
-    """Decorates a method that stands for ``method``, so that it fits a type checker's protocol."""
+    """Return a decorator of a method that replaces ``method``, for a type checker's protocol."""
     return lambda _: method
 
 
@@ -459,7 +464,7 @@ async def _next(watch: Watch[U]) -> U:
 def watches(
     method: Callable[Concatenate[A, P], Watch[U]],
 ) -> Callable[Concatenate[Blocking[A], P], BlockingWatch[U]]:
-    """The method that returns an async iterator, with a plain one."""
+    """Return the method that returns an async iterator, with a plain one."""
 
     def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> BlockingWatch[U]:
         return BlockingWatch(self._portal, self._in_loop(method, self._async, *args, **kwargs))

@@ -1,7 +1,7 @@
-"""Writing Python source out of texts that may be anything: names, literals, types, docstrings.
+"""Write Python source out of any texts: names, literals, types, docstrings.
 
-No text given here can become code: names keep ASCII letters, digits and underscores, and the rest
-is escaped. What is written is formatted as by ``ruff format``.
+No text given here can become code: names have only ASCII letters, digits and underscores, and the
+rest is escaped. The source is formatted as by ``ruff format``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE_CHARS = 88
 MAX_NAME_CHARS = 36
 """Characters of a name: so that a line with two of them still fits."""
 _MAX_BASE_CHARS = MAX_NAME_CHARS - 4
-"""Without the number that tells it from another."""
+"""The characters of a name without the number that distinguishes it from another."""
 _MAX_TEXT_CHARS = 2_000
 
 
@@ -33,11 +33,12 @@ class Names:
         """The last number that a name got, of those that must not be equal to another."""
 
     def variable(self, text: str) -> str:
+        """Return a name of a variable."""
         words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text))
         return self._free(words.strip("_").lower() or "value", "arg_")
 
     def type(self, *texts: str) -> str:
-        """A name of all ``texts``, or of the last ones where it would be too long."""
+        """Return a name of all ``texts``, or of the last ones if it would be too long."""
         each = [_words(text) for text in texts]
         names = ["".join(word for words in each[n:] for word in words) for n in range(len(each))]
         names = names or [""]
@@ -64,7 +65,7 @@ def _words(text: str) -> list[str]:
 
 
 def _cut(words: Sequence[str]) -> str:
-    """As many of ``words`` as fit."""
+    """Return as many of ``words`` as fit."""
     name = ""
     for word in words:
         if len(name) + len(word) > _MAX_BASE_CHARS:
@@ -88,13 +89,15 @@ class PythonType:
         return f"{self.name}[{', '.join(parts)}]" if parts else self.name
 
     def names(self) -> set[str]:
-        """The names that it is written with, in one line."""
+        """Return the names that it is written with, in one line."""
         inner = (part.names() for part in self.parts if isinstance(part, PythonType))
         return ({self.name} - {"Union"}).union(*inner)
 
     def lines(self, indent: int, before: int, after: int, used: set[str] | None = None) -> str:
-        """Written out from column ``indent + before``, with ``after`` columns to follow. Adds the
-        names that it is written with to ``used``."""
+        """Written out from column ``indent + before``, with ``after`` columns to follow.
+
+        Adds the names that it is written with to ``used``.
+        """
         used = set() if used is None else used
         flat = str(self)
         if not self.parts or indent + before + len(flat) + after <= _LINE_CHARS:
@@ -115,7 +118,7 @@ ANY = PythonType("Any")
 
 
 def union(options: Sequence[PythonType]) -> PythonType:
-    """What any of ``options`` says, each of them once."""
+    """Return the union of ``options``, each of them once."""
     flat: dict[str, PythonType] = {}
     for one in options:
         for part in one.parts if one.name == "Union" else (one,):
@@ -129,7 +132,7 @@ def union(options: Sequence[PythonType]) -> PythonType:
 
 
 def quoted(text: str) -> str:
-    """A string literal that ``ruff format`` leaves as it is, whatever the text."""
+    """Return a string literal that ``ruff format`` leaves as it is, whatever the text."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 
@@ -143,7 +146,7 @@ def _escaped(char: str) -> str:
 
 
 def docstring(text: str, indent: int) -> str:
-    """A docstring that holds ``text``, made safe to show, and nothing but it."""
+    """Return a docstring that holds ``text``, made safe to show, and nothing but it."""
     shown = safe_text(text.replace("\t", "    "), _MAX_TEXT_CHARS, lines=True)
     lines: list[str] = []
     for line in shown.strip().splitlines():

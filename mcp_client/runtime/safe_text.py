@@ -28,13 +28,13 @@ __all__ = [
 _IN_MARKUP = re.compile(r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<![^\W_])_|_(?![^\W_])")
 """Signs of markup: of a link with words of its own, of a mention, of hidden or struck-out text."""
 _TO_FULL_WIDTH = 0xFEE0
-"""From a sign of ASCII to the wide one that looks like it."""
+"""The distance from an ASCII character to the wide one that looks like it."""
 _MAX_NAMES = 20
-"""That an error lists, of those that there are."""
+"""The number of names that an error lists."""
 _MAX_NAME_CHARS = 60
 _MAX_COMPARED_CHARS = 200
 _MAX_MARKS = 4
-"""On one letter: what languages need. More of them are a drawing over the lines around."""
+"""The marks on one letter that languages need. More of them draw over the lines around."""
 _MARKS = ("Mn", "Me", "Mc")
 _DRAWN_WITHIN = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD800))))
 """Vowels and finals of Korean syllables: drawn within the letter before them, as a mark is."""
@@ -68,20 +68,27 @@ _PICTURES = (
 )
 """Emoji: Extended_Pictographic of Unicode."""
 _JOINS = re.compile("[\ufe0e\ufe0f\u200d]")
-"""What chooses how an emoji looks, and what joins several into one."""
+"""The characters that choose the look of an emoji, or join several into one."""
 _ONE = f"[{_PICTURES}][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?"
 _EMOJI = re.compile(f"{_ONE}(?:\u200d{_ONE})*|[#*0-9]\ufe0f?\u20e3")
 """An emoji, or several that are joined, or a keycap."""
 
 
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
-    """``text`` with every character that a person would not see written as ``\\u{...}``.
+    """Return ``text`` with invisible and misleading characters written as ``\\u{...}``.
 
     Those are control, format, private and unassigned characters, and those drawn as nothing; also
-    combining marks without a letter, or too many on one. What chooses the look of an emoji, or
-    joins several into one, is part of that emoji. At most ``limit`` characters of the
-    text, and then how many were left out. ``lines=True`` keeps line feeds and tabs; otherwise they
-    are shown like any other control character.
+    combining marks without a letter, or too many on one. Characters that choose the look of an
+    emoji, or join several into one, are part of that emoji.
+
+    Args:
+        text: The text, or an object with ``str()``.
+        limit: The maximum characters of the text. The number of others follows.
+        lines: Whether line feeds and tabs stay; otherwise they are shown like any control
+            character.
+
+    Returns:
+        The text, safe to show to a person.
     """
     text = str(text)
     shown = text[:limit]
@@ -97,7 +104,7 @@ def one_line(text: object) -> str:
 
 
 def without_markup(text: object, limit: int = 2_000) -> str:
-    """``text`` as one line for a chat with any markup: it mentions nobody and links nowhere.
+    """``text`` as one line for a chat with any markup: it mentions no one and links nowhere.
 
     Signs that Slack, Discord, Teams, Telegram or Markdown read as markup are replaced by wide ones
     that look like them, so that the text is for people to read, not to copy. An underscore within a
@@ -125,7 +132,7 @@ logging.getLogger("mcp_client").addFilter(_ErrorsOnOneLine())
 
 
 def _spelled(text: str, lines: bool) -> Iterator[str]:
-    marks = _MAX_MARKS  # at the start a mark has no letter to stand on
+    marks = _MAX_MARKS  # at the start a mark has no letter to follow
     for char, drawn in zip(text, with_plain_emoji(text), strict=True):
         category = unicodedata.category(drawn)
         marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
@@ -156,21 +163,21 @@ def with_plain_emoji(text: str) -> str:
 
 
 def invisible(text: str) -> str:
-    """The distinct invisible characters of ``text``, sorted by code point, but those of emoji."""
+    """Return the distinct invisible characters of ``text``, by code point, but those of emoji."""
     if text.isascii() and text.isprintable():
         return ""
     return "".join(sorted({char for char in with_plain_emoji(text) if is_invisible(char)}))
 
 
 def close_names(name: str, names: Iterable[str]) -> list[str]:
-    """At most three of ``names``, the nearest first."""
-    import difflib  # only for what somebody misspelled
+    """Return at most three of ``names``, the nearest first."""
+    import difflib  # only for a misspelled name
 
     return difflib.get_close_matches(name[:_MAX_COMPARED_CHARS], list(names), 3)
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """What there is instead of ``name``, the nearest first, as the end of a sentence."""
+    """Return names similar to ``name``, the nearest first, as the end of a sentence."""
     names = list(names)
     close = close_names(name, names)
     if close:

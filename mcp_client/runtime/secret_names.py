@@ -1,9 +1,9 @@
-"""Which names are those of secrets: ``api_key``, ``API-Key``, ``dbPassword``, ``X-Auth-Token``.
+"""Recognize the names of secrets: ``api_key``, ``API-Key``, ``dbPassword``, ``X-Auth-Token``.
 
-A name is split into words where its writing shows them (``apiKey``, ``api_key``, ``API KEY``). It
-is a secret's name where up to three words that follow one another, written together, are one of
-the keys; or where it ends with a key of at least five letters (``dbpassword``), or begins with one
-of the unmistakable ones (``passwordconfirmation``).
+A name is split into words at its case and punctuation (``apiKey``, ``api_key``, ``API KEY``). It is
+a secret's name if up to three words that follow one another, written together, are one of the keys;
+or if it ends with a key of at least five letters (``dbpassword``), or begins with one of the
+unmistakable ones (``passwordconfirmation``).
 """
 
 from __future__ import annotations
@@ -91,8 +91,10 @@ class SecretNames:
         )
 
     def _ends_as_secret(self, name: str) -> bool:
-        """The same where only its last words count: ``token count`` is a count, ``AUTH_HOST`` a
-        host, and ``the new password`` a password."""
+        """Whether its last words are those of a secret.
+
+        ``token count`` is a count, ``AUTH_HOST`` a host, and ``the new password`` a password.
+        """
         words = _words(name)
         while words and (words[-1].isdecimal() or words[-1] in _QUALIFIERS):
             words.pop()

@@ -1,4 +1,4 @@
-"""What every part of one session has to know, in one value."""
+"""The values that every part of one session needs, in one object."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ class Stats:
     late_answers: int = 0
     """Responses to requests that had been cancelled or timed out."""
     stray_answers: int = 0
-    """Responses with an id that no request of ours has."""
+    """The number of responses with an id that no request has."""
     dropped_notices: int = 0
     """Notifications dropped because too many were queued."""
     refused_questions: int = 0
     """Requests of the server that were answered with an error."""
     unsent: int = 0
-    """Responses and notifications of ours that were dropped because the server does not read."""
+    """The number of responses and notifications that were dropped because the server does not
+    read."""
     restarts: int = 0
     """Times the server was started again."""
     last_junk: str = ""
     """The beginning of the last frame that was not a message, made safe to show."""
     deviations: dict[str, int] = field(default_factory=dict)
-    """How often the server deviated from the specification in a way that was accepted, by a
-    sentence about the deviation. ``mcp-client doctor`` prints them."""
+    """The number of accepted deviations from the specification, by a sentence about each.
+    ``mcp-client doctor`` prints them."""
 
     def accept(self, server: str, deviation: str) -> None:
         """Count a deviation of ``server`` that is accepted; the first one of a kind is logged.
@@ -62,10 +63,11 @@ class Stats:
 
 
 class KnownSecrets:
-    """What a session gave its server to keep secret, hidden wherever something is shown or kept.
+    """The secrets that a session gave its server, hidden wherever text is shown or stored.
 
-    On all connections of the session: the first 512, each shown as ``mark``.
-    ``masking`` says in which spellings they are found."""
+    They are those of all connections of the session: the first 512, each shown as ``mark``.
+    ``masking`` has the forms in which they are found.
+    """
 
     def __init__(self, mark: str = "***") -> None:
         self._mark = mark
@@ -74,8 +76,10 @@ class KnownSecrets:
         self._masker: Masker | None = None
 
     def follow(self, source: Callable[[], Iterable[str]]) -> None:
-        """``source`` tells from now on what is secret on the connection in use; what the sources
-        before it told stays known."""
+        """Ask ``source`` from now on for the secrets of the connection in use.
+
+        The secrets of earlier sources stay known.
+        """
         self._update()
         self._source = source
 
@@ -91,7 +95,7 @@ class KnownSecrets:
             self._masker.add(new)
 
     def values(self) -> Iterable[str]:
-        """All that are known."""
+        """Return all known secrets."""
         self._update()
         return self._values
 
@@ -101,7 +105,7 @@ class KnownSecrets:
         return text if masker is None else masker.text(text)
 
     def json(self, value: Any) -> Any:
-        """A JSON value without them."""
+        """Return a JSON value without them."""
         masker = self._update()
         return value if masker is None else masker.json(value)
 
@@ -121,18 +125,26 @@ class KnownSecrets:
 
 
 class StartPolicy(Protocol):
-    """What a machine's administrator allows to be started and connected to. Both methods raise
-    ``StartDenied``."""
+    """The administrator's rules for what may be started and connected to.
+
+    Both methods raise ``StartDenied``.
+    """
 
     @property
     def allow(self) -> object:
-        """The list of what may be started; None if there is no list. With one, a command without a
-        directory is looked up on the PATH of the host, never on that of the server's ``env``."""
+        """The list of commands that may be started; None without a list.
+
+        With one, a command without a directory is looked up on the PATH of the host, never on that
+        of the server's ``env``.
+        """
 
     def check_command(
         self, words: Sequence[str], look_up: Callable[[str], str | None], *, confined: bool
     ) -> None:
-        """Whether a command may be started. ``look_up`` tells which file a command is."""
+        """Check whether a command may be started.
+
+        ``look_up`` returns the file of a command.
+        """
 
     def check_url(self, url: str) -> None:
         """Whether requests may be sent to a URL."""
@@ -143,13 +155,13 @@ class SessionContext:
     """Made once by ``connect`` and handed to whatever belongs to the session."""
 
     server: str
-    """What the host calls the server."""
+    """The host's name for the server."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """The session's defaults; a call may have its own."""
     limits: Limits = field(default_factory=Limits)
     stats: Stats = field(default_factory=Stats)
     """Counts what happens on all connections of the session."""
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
-    """What the server was given to keep secret."""
+    """The secrets that the server was given."""
     policy: StartPolicy | None = None
-    """What may be started and connected to, where an administrator says so."""
+    """The administrator's rules for what may be started and connected to, if any."""

@@ -1,10 +1,11 @@
-"""JSON objects in one SQLite file, for kinds of which there are many: a change costs the same
-however many there are, where ``json_file`` writes all of them again.
+"""JSON objects in one SQLite file, for kinds with many objects: a change costs always the same.
 
-What is committed is on the disk. While the file is open it has two others beside it (``-wal`` and
-``-shm``): with a log that is written ahead, a change waits for the disk once or twice and not ten
-times. So its folder has to be on a disk of this machine. It is for its owner alone, as the file is:
-SQLite believes a log that somebody else has placed there.
+``json_file`` writes all objects again at each change.
+
+Committed changes are on the disk. While the file is open there are two others next to it (``-wal``
+and ``-shm``): with a log that is written ahead, a change waits for the disk once or twice and not
+ten times. So its directory has to be on a disk of this machine. It is for its owner alone, as the
+file is: SQLite believes a log that another user has placed there.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ T = TypeVar("T")
 
 
 class SqliteFile(Storage):
-    """Keeps objects of the given ``kinds`` in a file. ``what`` is what it is called in errors,
-    ``remedy`` what is advised where it cannot be used."""
+    """A storage for objects of the given ``kinds`` in a file.
+
+    ``what`` is its name in errors, ``remedy`` their advice if it cannot be used.
+    """
 
     def __init__(self, path: Path, what: str, kinds: Sequence[str], remedy: str) -> None:
         self.path = path
@@ -68,13 +71,16 @@ class SqliteFile(Storage):
             self._db.close()
 
     def get(self, kind: str, key: str) -> Object | None:
+        """Return the object, or None."""
         return self._read_with(None, lambda db: self._read(kind, _value_of(db, kind, key)))
 
     def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
+        """Return the objects with these keys, as far as they exist."""
         found = {key: self.get(kind, key) for key in keys}
         return {key: each for key, each in found.items() if each is not None}
 
     def list(self, kind: str) -> dict[str, Object]:
+        """Return all objects of a kind by their keys, in any order."""
         sql = "SELECT key, value FROM objects WHERE kind = ?"
         values = [self._known(kind)]
         return self._read_with({}, lambda db: self._objects(kind, db.execute(sql, values)))
@@ -82,16 +88,19 @@ class SqliteFile(Storage):
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
+        """Return the objects that are due from ``low`` to below ``high``, the first ones first."""
         values = [self._known(kind), low, high, -1 if limit is None else limit]
         sql = f"SELECT key, value FROM objects WHERE {_DUE}"  # noqa: S608 - a constant
         return self._read_with({}, lambda db: self._objects(kind, db.execute(sql, values)))
 
     def stamp(self, kind: str) -> Hashable:
+        """Return a value that changes when an object of this kind changes."""
         sql = "SELECT count FROM changes WHERE kind = ?"
         found = self._read_with(None, lambda db: db.execute(sql, [self._known(kind)]).fetchone())
         return None if found is None else (self._file, found[0])
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
+        """Replace an object by the result of ``function``, and return it."""
         with self._writing(kind) as db:
             before = _value_of(db, kind, key)
             changed = function(self._read(kind, before))
@@ -110,17 +119,20 @@ class SqliteFile(Storage):
         return self._read(kind, after)
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
+        """Remove the objects with these keys."""
         sql = "DELETE FROM objects WHERE kind = ? AND key = ?"
         with self._writing(kind) as db:
             db.executemany(sql, [[kind, _bytes(key)] for key in keys])
 
     def sweep(self, kind: str, before: float, limit: int = 100) -> int:
+        """Remove objects that are due before ``before``, and return their number."""
         chosen = f"SELECT number FROM objects WHERE {_DUE}"  # noqa: S608 - a constant
         with self._writing(kind) as db:
             sql = f"DELETE FROM objects WHERE number IN ({chosen})"  # noqa: S608 - a constant
             return db.execute(sql, [kind, 1, before, limit]).rowcount
 
     def unusable(self, kind: str, why: str) -> ConfigError:
+        """Return the error for an object of this kind that cannot be used."""
         return ConfigError(
             f"the {self._what} {safe_text(self.path, 300)} cannot be used: {why}; {self._remedy}"
         )
@@ -129,7 +141,7 @@ class SqliteFile(Storage):
 
     def _known(self, kind: str) -> str:
         if kind not in self._kinds:
-            raise ValueError(f"{self!r} keeps no {kind}")
+            raise ValueError(f"{self!r} stores no {kind}")
         return kind
 
     def _read_with(self, otherwise: T, read: Callable[[sqlite3.Connection], T]) -> T:
@@ -154,7 +166,7 @@ class SqliteFile(Storage):
 
     @contextmanager
     def _writing(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """One transaction. That something was changed is counted in it."""
+        """Open one transaction, and count the change in it."""
         self._known(kind)
         with self._used(make=True) as db:
             assert db is not None
@@ -192,8 +204,8 @@ class SqliteFile(Storage):
             if code in _BUSY:
                 raise self._failed("another process writes it for too long", busy=True) from None
             if code in _BROKEN:
-                raise self.unusable("", f"SQLite says: {safe_text(error, 200)}") from None
-            raise self._failed(f"SQLite says: {safe_text(error, 200)}") from None
+                raise self.unusable("", f"SQLite reports: {safe_text(error, 200)}") from None
+            raise self._failed(f"SQLite reports: {safe_text(error, 200)}") from None
         except OSError as error:
             raise self._failed(str(error.strerror)) from None
         finally:
@@ -221,8 +233,10 @@ class SqliteFile(Storage):
         return self._db
 
     def _found(self) -> tuple[int, int] | None:
-        """Which file has the name; None if there is not one. It is not opened for that: closing it
-        would end the locks of SQLite in this process."""
+        """Return the identity of the file with the name; None if there is none.
+
+        The file is not opened for that: closing it would end the locks of SQLite in this process.
+        """
         try:
             stat = os.lstat(self.path)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """JSON objects, each found by its kind and its key, and changed one at a time; in memory, too.
 
-Decisions, pins, tokens and their like are kept in a ``Storage`` and ask no more of it than the
-four methods here. ``json_file`` has one in a file; ``mcp_client.state`` has what users are given.
+Decisions, pins, tokens and their like are stored in a ``Storage`` and need only the four methods
+here. ``json_file`` has one in a file; ``mcp_client.state`` has those for users.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ _SECRET = re.compile(r"[0-9a-f]{64}")
 
 
 class Storage(ABC):
-    """Keeps JSON objects. Every method may be called from any thread, and by many processes that
-    share the storage; each raises ``ConfigError`` where it cannot be used.
+    """A store of JSON objects.
 
-    A kind is a word of ``a`` to ``z`` and ``_``; a key is any text. What a method returns is the
-    caller's own, and changing it changes nothing that is kept.
+    Every method may be called from any thread, and by many processes that share the storage; each
+    raises ``ConfigError`` if it cannot be used.
+
+    A kind is a word of ``a`` to ``z`` and ``_``; a key is any text. The result of a method is the
+    caller's own: changing it changes nothing in the storage.
     """
 
     waits: bool = True
@@ -40,7 +42,7 @@ class Storage(ABC):
     is_remote: bool = False
     """Whether even ``stamp`` may take long, so that event loops call that in a thread, too."""
     tells_changes: bool = False
-    """Whether ``watch`` tells of changes, so that it is enough to look again seldom."""
+    """Whether ``watch`` reports changes, so that it is enough to look again seldom."""
 
     @property
     def place(self) -> Hashable:
@@ -50,16 +52,21 @@ class Storage(ABC):
 
     @abstractmethod
     def get(self, kind: str, key: str) -> Object | None:
-        """The object that is there, or None."""
+        """Return the object that is there, or None."""
 
     @abstractmethod
     def change(self, kind: str, key: str, function: Change) -> Object | None:
-        """Put what ``function`` returns in the place of the object it is given, and return it.
+        """Replace an object by the result of ``function``, and return it.
 
-        ``function`` gets None where there is no object, and returns None for there to be none.
-        Nothing else changes that object meanwhile, in any process. What it returned is kept once
-        this method returns, whatever happens to the process or the machine. It may be called more
-        than once, uses no storage itself, and where it raises nothing is changed.
+        Args:
+            kind: The kind of the object.
+            key: The key of the object.
+            function: Gets the object, or None; returns the new one, or None to remove it. It may be
+                called more than once, and must not use a storage. If it raises, nothing is changed.
+
+        Returns:
+            The new object. It is stored permanently when this method returns. Nothing else changes
+            the object during the call, in any process.
         """
 
     def _change(
@@ -71,28 +78,35 @@ class Storage(ABC):
 
     @abstractmethod
     def list(self, kind: str) -> dict[str, Object]:
-        """All objects of a kind by their keys, in any order."""
+        """Return all objects of a kind by their keys, in any order."""
 
     @abstractmethod
     def stamp(self, kind: str) -> Hashable:
-        """A value that is another one after an object of this kind was changed. Cheap: it is asked
-        for before every tool call."""
+        """Return a value that is another one after an object of this kind was changed.
+
+        Cheap: it is asked for before every tool call.
+        """
 
     def several(self, kind: str, keys: Iterable[str]) -> dict[str, Object]:
-        """The objects with these keys, of those that are there. A storage may get them faster than
-        one by one."""
+        """Return the objects with these keys, of those that are there.
+
+        A storage may get them faster than one by one.
+        """
         found = {key: self.get(kind, key) for key in keys}
         return {key: each for key, each in found.items() if each is not None}
 
     def count(self, kind: str) -> int:
-        """How many objects of a kind there are."""
+        """Return the number of objects of a kind."""
         return len(self.list(kind))
 
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
-        """The objects whose member ``"due"`` is a number from ``low`` to below ``high``, the lowest
-        first, and at most ``limit`` of them. A storage may find them without reading the others."""
+        """Return the objects whose ``"due"`` is a number from ``low`` to below ``high``.
+
+        The lowest come first, at most ``limit`` of them. A storage may find them without reading
+        the others.
+        """
         found = [
             (each["due"], key, each)
             for key, each in self.list(kind).items()
@@ -101,8 +115,10 @@ class Storage(ABC):
         return {key: each for _, key, each in sorted(found, key=lambda one: one[:2])[:limit]}
 
     def sweep(self, kind: str, before: float, limit: int = 100) -> int:
-        """Let there be no objects that are due from 1 to below ``before`` when they are removed,
-        at most ``limit`` at once; and say how many were removed."""
+        """Remove objects that are due from 1 to below ``before``, and return their number.
+
+        At most ``limit`` are removed at once.
+        """
         removed = 0
 
         def remove(found: Object | None) -> Object | None:
@@ -117,15 +133,15 @@ class Storage(ABC):
         return removed
 
     def now(self) -> float:
-        """Seconds since 1970 by one clock, whichever machine it is that asks."""
+        """Return the seconds since 1970 by one clock for all machines."""
         return time.time()
 
     def watch(self, kind: str, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call ``notify``, from any thread, after objects of this kind were changed, also by other
-        processes; until the function is called that this returns.
+        """Call ``notify``, from any thread, after objects of this kind were changed.
 
-        A notification may be lost, and a storage that cannot know of changes gives none: a
-        caller that waits looks again from time to time.
+        Changes of other processes count. It ends when the returned function is called. A
+        notification may be lost, and a storage that cannot know of changes gives none: a caller
+        that waits looks again from time to time.
         """
         return lambda: None
 
@@ -145,7 +161,7 @@ class Storage(ABC):
         return made
 
     def known_secret(self, name: str) -> bytes | None:
-        """The bytes that ``secret`` made for this name, or None where it never did."""
+        """Return the bytes that ``secret`` made for this name, or None if it never did."""
         found = self.get(_SECRETS, name)
         if found is None:
             return None
@@ -155,12 +171,12 @@ class Storage(ABC):
         return bytes.fromhex(key)
 
     def unusable(self, kind: str, why: str) -> ConfigError:
-        """The error for an object of this kind that is not what was kept."""
+        """Return the error for an object of this kind that cannot be used."""
         return ConfigError(f"the {kind} of {self!r} cannot be used: {why}")
 
 
 class MemoryStorage(Storage):
-    """Keeps objects for as long as it lives."""
+    """A storage in memory, for as long as it lives."""
 
     waits = False
 

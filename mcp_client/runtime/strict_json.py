@@ -1,11 +1,11 @@
-"""JSON from files and other documents, read strictly.
+"""Parse JSON from files and other documents strictly.
 
-Python's own reader takes what JSON does not have (NaN, Infinity) and keeps the last of two members
-with the same name. Where a document decides something (who the issuer is, what was approved), two
-programs could then read different things in it. So each is an error here, as is a document that is
-nested too deep: the reader would end in ``RecursionError`` somewhere else.
+Python's own parser accepts what JSON does not have (NaN, Infinity) and uses the last of two members
+with the same name. If a document decides something (who the issuer is, what was approved), two
+programs could then see different values in it. So each is an error here, as is a document that is
+nested too deep: the parser would end in ``RecursionError`` somewhere else.
 
-Messages of a server are read by ``protocol/jsonrpc.py``, which must take what servers send.
+Messages of a server are parsed by ``protocol/jsonrpc.py``, which must accept what servers send.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _STRINGS = rb'(?s:"(?:[^"\\]|\\.)*+"?)'
 
 
 def read_json(document: str | bytes, *, max_depth: int | None = _MAX_DEPTH) -> Any:
-    """The value of ``document``, bytes being UTF-8 with or without a byte order mark.
+    """Return the value of ``document``, bytes being UTF-8 with or without a byte order mark.
 
-    Raises ``ValueError``, with a reason to show, where it is not strict JSON. ``max_depth=None`` is
-    for files of our own: their depth is not looked at before they are parsed, which is quicker.
+    Raises ``ValueError``, with a reason to show, if it is not strict JSON. ``max_depth=None`` is
+    for files of this package: their depth is not checked before they are parsed, which is quicker.
     """
     try:
         text = document.decode("utf-8-sig") if isinstance(document, bytes) else document
@@ -48,7 +48,10 @@ def read_json(document: str | bytes, *, max_depth: int | None = _MAX_DEPTH) -> A
 def read_json_object(
     document: str | bytes, *, max_depth: int | None = _MAX_DEPTH
 ) -> dict[str, Any]:
-    """The object in ``document``: see ``read_json``. Raises ``ValueError`` for any other value."""
+    """Return the object in ``document``: see ``read_json``.
+
+    Raises ``ValueError`` for any other value.
+    """
     value = read_json(document, max_depth=max_depth)
     if type(value) is not dict:
         raise ValueError("it is not a JSON object")

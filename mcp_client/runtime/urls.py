@@ -1,4 +1,4 @@
-"""What the text of a URL tells: keys in its path, and whether its host is this machine.
+"""Judge the text of a URL: keys in its path, and whether its host is this machine.
 
 No name is looked up.
 
@@ -8,7 +8,8 @@ its form: letters mixed with digits or of mixed case, for 8 characters or more, 
 too long for words. After a segment that is called as a secret is (``/token/<key>``), 4 characters
 are enough.
 
-What reads like words is not found: ``streamable-http``, ``v1``, ``2025-06-18``, ``gmailServer2``.
+Keys that look like words are not found: ``streamable-http``, ``v1``, ``2025-06-18``,
+``gmailServer2``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Telling tasks of any event loop, and threads, that something changed; and what is handed out to
-those who want to know."""
+"""Notify tasks of any event loop, and threads, of changes; and the objects for those who wait."""
 
 from __future__ import annotations
 
@@ -29,11 +28,12 @@ class Notifier:
 
     def __init__(self) -> None:
         self.count: int = 0
-        """How many notifications there were."""
+        """The number of notifications so far."""
         self._lock = threading.Lock()
         self._waiting: dict[Callable[[], None], None] = {}
 
     def notify(self) -> None:
+        """Notify all who wait."""
         # Called from a reader's callback too, outside any task, where an anyio.Event cannot be set.
         with self._lock:
             self.count += 1
@@ -42,8 +42,10 @@ class Notifier:
             wake()
 
     async def wait(self, seconds: float | None = None, *, noted: int | None = None) -> None:
-        """Wait for a notification, for ``seconds`` at most; for none where there was one since
-        ``noted`` was the count."""
+        """Wait for a notification, for ``seconds`` at most.
+
+        It returns at once if there was one since ``noted`` was the count.
+        """
         backend = current()
         waiter = backend.waiter()
 
@@ -67,7 +69,7 @@ class Notifier:
                 await waiter
 
     def wait_in_thread(self, seconds: float | None, noted: int) -> None:
-        """As ``wait``, blocking the thread."""
+        """Wait like ``wait``, blocking the thread."""
         event = threading.Event()
         with self._added(event.set):
             if noted == self.count:
@@ -99,11 +101,11 @@ class Watch(ABC, Generic[T_co]):
         self._notifier = notifier
         """Notified whenever there may be a change to take."""
         self._look_again_after: float | None = None
-        """Seconds; None where a notification tells of every change."""
+        """The seconds between looks; None if a notification reports every change."""
         self._closed = False
         self._has_begun = False
 
-    # ------------------------------------------------------------ what each kind of watch says
+    # ------------------------------------------------------------ what each kind of watch defines
 
     @property
     def _is_over(self) -> bool:
@@ -111,14 +113,14 @@ class Watch(ABC, Generic[T_co]):
         return self._closed
 
     async def _begin(self) -> None:
-        """Begin to watch, or go on where an earlier attempt has raised."""
+        """Begin to watch, or continue after an earlier attempt has raised."""
 
     @abstractmethod
     async def _take(self) -> T_co | None:
-        """The next change, if there is one."""
+        """Return the next change, if there is one."""
 
     def _take_in_thread(self) -> T_co | None:
-        """The next change, if there is one, in a thread that may be blocked."""
+        """Return the next change, if there is one, in a thread that may be blocked."""
         raise ConfigError(
             "this watch belongs to an event loop: use 'async for', or mcp_client.sync in a thread"
         )
@@ -176,7 +178,7 @@ class Watch(ABC, Generic[T_co]):
     # -------------------------------------------------------------------------- in a thread
 
     def __enter__(self) -> Self:
-        """For a watch whose ``for`` works, which has nothing to begin."""
+        """Enter a watch whose ``for`` works, which has nothing to begin."""
         return self
 
     def __exit__(
@@ -203,7 +205,7 @@ class Watch(ABC, Generic[T_co]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop watching. Whoever waits for the next change gets the end of the iteration."""
+        """Stop watching. Those who wait for the next change get the end of the iteration."""
         self._closed = True
         self._end()
         self._notifier.notify()

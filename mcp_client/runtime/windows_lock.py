@@ -32,8 +32,10 @@ class _Overlapped(ctypes.Structure):
 
 
 def lock_byte(handle: int, shared: bool, system: Any = None) -> bool:
-    """Whether the byte could be locked now. ``system``: the functions of kernel32. Raises
-    ``OSError``."""
+    """Whether the byte could be locked now.
+
+    ``system``: the functions of kernel32. Raises ``OSError``.
+    """
     system = system or _system()
     how = _FAIL_IMMEDIATELY | (0 if shared else _EXCLUSIVE)
     if system.LockFileEx(handle, how, 0, 1, 0, ctypes.byref(_place())):
@@ -45,7 +47,7 @@ def lock_byte(handle: int, shared: bool, system: Any = None) -> bool:
 
 
 def unlock_byte(handle: int, system: Any = None) -> None:
-    """Raises ``OSError``."""
+    """Raise ``OSError``."""
     system = system or _system()
     if not system.UnlockFileEx(handle, 0, 1, 0, ctypes.byref(_place())):
         raise OSError(0, f"it cannot be unlocked (error {system.last_error()})")

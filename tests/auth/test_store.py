@@ -319,7 +319,7 @@ async def test_a_directory_that_others_can_write_to_is_refused(home: Path, bits:
     path = home / "tokens.json"
     await FileTokens(path).save(KEY, TOKEN)
     home.chmod(bits)
-    await refused(FileTokens(path), r"its folder .* may be written by others .*chmod go-w")
+    await refused(FileTokens(path), r"its directory .* may be written by others .*chmod go-w")
     home.chmod(0o700)
 
 
@@ -340,7 +340,7 @@ async def test_what_belongs_to_another_user_is_refused(
     me, check = os.geteuid(), {"file": "access_problem", "directory": "_folder_problem"}[whose]
     asks = lambda: sys._getframe(2).f_code.co_name  # noqa: E731
     monkeypatch.setattr(os, "geteuid", lambda: me + (asks() == check))
-    words = {"file": "it belongs", "directory": "its folder .* belongs"}[whose]
+    words = {"file": "it belongs", "directory": "its directory .* belongs"}[whose]
     await refused(FileTokens(path), f"{words} to another user")
 
 

@@ -72,7 +72,7 @@ def test_claude_desktop(a_home_of_its_own: Path, project: Path) -> None:
     assert stdio(config, "github").env == {"TOKEN": "${TOKEN}"}  # it has no variables
     (problem,) = config.problems
     assert (problem.key, problem.left_out) == ("mcpServers.github.env.TOKEN", False)
-    assert "Claude Desktop's files there are no variables" in problem.message
+    assert "Claude Desktop's files do not support variables" in problem.message
 
 
 def test_claude_code(project: Path) -> None:

@@ -141,7 +141,7 @@ def test_no_file_outside_of_project_and_home_is_touched(
     value = {"envFile": path} if field == "envFile" else {"env": {"A": f"${{file:{path}}}"}}
     config = config_of(project, {"one": {"command": "/usr/bin/true", **value}})
     (problem,) = config.problems
-    assert "is not in the folder of the project" in problem.message
+    assert "is not in the directory of the project" in problem.message
     assert list(config.servers) == []
     assert opened == [str(config.path)]
     assert not [each for each in looked_at if each.startswith(("/net", "//", "/etc/host"))]

@@ -340,8 +340,8 @@ RIGHT = {
     "mcp_config.json": "Windsurf's files: ${env:TOKEN}",
     ".mcp.json": "Claude Code's files: ${TOKEN}",
     "mcp-config.json": "Copilot CLI's files: ${TOKEN}",
-    ".zed/settings.json": "Zed's files there are no variables: write the value",
-    "claude_desktop_config.json": "Claude Desktop's files there are no variables: write the value",
+    ".zed/settings.json": "Zed's files do not support variables: write the value",
+    "claude_desktop_config.json": "Desktop's files do not support variables: write the value",
 }
 
 

@@ -42,7 +42,7 @@ def problems_of(tmp_path: Path, server: Any, name: str = "mcp.json") -> tuple[Co
         (3, "", "not an object"),
         ({}, "", "neither a command nor a url"),
         ({"args": ["x"]}, "", "neither"),
-        ({"command": "x", "url": "https://e.com"}, ".url", "beside a command"),
+        ({"command": "x", "url": "https://e.com"}, ".url", "together with a command"),
         ({"type": "ws", "url": "wss://e.com"}, ".type", "not one of"),
         ({"type": "stdio", "url": "https://e.com"}, ".type", "'stdio'"),
         ({"type": ["http"], "url": "https://e.com"}, ".type", "not one of"),
@@ -158,7 +158,7 @@ def test_servers_that_stand_under_two_tops_are_all_left_out(tmp_path: Path) -> N
     [
         (".mcp.json", '{"mcpServers": {\n"a": {"command": "x",}\n}}', 2, "comma"),
         (".mcp.json", "{\n// no comments here\n}", 2, "comments"),
-        (".mcp.json", "", 1, "ends where"),
+        (".mcp.json", "", 1, "ends before"),
         (".mcp.json", "[]", None, "not an object"),
         (".mcp.json", '{"servers": {}}', None, "'mcpServers'"),
         (".mcp.json", '{"mcpServers": []}', 1, "not an object"),

@@ -230,7 +230,7 @@ def test_what_is_asked_names_the_secret_and_where_it_goes(
     for name in request.variables:
         assert f"what {name} {goes}" in said
     place = Path.home() / ".ssh" / "id_rsa"
-    assert f"a place where secrets are kept: {place}" in said
+    assert f"a place where secrets are stored: {place}" in said
     assert [each for each in opened if each != "some.json"] == []
     assert keyring.asked == []
 
@@ -308,7 +308,7 @@ def test_a_file_that_became_a_link_since_it_was_shown_is_not_read(project: Path)
     assert config.requests["a"]
     (project / "token").unlink()
     (project / "token").symlink_to("other")
-    with pytest.raises(ConfigError, match="leads elsewhere since it was shown"):
+    with pytest.raises(ConfigError, match="leads to another place since it was shown"):
         config.servers["a"]
 
 

@@ -16,7 +16,7 @@ from mcp_client.config import load_config
 PUNYCODE = ": its host has letters outside ASCII; in ASCII (punycode) it is xn--gthub-n2e.com"
 SEVERAL = ": letters of several scripts stand in one word of its host: cyrillic, latin"
 LOOK_ALIKE = "look_alike: the command has letters outside ASCII, which may look like others:"
-SHELL = "a shell runs what stands in its arguments"
+SHELL = "a shell runs the code in its arguments"
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its paths are of another form")
 
 
@@ -72,8 +72,8 @@ WORDS: list[tuple[list[str], list[str]]] = [
     ),
     (["x", "bash"], []),
     (["bash", "x.sh"], []),
-    (["bash", "-c", "x"], ["runs_code: a shell runs what stands in its arguments (bash -c)"]),
-    (["x", "bash", "-c", "y"], ["runs_code: a shell runs what stands in its arguments (bash -c)"]),
+    (["bash", "-c", "x"], ["runs_code: a shell runs the code in its arguments (bash -c)"]),
+    (["x", "bash", "-c", "y"], ["runs_code: a shell runs the code in its arguments (bash -c)"]),
     (
         ["${WORD}", "x"],
         [
@@ -88,13 +88,13 @@ WORDS: list[tuple[list[str], list[str]]] = [
             "from_variable: the variable WORD is put into an argument, where other programs see it",
         ],
     ),
-    (["awk", "BEGIN{}"], ["runs_code: awk runs code that stands in its arguments"]),
+    (["awk", "BEGIN{}"], ["runs_code: awk runs the code in its arguments"]),
     (["awk", "-f", "x.awk"], []),
     (["x", "awk", "--file=x"], []),
     (["python", "x.py", "-c"], []),
     (["python", "-m", "y", "-c", "import z"], []),
-    (["x", "-c", "print(1)"], ["runs_code: x runs code that stands in its arguments (-c)"]),
-    (["x", "-c", "y z"], ["runs_code: x runs code that stands in its arguments (-c)"]),
+    (["x", "-c", "print(1)"], ["runs_code: x runs the code in its arguments (-c)"]),
+    (["x", "-c", "y z"], ["runs_code: x runs the code in its arguments (-c)"]),
     (["x", "-c", "config.json"], []),
     (["x", "-c", "./config"], []),
     (["x", "-c"], []),
@@ -102,11 +102,11 @@ WORDS: list[tuple[list[str], list[str]]] = [
     (["x", "run", "-e", "TOKEN"], []),
     (["x", "run", "-e", "TOKEN=a"], []),
     (["x", "y", "-e", "z"], []),
-    (["x", "--exec", "y"], ["runs_code: x runs code that stands in its arguments (--exec)"]),
+    (["x", "--exec", "y"], ["runs_code: x runs the code in its arguments (--exec)"]),
     (["x", "--exec", "y.sh"], []),
-    (["x", "a; b"], ["runs_code: x runs code that stands in its arguments"]),
-    (["x", "y", "a && b"], ["runs_code: x runs code that stands in its arguments"]),
-    (["x", "y", "`a`"], ["runs_code: x runs code that stands in its arguments"]),
+    (["x", "a; b"], ["runs_code: x runs the code in its arguments"]),
+    (["x", "y", "a && b"], ["runs_code: x runs the code in its arguments"]),
+    (["x", "y", "`a`"], ["runs_code: x runs the code in its arguments"]),
     (["x", '{"a": "b; c()"}'], []),
     (["x", "https://e.com/a;b(c)"], []),
     (["x", "{a,b}.json"], []),
@@ -115,17 +115,17 @@ WORDS: list[tuple[list[str], list[str]]] = [
     (["x", "run", "https://a"], ["runs_code: x downloads code and runs it: https://a"]),
     (
         ["python", "-W", "x", "-cimport os"],
-        ["runs_code: python runs code that stands in its arguments (-c)"],
+        ["runs_code: python runs the code in its arguments (-c)"],
     ),
     (["node", "x.js", "--eval=1"], []),
-    (["node", "--eval=1"], ["runs_code: node runs code that stands in its arguments (--eval=)"]),
+    (["node", "--eval=1"], ["runs_code: node runs the code in its arguments (--eval=)"]),
     (
         ["ssh", "-oProxyCommand=x", "host"],
-        ["runs_code: ssh runs code that stands in its arguments (-oProxyCommand=)"],
+        ["runs_code: ssh runs the code in its arguments (-oProxyCommand=)"],
     ),
     (
         ["ssh", "-o", "ProxyCommand=x"],
-        ["runs_code: ssh runs code that stands in its arguments (ProxyCommand=x)"],
+        ["runs_code: ssh runs the code in its arguments (ProxyCommand=x)"],
     ),
     (["npx", "x"], []),
     (["npx", "-y", "github:a/b"], ["runs_code: npx downloads code and runs it: github:a/b"]),
@@ -148,10 +148,10 @@ WORDS: list[tuple[list[str], list[str]]] = [
     ),
     (["uv", "tool", "run", "https://a"], ["runs_code: uv downloads code and runs it: https://a"]),
     (["uv", "run", "x", "https://a"], ["runs_code: uv downloads code and runs it: https://a"]),
-    (["npx", "--call", "x"], ["runs_code: npx runs code that stands in its arguments (--call)"]),
+    (["npx", "--call", "x"], ["runs_code: npx runs the code in its arguments (--call)"]),
     (
         ["env", "A=1", "bash", "-c", "x"],
-        ["runs_code: a shell runs what stands in its arguments (bash -c)"],
+        ["runs_code: a shell runs the code in its arguments (bash -c)"],
     ),
     (["env", "-S", "'bad"], []),
     (
@@ -164,7 +164,7 @@ WORDS: list[tuple[list[str], list[str]]] = [
     ),
     (
         ["env", "--split-string=bash -c x"],
-        ["runs_code: a shell runs what stands in its arguments (bash -c)"],
+        ["runs_code: a shell runs the code in its arguments (bash -c)"],
     ),
     (["x", "-S", "bash -c x"], []),
     (["x", "--privileged"], ["other_user: it asks for a container with rights over this machine"]),
@@ -193,12 +193,12 @@ WORDS: list[tuple[list[str], list[str]]] = [
     (["x", "://g\u0456thub.com"], []),
     (
         ["x", "https://$%7B\u0433X%7D"],
-        ["suspicious_address: https://$%7B\u0433X%7D: letters outside ASCII stand in its host"],
+        ["suspicious_address: https://$%7B\u0433X%7D: its host has letters outside ASCII"],
     ),
-    (["x", "~"], ["sensitive_place: it names your whole home folder or disk: ~"]),
-    (["x", "~/"], ["sensitive_place: it names your whole home folder or disk: ~/"]),
-    (["x", "/"], ["sensitive_place: it names your whole home folder or disk: /"]),
-    (["x", "--a=/"], ["sensitive_place: it names your whole home folder or disk: --a=/"]),
+    (["x", "~"], ["sensitive_place: it names your whole home directory or disk: ~"]),
+    (["x", "~/"], ["sensitive_place: it names your whole home directory or disk: ~/"]),
+    (["x", "/"], ["sensitive_place: it names your whole home directory or disk: /"]),
+    (["x", "--a=/"], ["sensitive_place: it names your whole home directory or disk: --a=/"]),
     (["x", "a=/"], []),
     (["x", "/etc/hosts"], ["outside_project: it names a path outside the project: /etc/hosts"]),
     (["x", "../x"], ["outside_project: it names a path outside the project: ../x"]),
@@ -211,7 +211,7 @@ WORDS: list[tuple[list[str], list[str]]] = [
     (["/usr/bin/x"], []),
     (["/etc/x"], ["outside_project: it names a path outside the project: /etc/x"]),
     (["x", "/usr/bin/y"], ["outside_project: it names a path outside the project: /usr/bin/y"]),
-    (["x", ".ssh/id"], ["sensitive_place: it names a place where secrets are kept: .ssh/id"]),
+    (["x", ".ssh/id"], ["sensitive_place: it names a place where secrets are stored: .ssh/id"]),
     (["x", "link/y"], ["outside_project: it names a path outside the project, by a link: link/y"]),
     (["x", "-Ilink"], ["outside_project: it names a path outside the project, by a link: -Ilink"]),
     (
@@ -276,7 +276,7 @@ OTHERS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"url": "https://a.example/${WORD}"},
-        ["from_variable: the variable WORD is put into a URL, where it may be recorded"],
+        ["from_variable: the variable WORD is put into a URL, which may be recorded"],
     ),
     ({"url": "https://a.example", "headers": {"A": "${WORD}"}}, []),
     (

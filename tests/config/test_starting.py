@@ -119,15 +119,15 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("powershell", ["-EncodedCommand", "x"], "(powershell -EncodedCommand)"),
         ("bash", ["--norc"] * 5_000 + ["-c", "true"], "(bash -c)"),
         ("sh", ["sh"] * 9_000 + ["-c", "true"], "(sh -c)"),
-        ("python3.12", ["-c", "print()"], "python3.12 runs code"),
-        ("node", ["-e", "0"], "node runs code"),
-        ("perl", ["-ne", "0"], "perl runs code"),
-        ("python", ["-cimport os"], "python runs code that stands in its arguments (-c)"),
-        ("python3", ["-u", "-Bcprint()" + "#" * 99], "python3 runs code"),
+        ("python3.12", ["-c", "print()"], "python3.12 runs the code"),
+        ("node", ["-e", "0"], "node runs the code"),
+        ("perl", ["-ne", "0"], "perl runs the code"),
+        ("python", ["-cimport os"], "python runs the code in its arguments (-c)"),
+        ("python3", ["-u", "-Bcprint()" + "#" * 99], "python3 runs the code"),
         ("node", ["--import=data:text/javascript,0"], "(--import=)"),
-        ("perl", ["-e0;"], "perl runs code"),
+        ("perl", ["-e0;"], "perl runs the code"),
         ("/usr/bin/env", ["-S", "bash -c true"], "(bash -c)"),
-        ("env", ["--split-string=python -c 0"], "python runs code"),
+        ("env", ["--split-string=python -c 0"], "python runs the code"),
         ("npx", ["mcp-remote", "https://api.g\u0456thub.com/mcp"], "several scripts"),
         ("npx", ["mcp-remote", "https://x.xn--gthub-n2e.com/mcp"], "outside ASCII"),
         ("npx", ["mcp-remote", "--url=https://${TOKEN}g\u0456thub.com/mcp"], "outside ASCII"),
@@ -140,11 +140,11 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("x", ["rm -v -rf /"], "rm -rf"),
         ("x", ["rm --recursive x"], "rm -rf"),
         ("x", ["a" * 60_000], "not looked through"),
-        ("x", ["~/.ssh/id_rsa"], "secrets are kept"),
-        ("x", ["--key=/srv/ana/.aws/credentials"], "secrets are kept"),
-        ("x", ["id_ed25519"], "secrets are kept"),
-        ("x", ["~"], "home folder"),
-        ("x", ["--root=/"], "home folder"),
+        ("x", ["~/.ssh/id_rsa"], "secrets are stored"),
+        ("x", ["--key=/srv/ana/.aws/credentials"], "secrets are stored"),
+        ("x", ["id_ed25519"], "secrets are stored"),
+        ("x", ["~"], "home directory"),
+        ("x", ["--root=/"], "home directory"),
         ("x", ["/srv/data"], "outside the project: /srv/data"),
         ("x", ["--dir=/srv/data"], "outside the project"),
         ("x", ["../other"], "outside the project"),
@@ -153,26 +153,26 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("/tmp/run.sh", [], "outside the project"),
         ("docker", ["run", "--privileged", "x"], "container"),
         ("x", ["a\u202eb"], "cannot be seen"),
-        ("x", ["--root", "${HOME}"], "home folder or disk: ${HOME}"),
+        ("x", ["--root", "${HOME}"], "home directory or disk: ${HOME}"),
         ("x", ["${TOKEN}"], "TOKEN is put into an argument"),
         ("${HOME}/x", [], "HOME decides which program"),
         ("sh", ["-" + "e" * 200 + "c", "true"], "a shell runs"),
-        ("python3", ["-" + "B" * 200 + "cprint()"], "python3 runs code"),
-        ("python3", ["-X", "utf8", "-cprint()"], "python3 runs code"),
-        ("npx", ["-y", "-c", "true"], "npx runs code"),
-        ("npm", ["exec", "--call=true"], "npm runs code"),
+        ("python3", ["-" + "B" * 200 + "cprint()"], "python3 runs the code"),
+        ("python3", ["-X", "utf8", "-cprint()"], "python3 runs the code"),
+        ("npx", ["-y", "-c", "true"], "npx runs the code"),
+        ("npm", ["exec", "--call=true"], "npm runs the code"),
         ("ash", ["-c", "true"], "(ash -c)"),
         ("busybox", ["sh", "-c", "true"], "(sh -c)"),
-        ("awk", ["BEGIN{system(1)}"], "awk runs code"),
-        ("lua5.4", ["-e", "os.execute()"], "lua5.4 runs code"),
-        ("git", ["-c", "alias.x=!sh", "x"], "git runs code"),
+        ("awk", ["BEGIN{system(1)}"], "awk runs the code"),
+        ("lua5.4", ["-e", "os.execute()"], "lua5.4 runs the code"),
+        ("git", ["-c", "alias.x=!sh", "x"], "git runs the code"),
         ("deno", ["run", "-A", "https://e.com/x.ts"], "deno downloads code and runs it: https://e"),
         ("uvx", ["--from", "git+https://e.com/x", "x"], "uvx downloads code"),
         ("npx", ["-y", "github:ana/x"], "npx downloads code"),
         ("pipx", ["run", "--spec=git+https://e.com/x", "x"], "pipx downloads code"),
-        ("ssh", ["-oProxyCommand=true", "x"], "ssh runs code"),
-        ("find", [".", "-exec", "x", ";"], "find runs code"),
-        ("${SHELL}", ["-c", "true"], "a shell runs what stands in its arguments (${SHELL} -c)"),
+        ("ssh", ["-oProxyCommand=true", "x"], "ssh runs the code"),
+        ("find", [".", "-exec", "x", ";"], "find runs the code"),
+        ("${SHELL}", ["-c", "true"], "a shell runs the code in its arguments (${SHELL} -c)"),
     ],
 )
 def test_what_looks_dangerous_is_warned_of(
@@ -201,7 +201,7 @@ def test_ordinary_servers_are_not_warned_of(project: Path, command: str, args: l
 
 def test_of_a_word_of_the_hosts_nothing_but_its_name_is_in_a_warning(project: Path) -> None:
     request = request_of(project, {"command": "sh", "args": ["${OPTION}", "a"]})
-    assert "a shell runs what stands in its arguments (sh ${OPTION})" in map(str, request.findings)
+    assert "a shell runs the code in its arguments (sh ${OPTION})" in map(str, request.findings)
     assert "xlc" not in f"{request}"
 
 
@@ -222,11 +222,11 @@ def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path
     request = load_config(path).requests["server"]
     assert request.args == (code, "srv.py")
     assert request.variables == {}
-    assert any("python3 runs code" in str(each) for each in request.findings)
+    assert any("python3 runs the code" in str(each) for each in request.findings)
     given = load_config(path, inputs={"mode": "-u"}).requests["server"]
     assert given.args == ("${input:mode}", "srv.py")
     assert given.variables == {"input:mode": ("args[0]",)}
-    assert not any("runs code" in str(each) for each in given.findings)
+    assert not any("runs the code" in str(each) for each in given.findings)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_command_that_is_a_link_is_judged_by_what_it_is(project: Path) -> None
     (project / "node").symlink_to("/bin/sh")
     request = request_of(project, {"command": "./node", "args": ["-c", "evil"]})
     texts = " ".join(map(str, request.findings))
-    assert "a shell runs what stands in its arguments (node -c)" in texts
+    assert "a shell runs the code in its arguments (node -c)" in texts
     assert "outside the project, by a link: ./node" in texts
     assert request.program == "/bin/sh"
     assert ("Program", "/bin/sh") in [(fact.label, fact.text) for fact in request.facts()]
@@ -403,7 +403,7 @@ def test_how_a_person_would_log_in_is_shown(project: Path) -> None:
         "client_id": "them",
         "redirect_uri": "http://127.0.0.1:3000/${TOKEN}",
         "scopes": "a b",
-        "client_secret": "stands in the file",
+        "client_secret": "is written in the file",
     }
     assert request.variables == {"TOKEN": ("oauth.redirect_uri",)}
     facts = [(fact.label, fact.text) for fact in request.facts()]
@@ -567,7 +567,7 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     assert "not confined" not in text
     assert "Variables    | KEY=${TOKEN}" in screen
     assert "Puts in      | TOKEN -> 'args[2]' env.KEY" in screen
-    assert "Note         | a shell runs what stands in its arguments (sh -c)" in screen
+    assert "Note         | a shell runs the code in its arguments (sh -c)" in screen
     assert "s3cret" not in text
     assert screen[-1] == "Start it? [y/N/a/v] n"
 

@@ -912,7 +912,7 @@ async def test_a_skill_is_shown_with_its_files_and_decided_as_a_call_is() -> Non
         page = Seen((await ana.get()).text).text
         for shown in (
             *("Skill", "pdf", "docs", "Fill in forms", "2 files", "references/FORMS.md"),
-            *("allowed-tools (a yes does not grant these)", "this skill has changed"),
+            *("allowed-tools (an approval does not grant these)", "this skill has changed"),
             *("Until the session ends", "Allow", "Deny"),
         ):
             assert shown in page

@@ -489,11 +489,11 @@ async def test_a_call_says_that_the_server_waits_for_an_answer_and_how_to_wait(
                 await host.call_tool("weather__get_weather", {"location": "Oslo"})
             assert caught.value.message.endswith(
                 "Servers whose tools are missing: weather: waits to be allowed to start; "
-                "host.session('weather') waits for the answer"
+                "host.session('weather') waits for the decision"
             )
             assert caught.value.retryable
             findings = (await host.list_tools()).findings
-            assert "host.session('weather') waits for the answer" in str(findings[0])
+            assert "host.session('weather') waits for the decision" in str(findings[0])
             answered.set()
             await host.session("weather")
             result = await host.call_tool("weather__get_weather", {"location": "Oslo"})

@@ -104,7 +104,9 @@ def test_a_folder_of_ours_that_others_may_write_cannot_be_used(tmp_path: Path, m
 
 def test_a_folder_of_ours_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
-    with pytest.raises(ConfigError, match=r"the folder .*/a/b cannot be used: it cannot be made"):
+    with pytest.raises(
+        ConfigError, match=r"the directory .*/a/b cannot be used: it cannot be made"
+    ):
         own_folder(tmp_path / "a" / "b")
 
 

@@ -126,7 +126,7 @@ def test_a_folder_that_others_may_write_is_refused(mode: int, tmp_path: Path) ->
         lambda: state.change(KIND, "a", lambda found: None),
     ]
     for use in uses:
-        with pytest.raises(ConfigError, match=r"its folder .* may be written by others .*chmod"):
+        with pytest.raises(ConfigError, match=r"its directory .* may be written by others .*chmod"):
             use()
     folder.chmod(0o755)
     assert state.get(KIND, "a") == {}
