@@ -39,7 +39,7 @@ PAGES = (
     *("mcp_client", "mcp_client.errors", "mcp_client.stubs"),
     *(package(path) for path in tables() if path.parent != ROOT),
     *("mcp_client.adapters", "mcp_client.adapters.toolset"),
-    *(f"mcp_client.adapters.{name}" for name in PROVIDERS),
+    *(f"mcp_client.adapters.{name}" for name in (*PROVIDERS, "official")),
 )
 GIVEN = ("App", "Config", "Connecting", "Session", "Skill", "Task")
 """Classes whose objects a function or a method returns: nobody needs the constructor."""

@@ -17,7 +17,7 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4257,  # official: a session in the shape of the official SDK
+    "adapters": 4259,  # official: a session in the shape of the official SDK
     "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2972,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval

@@ -88,7 +88,10 @@ def test_the_guides_and_the_examples_import_each_name_from_its_one_place() -> No
     assert wrong == []
 
 
-SUBMODULES = {("mcp_client", "sync"), *(("mcp_client.adapters", name) for name in PROVIDERS)}
+SUBMODULES = {
+    ("mcp_client", "sync"),
+    *(("mcp_client.adapters", name) for name in (*PROVIDERS, "official")),
+}
 
 
 SERVER = {

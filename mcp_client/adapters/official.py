@@ -144,12 +144,14 @@ class OfficialSession:
     @property
     def protocol_version(self) -> str:
         """The revision agreed on."""
-        return self._session.protocol_version
+        version: str = self._session.protocol_version
+        return version
 
     @property
     def instructions(self) -> str | None:
         """The server's advice for a model: untrusted text."""
-        return self._session.instructions
+        instructions: str | None = self._session.instructions
+        return instructions
 
     async def send_ping(self, *, meta: Mapping[str, Any] | None = None) -> Any:
         """Ask the server for a sign of life."""

@@ -31,6 +31,7 @@ __all__ = [
     "EVERYTHING",
     "EXT_APPS",
     "FILESYSTEM",
+    "FRAMEWORK_SOURCES",
     "MEMORY",
     "NATIVE",
     "NODE",
@@ -86,6 +87,16 @@ ENVIRONMENTS = (
     *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21"),  # what we need ourselves
 )
 """What programs run in, and PyInstaller, in one environment."""
+FRAMEWORK_SOURCES = ("langchain-mcp-adapters==0.3.2", "mcpadapt==0.1.19")
+"""Programs on the official SDK, whose source distributions have their tests."""
+FRAMEWORKS = (
+    *(*FRAMEWORK_SOURCES, "mcp==1.30.0", "langchain==1.5.2", "smolagents==1.26.0"),
+    *("google-genai==3.6.1", "autogen-agentchat==0.7.5", "autogen-ext==0.7.5", "dspy==3.4.1"),
+    *("llama-index-tools-mcp==0.4.8", "pytest==9.2.0", "pytest-asyncio==1.5.0"),
+    *("pytest-socket>=0.7", "pytest-datadir>=1.7", "pytest-timeout>=2.4", "dirty-equals>=0.9"),
+    *("websockets>=15", "httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21"),
+)
+"""Frameworks that take a session of the official SDK, and what their tests need."""
 UV = ("uv==0.13.9",)
 """It runs servers by ``uvx``."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
@@ -207,6 +218,7 @@ def main(*names: str) -> int:
         "providers": PROVIDERS,
         "durable": DURABLE,
         "environments": ENVIRONMENTS,
+        "frameworks": FRAMEWORKS,
     }
     parts: dict[str, Callable[[], None]] = {
         **{name: partial(_install_packages, name, wanted) for name, wanted in packages.items()},
@@ -214,6 +226,7 @@ def main(*names: str) -> int:
         "system": _install_system_packages,
         "caches": _fill_caches,
         **{name: partial(_install_python, name, wanted) for name, wanted in pythons.items()},
+        "framework-sources": _fetch_sources,
     }
     if unknown := {*names} - {*parts}:
         print(f"no part is called {min(unknown)}: {', '.join(parts)}", file=sys.stderr)
@@ -269,6 +282,20 @@ def _install_packages(name: str, packages: Mapping[str, str]) -> None:
             "npm is not on PATH, and the servers and the suite written in it need it"
         )
     _fetch([npm, "install", "--no-audit", "--no-fund", "--loglevel=error"], home)
+    _mark(home, wanted, started)
+
+
+def _fetch_sources() -> None:
+    """Fetch the source distributions, without running what is in them more than pip has to."""
+    home, wanted = PEERS / "framework-sources", "\n".join(FRAMEWORK_SOURCES)
+    if _is_there(home, wanted):
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    started = time.monotonic()
+    pip = [str(PEERS / "uv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    download = [*pip, "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+    _fetch([*download, "--dest", str(home), *FRAMEWORK_SOURCES], home)
     _mark(home, wanted, started)
 
 

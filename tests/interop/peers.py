@@ -49,6 +49,7 @@ __all__ = [
     "everything",
     "fastmcp",
     "filesystem",
+    "frameworks",
     "git",
     "gnome_keyring",
     "growing",
@@ -267,6 +268,11 @@ def repository(folder: Path) -> Path:
 def providers() -> Path:
     """The Python that has the packages of LLM providers."""
     return _found(PEERS / "providers" / "bin" / "python", "the packages of LLM providers")
+
+
+def frameworks() -> Path:
+    """The Python that has frameworks on the official SDK."""
+    return _found(PEERS / "frameworks" / "bin" / "python", "frameworks on the official SDK")
 
 
 def environments() -> Path:
