@@ -1,7 +1,7 @@
 """Parse one server of a config file: from any program's fields to a ``Launch``.
 
 A ``Launch`` is the one value that describes the server until it is started. It makes the
-``ServerConfig``, and shows a person what would be started (``start_request``). Both come from the
+``ServerConfig``, and shows a person what would be started (``starting``). Both come from the
 same parsed result, so what is confirmed is what is started.
 """
 

@@ -4,7 +4,7 @@ Servers write schemas that deviate from JSON Schema in harmless ways, and what a
 is not its business to forbid. ``usable_schema`` returns what ``checker`` can use:
 
 - Patterns of ECMA-262 are written for Python (``ecma_patterns``).
-- ``$schema`` is spelled as its dialect is named (``dialects``).
+- ``$schema`` is spelled as its dialect is named (``schema_shape``).
 - A list of ``items`` and a boolean ``exclusiveMinimum`` mean one thing only, whatever the dialect:
   they are written in the dialect of the schema.
 - A keyword that is not of its shape is skipped, as are a pattern that cannot be translated, a
