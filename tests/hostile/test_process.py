@@ -212,7 +212,7 @@ async def test_a_server_that_keeps_dying_is_given_up() -> None:
             with pytest.raises(ConnectionLost, match="exited with code 3") as caught:
                 await session.call_tool("exit")
             assert caught.value.stderr_tail == "about to go"
-        with pytest.raises(ConnectError, match=r"keeps dying.*Limits.restarts"):
+        with pytest.raises(ConnectError, match=r"keeps exiting.*Limits.restarts"):
             await session.call_tool("echo")
 
 
