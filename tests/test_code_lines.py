@@ -19,7 +19,7 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4259,  # official: a session in the shape of the official SDK
     "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
-    "audit": 2972,  # arguments are left out if the tool is not known; options as in approval
+    "audit": 2978,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4490,  # options as in approval; the meta of lists
     "cli": 3992,

@@ -4,19 +4,19 @@
 
 ::
 
-    options.py             what ``connect(audit=...)`` takes
-    record.py              where the records of a session go
+    options.py             the values that ``connect(audit=...)`` takes
+    record.py              the records of a session and their places
     entry.py               the two records of a call, a skill, a start, a read, a script's run
-    entry_members.py       what the records of each kind have
+    entry_members.py       the members of the records of each kind
     sinks.py               a file, or a function of the host, as a place for records
     otel_log.py            the logs of OpenTelemetry as a place for records
-    shown_arguments.py     the arguments as records may show them, and what spans show
-    redaction.py           what a record may show: no secrets, within bounds
+    shown_arguments.py     the arguments as records and spans may show them
+    redaction.py           the parts that a record may show: no secrets, within bounds
     redaction_function.py  the same by a function of the host
-    recording_redaction.py what the record of a whole session shows
-    secret_text.py         where in a text secrets are
-    schema_marks.py        which arguments a tool's schema marks as secret
-    log_file.py            the file, to which lines are only ever added
+    recording_redaction.py the redaction of the record of a whole session
+    secret_text.py         the places of secrets in a text
+    schema_marks.py        the arguments that a tool's schema marks as secret
+    log_file.py            the file, to which lines are only added
     opened_file.py         that file, open from one line to the next, and one thread at a time
     database_log.py        the same in a database: a chain of lines for each process
     database_chains.py     the chains in a database, and their verification

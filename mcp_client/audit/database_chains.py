@@ -1,6 +1,6 @@
-"""The chains of an audit in a database: their tables, and what is read of them and verified.
+"""The chains of an audit in a database: their tables, their queries and their verification.
 
-``database_log`` says what a chain is, and adds to it.
+``database_log`` defines a chain, and adds to it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NEXT_PAGE = f"{_OF_CHAIN} and line > %s order by line limit {_PAGE_LINES}"
 
 
 class Database(Protocol):
-    """What the log needs of a state."""
+    """A protocol: the part of a state that the log needs."""
 
     @property
     def key(self) -> bytes | None: ...
@@ -92,16 +92,18 @@ class Chains:
         }
 
     def run(self, connection: Any, statement: str, *values: Any) -> Any:
+        """Run a statement."""
         return connection.execute(statement.format_map(self._tables), values)
 
     @contextmanager
     def snapshot(self) -> Iterator[Any]:
-        """A connection that sees the tables as they are at the beginning."""
+        """Open a connection that sees the tables as they are at the beginning."""
         with self._database._connection() as connection, connection.transaction():
             connection.execute("set transaction isolation level repeatable read, read only")
             yield connection
 
     def all(self, connection: Any) -> list[Chain]:
+        """Return all chains."""
         return [Chain(*row) for row in self.run(connection, _HEADS).fetchall()]
 
     def names_of_lines(self, connection: Any) -> Iterator[str]:
@@ -121,7 +123,7 @@ class Chains:
 
 
 def export(chains: Chains, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Each chain in a file of the directory."""
+    """Write each chain into a file of the directory ``folder``."""
     path, made = Path(folder).expanduser().absolute(), []
     try:
         own_folder(path)
@@ -149,7 +151,7 @@ def verify(chains: Chains, name: str, key: bytes | None, noted: str | None) -> V
 
 
 class _Verification:
-    """One run of ``verify_audit`` over all chains, of one moment."""
+    """A run of ``verify_audit`` over all chains, of one moment."""
 
     def __init__(self, chains: Chains, name: str, key: bytes | None, noted: str | None) -> None:
         self._chains = chains
@@ -158,7 +160,7 @@ class _Verification:
         self._check = Check(self._key, None)
         self._noted = set() if noted is None else set(filter(None, noted.split(",")))
         self._named: dict[str, dict[int, str]] = {}
-        """By chain, the hashes of lines that the first lines of others name."""
+        """The hashes of lines that the first lines of others name, by chain."""
         self._numbers: dict[str, int] = {}
         self._gone = 0
         self._heads: list[str] = []
@@ -184,7 +186,10 @@ class _Verification:
         return replace(found, earlier=self._gone, last_hash=",".join(self._heads) or NOTHING)
 
     def _note_named(self, connection: Any, chain: Chain) -> None:
-        """What the first line of a chain says of others. Its own hash is compared later."""
+        """Note the other chains that the first line of a chain names.
+
+        Its own hash is compared later.
+        """
         first = self._chains.run(connection, _FIRST, chain.name).fetchone()
         with suppress(ValueError):
             record, _ = unseal(b"" if first is None else first[1].encode(), self._key)
@@ -196,7 +201,7 @@ class _Verification:
                 self._named.setdefault(name, {})[line] = hash
 
     def _check_gone(self, chains: Sequence[Chain]) -> None:
-        """The oldest chains may be gone whole, others not."""
+        """Check that only the oldest chains are gone, as a whole."""
         there = {chain.name for chain in chains}
         oldest = min((chain.number for chain in chains), default=0)
         for name, lines in self._named.items():

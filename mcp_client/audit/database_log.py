@@ -2,19 +2,18 @@
 
 The lines are those of a file (see ``hash_chain``), and ``export`` makes files of them. A process
 begins a chain with its first record, and adds to it alone, so that processes do not wait for each
-other. The row of a chain has the number and the hash of its last line: whatever is appended is
-appended to that line, or not at all, in one statement. So a process notices where its last line is
-gone, as with a file, and a write of which the outcome was unknown is not written a second time.
+other. The row of a chain has the number and the hash of its last line. A record is appended to that
+line, or not at all, in one statement. So a process notices if its last line is gone, as with a
+file, and a write with an unknown outcome is not written a second time.
 
-The first line of a chain says which process writes it, on which machine, and names the last lines
+The first line of a chain has the process that writes it and its machine, and names the last lines
 of the chains that were begun before it (``after``). So chains protect each other: of a chain that a
 later one names, neither the whole nor its end can be removed unseen. The oldest chains may be
 deleted whole, as the oldest files of a log may (``earlier``).
 
-What cannot be seen in the database alone: a cut at the end of a chain that no later chain names,
-where its row was changed to match and its process was not there to notice. Note
-``Verified.last_hash`` elsewhere, as for a file. Without a key, everybody who can write the tables
-can write all of it again.
+The database alone does not show a cut at the end of a chain that no later chain names, if its row
+was changed to match and its process was not there to notice. Note ``Verified.last_hash`` in another
+place, as for a file. Without a key, everybody who can write the tables can write all of it again.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
 _MAX_DOUBTS = 1_000
 _MAX_KNOWN = 10_000
 _RETRY_SECONDS = 0.5, 5.0
-"""Between attempts to write what is kept: the first pause, and the longest."""
+"""The first and the longest pause in seconds between attempts to write queued records."""
 
 
 class _Elsewhere(Exception):
@@ -90,7 +89,7 @@ class DatabaseLog:
         self._last = Position(0, 1, NOTHING)
         self._doubts: list[_Doubt] = []
         self._known: deque[Mapping[str, Any]] = deque(maxlen=_MAX_KNOWN)
-        """Records that were written though their writer was told that they were not."""
+        """The records that were written although their writer got an error."""
         self._kept: deque[Mapping[str, Any]] = deque()
         self._losses: list[str] = []
         self._retrying: threading.Thread | None = None
@@ -109,7 +108,7 @@ class DatabaseLog:
         return self._database.key
 
     def append(self, *records: Mapping[str, Any]) -> None:
-        """Add a line for each of ``records``, all of them or none, after those that were kept.
+        """Add a line for each of ``records``, all of them or none, after queued ones.
 
         Blocks. Raises ``StateError`` if the database cannot be reached, and ``AuditError`` for a
         record that is too long.
@@ -118,7 +117,7 @@ class DatabaseLog:
             self._write(records)
 
     def append_in(self, change: Joined, *records: Mapping[str, Any]) -> None:
-        """``append`` in the transaction of ``change``; where that cannot be, after it."""
+        """Append in the transaction of ``change``, or after it if that is not possible."""
         try:
             with self._turn.taken():
                 self._append_in(change, records)
@@ -137,15 +136,16 @@ class DatabaseLog:
 
     @property
     def has_kept(self) -> bool:
+        """Whether records are queued."""
         return bool(self._kept)
 
     def take_losses(self) -> list[str]:
-        """What was found since the last time: a sentence for each time the last line was gone."""
+        """Return the losses since the last time: a sentence for each missing last line."""
         losses, self._losses = self._losses, []
         return losses
 
     def close(self) -> None:
-        """End the thread that tries to write what is kept."""
+        """End the thread that tries to write queued records."""
         self._closed.set()
 
     def _as_sink(self) -> Sink:
@@ -157,10 +157,12 @@ class DatabaseLog:
             pause = min(2 * pause, longest)
             try:
                 self.append()
-            except Exception as error:  # noqa: BLE001 - the next call tells of it
+            except Exception as error:  # noqa: BLE001 - the next call reports it
                 _log.debug("the audit of %r cannot be written: %s", self._database, error)
             if not self._kept:
-                self._retrying = None  # what is kept from here on has a thread of its own
+                self._retrying = (
+                    None  # records that are queued from here on have a thread of their own
+                )
 
     def _busy(self) -> StateError:
         return StateError(
@@ -209,7 +211,7 @@ class DatabaseLog:
         self._doubts = [*self._doubts[1 - _MAX_DOUBTS :], _Doubt(last, records)]
 
     def _appended(self, connection: Any, records: Sequence[Mapping[str, Any]]) -> bool:
-        """False where the last line of the chain is another one than this log knows."""
+        """Append. Returns False if the last line of the chain is not the known one."""
         new = self._not_known(records)
         lines, last = [], self._last
         for record in new:
@@ -236,7 +238,7 @@ class DatabaseLog:
         return True
 
     def _not_known(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Those that are not written yet."""
+        """Return those that are not written yet."""
         if not self._known:
             return list(records)
         known, new = list(self._known), []
@@ -248,8 +250,10 @@ class DatabaseLog:
         return new
 
     def _loss(self, connection: Any) -> dict[str, Any] | None:
-        """What the next chain says of our last line; None where the last line is one that we wrote
-        without being told so."""
+        """Return the record about the loss of the last line, for the next chain.
+
+        It is None if the last line is one that was written although its writer got an error.
+        """
         row = self._chains.run(connection, HEAD, self._name).fetchone()
         for doubt in self._doubts if row is not None else ():
             if (doubt.last.line, doubt.last.hash) == tuple(row):
@@ -272,7 +276,7 @@ class DatabaseLog:
 
     def _begin_where_needed(self, connection: Any) -> None:
         if self._process != os.getpid():
-            if self._process:  # the parent of this one, which writes what it has kept
+            if self._process:  # the parent of this one, which writes what it has queued
                 self._kept.clear()
                 self._known.clear()
             self._begin(connection, None)
@@ -301,23 +305,24 @@ class DatabaseLog:
             self._chains.run(connection, FIRST_LINE, name, line.decode("ascii"))
         self._name, self._number, self._last, self._doubts = name, number, last, []
 
-    # ------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------ queries
 
     def verify(self, key: bytes | None = None, noted: str | None = None) -> Verified:
-        """What ``verify_audit(state)`` does."""
+        """Verify it, as ``verify_audit(state)`` does."""
         return verify(self._chains, repr(self), self.key if key is None else key, noted)
 
     def records(self) -> Iterator[tuple[str, int, bytes]]:
-        """All lines as (chain, line, text), of one moment, chain by chain from the oldest on."""
+        """Yield all lines as (chain, line, text), of one moment, from the oldest chain on."""
         with self._chains.snapshot() as connection:
             for chain in self._chains.all(connection):
                 for number, line in self._chains.read(connection, chain.name):
                     yield chain.name, number, line
 
     def export(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """Write each chain into a file of ``folder`` that ``verify_audit`` verifies. Returns them.
+        """Write each chain into a file of the directory ``folder``, and return the files.
 
-        The directory is made for its owner alone. Raises ``ConfigError`` if a file is there.
+        ``verify_audit`` verifies them. The directory is made for its owner alone. Raises
+        ``ConfigError`` if a file is there.
         """
         return export(self._chains, folder)
 

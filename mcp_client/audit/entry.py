@@ -84,7 +84,7 @@ class AuditEntry(EntryMembers):
         self._audit.began(self)
 
     def hand_over(self) -> None:
-        """Leave the end of the call, of which the server made a task, to what sees it."""
+        """Leave the end of the call to the code that sees it: the server made a task of it."""
         self._audit.ended(self)
 
     def found(self, tool: Tool | None, revision: str) -> None:
@@ -96,7 +96,7 @@ class AuditEntry(EntryMembers):
         self._is_unread = not isinstance(error, UnknownTool | InvalidArguments)
 
     def breaks(self, finding: Finding, path: str) -> None:
-        """What is wrong with the arguments, at ``path``: the record has the place alone."""
+        """Note a finding about the arguments at ``path``: the record has the place alone."""
         self._wrong, self._place = finding, path or "the whole value"
 
     async def open(self, request: ApprovalRequest | None = None, *, resumed: bool = False) -> None:
@@ -125,7 +125,7 @@ class AuditEntry(EntryMembers):
         return request.refusal(text, reason=reason)
 
     def changed(self, call: ToolCall) -> None:
-        """The definition changed before the call was sent: ``call`` is decided instead."""
+        """Note that the definition changed before sending: ``call`` is decided instead."""
         self._request = call
         self._changed = {
             "fingerprint": call.tool.fingerprint,
@@ -155,6 +155,7 @@ class AuditEntry(EntryMembers):
         }
 
     def asking(self) -> None:
+        """Note that approval is asked for now."""
         self._marks["asking"] = self._audit.clock()
 
     def decided(self, verdict: Verdict[R]) -> None:
@@ -172,16 +173,20 @@ class AuditEntry(EntryMembers):
         self._decide("allow", source, reason, by)["scope"] = scope
 
     def sending(self) -> None:
+        """Note that the call is sent now."""
         self._marks["running"] = self._audit.clock()
 
     def is_kept_in(self, storage: object) -> bool:
+        """Whether its records are stored in ``storage``."""
         return any(sink.storage is storage for sink in self._audit.sinks)
 
     async def done(
         self, result: ToolResult, delivery: str = "answered", within: Within | None = None
     ) -> ToolResult:
-        """Close it with a result, which is returned even if the record cannot be written;
-        ``within`` a change of a storage that it is kept in."""
+        """Close it with a result, which is returned even if the record cannot be written.
+
+        ``within`` is a change of the storage of the record, if it has one.
+        """
         outcome = "tool_error" if result.is_error else "ok"
         findings = await self.over(outcome, delivery, within=within)
         return replace(result, findings=(*result.findings, *findings)) if findings else result
@@ -193,7 +198,7 @@ class AuditEntry(EntryMembers):
         error: str | None = None,
         within: Within | None = None,
     ) -> tuple[Finding, ...]:
-        """Close it. Return what could not be recorded, for the caller to be told.
+        """Close it, and return findings about what could not be recorded, for the caller.
 
         ``error`` is a short text, such as the type of an exception.
         """
@@ -260,7 +265,7 @@ class AuditEntry(EntryMembers):
     async def _close(
         self, outcome: str, delivery: str, text: str | None, within: Within | None = None
     ) -> str | None:
-        """Write the second record, and the first where it is missing: what failed, or None."""
+        """Write the second record, and the first if it is missing. Returns the failure, or None."""
         try:
             return await self._written(outcome, delivery, text, within)
         finally:

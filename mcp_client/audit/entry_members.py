@@ -1,4 +1,4 @@
-"""The members of audit records: what ``opened`` and ``closed`` have, by the kind of the entry.
+"""The members of the audit records ``opened`` and ``closed``, by the kind of the entry.
 
 ``record`` describes the records of a call; those of another kind differ in this. ``tool`` is null,
 and a member named as the kind has the subject.
@@ -57,7 +57,7 @@ from .sinks import Digested, Record, Recorder
 __all__ = ["About", "EntryKind", "EntryMembers"]
 
 EntryKind: TypeAlias = RequestKind | Literal["resource", "prompt", "script"]
-"""What an entry is of: a request for approval, a read, or the run of a script."""
+"""The kind of an entry: a request for approval, a read, or the run of a script."""
 
 _MAX_FACT_CHARS = 10_000
 _MAX_FACTS = 200  # of one kind
@@ -76,14 +76,14 @@ _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
 
 
 class About(NamedTuple):
-    """What an entry is about, known when it is made."""
+    """The subject of an entry, known when it is made."""
 
     id: str
     kind: EntryKind
     subject: str
     """The name of the tool or the prompt, a URI, a command line, a model or the id of a run."""
     arguments: Any = None
-    """What the caller gave."""
+    """The arguments that the caller gave."""
     context: Hashable = None
     tag: Any = None
     origin: CallOrigin = "host"
@@ -95,13 +95,13 @@ class About(NamedTuple):
 
 
 class EntryMembers:
-    """What is known of one entry by now, and its two records made of that."""
+    """The data of one entry so far, and its two records made of them."""
 
     def __init__(self, audit: Recorder, about: About) -> None:
         self.about: About = about
         self.traffic: Traffic = Traffic()
         self.counts: Record = {}
-        """Members that ``closed`` has besides, of a script's run."""
+        """The additional members of ``closed``, for a script's run."""
         self._audit = audit
         self._name = (audit.server, audit.shown_name(about.subject))
         self._revision = about.revision
@@ -120,6 +120,7 @@ class EntryMembers:
 
     @property
     def id(self) -> str:
+        """The id of the entry."""
         return self.about.id
 
     def _opening(self) -> Record:
@@ -223,7 +224,7 @@ class EntryMembers:
         return {"fingerprint": digested, **request._recorded}
 
     def _seen(self) -> Record:
-        """What the approver is shown."""
+        """Return the part that the approver is shown."""
         request = self._request
         if request is None:
             return self._shown_findings(() if self._wrong is None else (self._wrong,))
@@ -255,7 +256,7 @@ class EntryMembers:
         return facts
 
     def _shown_facts(self, request: ApprovalRequest) -> Record:
-        """What a person is shown of it, besides what other members have."""
+        """Return the facts of it that other members do not have."""
         found: dict[str, list[str]] = {}
         left = _MAX_FACTS_BYTES
         for fact in request.facts():
@@ -295,8 +296,10 @@ class EntryMembers:
         return {**shown, "about": about} if about else shown
 
     def _shown_arguments(self, text: str | None, given: Any) -> Record:
-        """Return the arguments as a record may show them: from ``text`` if there is one, else from
-        ``given``."""
+        """Return the arguments as a record may show them.
+
+        They are of ``text`` if there is one, else of ``given``.
+        """
         audit = self._audit
         about = self._tool, self._is_unread
         shown = shown_arguments(audit.redaction, audit.secrets, text, given, *about)

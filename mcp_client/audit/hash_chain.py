@@ -83,7 +83,7 @@ class Position(NamedTuple):
 
 
 _KINDS = ("tool", "skill", "start", "sampling", "resource", "prompt", "script")
-"""What a record may be of."""
+"""The kinds of subjects of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +108,28 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a chain contains. Returned only by ``verify_audit``, and only for an intact chain."""
+    """The content of an intact chain, which only ``verify_audit`` returns."""
 
     lines: int
     """Lines verified, in all files."""
     files: tuple[str, ...]
-    """Their paths; of a database, what its chains are called."""
+    """The paths of the files; of a database, the names of its chains."""
     calls: int
     """Calls opened."""
     open_calls: tuple[OpenCall, ...]
     """The calls that were opened and not closed."""
     earlier: int
-    """Lines before the first: dropped by rotation (``keep=``), or in files or chains that were
-    removed."""
+    """The number of lines before the first: dropped by rotation (``keep=``), or in files or chains
+    that were removed."""
     repaired: int
-    """Times a line was found cut off by a crash, and the log says so."""
+    """The number of reports in the log that a line was cut off by a crash."""
     lost: int
-    """Times a host found the whole log gone that it was writing to (deleted, moved, emptied), and
-    began another file, whose first line says which line was the last."""
+    """The number of reports that a host found its whole log gone (deleted, moved, emptied), and
+    began another file, whose first line names the last line of the old one."""
     last_hash: str
-    """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end is found. Of a
-    database it has, with commas between, the last hash of each chain that no later one names."""
+    """The last hash. Note it in another place, and pass it as ``noted=`` next time, so that a cut
+    at the end is found. Of a database it has, with commas between, the last hash of each chain that
+    no later one names."""
     keyed: bool
     """Whether a key was used; without one, the file can be rewritten by all who can write it."""
 
@@ -164,7 +165,7 @@ def seal(
     place = {"line": number, "file": file, "previous": last.hash}
     whole = {**place, **record}
     if len(whole) < len(record) + 3 or "hash" in record:
-        # Members of the record cannot stand for those of the chain, nor beside them.
+        # Members of the record cannot replace those of the chain, nor repeat them.
         whole |= place
         whole.pop("hash", None)
     head = _dump(whole).encode("ascii")[:-1]
@@ -240,8 +241,8 @@ def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]
                 return None, 0, older
             time.sleep(0.005)
             continue
-        # While no other process has the lock, no line is being written and the file keeps its name.
-        # Who keeps it for seconds is not a writer of ours: then what is there is read as it is.
+        # While no other process has the lock, no line is being written and the name is the same.
+        # A process that holds it for seconds is not a writer of this package: the file is read.
         locked = lock(newest.fileno(), _LOCK_SECONDS, shared=True)
         here, older = os.fstat(newest.fileno()), rotated(path)
         if path.exists() and os.path.samestat(here, path.stat()):
@@ -296,22 +297,24 @@ class Check:
             raise self.changed(path, first, begun)
 
     def begin(self, place: str) -> None:
-        """The lines that follow are of another chain."""
+        """Begin another chain, to which the following lines belong."""
         self._files.append(place)
         self._last = None
 
     def line(
         self, path: Path | str, number: int, record: dict[str, Any], at: Position, begun: bool
     ) -> None:
-        """The next line, of which the hash matches. ``begun``: it is not the first of its place."""
+        """Note the next line, whose hash matches. ``begun``: it is not the first of its place."""
         last = self._last
         if not begun and record.get("event") not in ("begun", "repaired"):
-            raise self.wrong(path, number, "the lines before it, where the file began, are gone")
+            raise self.wrong(
+                path, number, "the lines before it, at the beginning of the file, are gone"
+            )
         if last is None:
             self._earlier = at.line - 1
             if (at.line == 1) != (record.get("previous") == NOTHING):
                 raise self.wrong(
-                    path, number, "it is not the first line, and says that it is, or the reverse"
+                    path, number, "it is not the first line, and claims to be, or the reverse"
                 )
         elif record.get("previous") != last.hash or at.line != last.line + 1:
             gap = at.line - last.line - 1

@@ -63,14 +63,14 @@ _OURS = stat.S_IFREG | 0o600
 
 
 class _Written(NamedTuple):
-    """What the log was when this object last wrote to it."""
+    """The state of the log when this object last wrote to it."""
 
     device: int
     inode: int
     size: int
     last: Position
     end: bytes
-    """With which that line ends: its hash, and the newline."""
+    """The end of that line: its hash, and the newline."""
 
 
 class _Busy(Exception):
@@ -91,13 +91,21 @@ class AuditLog:
         key: bytes | None = None,
         code: bool = False,
     ) -> None:
-        """Nothing is opened before the first line is written.
+        """Create a log. Nothing is opened before the first line is written.
 
-        A file that would grow beyond ``max_bytes`` is renamed to ``calls.jsonl.000001`` and so
-        on; the newest ``keep`` of those stay, or all. ``fsync``: wait for the disk. With ``key``,
-        at least 16 secret bytes kept elsewhere, lines cannot be forged without it. ``code``:
-        the record of a script's run has its code, redacted, and not only the digest. Raises
-        ``ConfigError`` for an invalid option.
+        Args:
+            path: The file.
+            max_bytes: The size at which a file is renamed to ``calls.jsonl.000001`` and so on; None
+                for never.
+            keep: The number of renamed files that stay; None for all.
+            fsync: Whether each append waits for the disk.
+            key: At least 16 secret bytes, stored in another place. Without it lines cannot be
+                forged.
+            code: Whether the record of a script's run has its code, redacted, and not only the
+                digest.
+
+        Raises:
+            ConfigError: If an option is wrong.
         """
         path = given_path(path, f"AuditLog({path!r})")
         if max_bytes is not None and (type(max_bytes) is not int or max_bytes < _LEAST_MAX_BYTES):
@@ -120,7 +128,7 @@ class AuditLog:
         self._key = key_of(key)
         self._written: _Written | None = None
         self._kept: list[OpenedFile] = []
-        """For the next append: one, or what several threads leave."""
+        """The files for the next append: one, or those that several threads leave."""
         self._losses: list[str] = []
         self._turn = Turn(_LOCK_SECONDS, self._busy)
 
@@ -165,14 +173,14 @@ class AuditLog:
         return self._key
 
     def take_losses(self) -> list[str]:
-        """What was found since the last time: a sentence for each time the last line was gone."""
+        """Return the losses since the last time: a sentence for each missing last line."""
         losses, self._losses = self._losses, []
         return losses
 
     # ------------------------------------------------------------------ one try
 
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
-        """False where the file turned out to be rotated meanwhile: open the new one."""
+        """Append. Returns False if the file was rotated, so that the new one must be opened."""
         try:
             opened = self._kept.pop()
         except IndexError:
@@ -200,24 +208,24 @@ class AuditLog:
             self._written = _Written(
                 here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END_BYTES:]
             )
-            keeps = sys.platform != "win32"  # where a file that is open cannot be renamed
+            keeps = sys.platform != "win32"  # there a file that is open cannot be renamed
             return True
         finally:
             with suppress(OSError):  # on Windows, where it was not locked
-                unlock(file)  # a process forked meanwhile may have the file open, too
+                unlock(file)  # a process forked since then may have the file open, too
             if keeps:
                 self._kept.append(opened)
             else:
                 opened.close()
 
     def _close(self) -> None:
-        """Close what is kept open; the next append opens it again."""
+        """Close the open file; the next append opens it again."""
         while self._kept:
             with suppress(IndexError):
                 self._kept.pop().close()
 
     def _newest(self, opened: OpenedFile) -> os.stat_result | None:
-        """What is known of the open file; None where the name is another's by now."""
+        """Return the status of the open file; None if the name is another file's by now."""
         try:
             there = os.lstat(self._file)
         except FileNotFoundError:
@@ -228,12 +236,12 @@ class AuditLog:
         if not stat.S_ISREG(here.st_mode):
             raise self._error("it is not a regular file")
         if here.st_mode & 0o077 or not here.st_size:
-            # What others wrote cannot be told from what we wrote; what they read, they have read.
+            # What others wrote looks like what we wrote; what they read, they have read.
             problem = access_problem(here, private=False) if here.st_size else None
             if problem is not None:
                 raise self._error(problem)
             if sys.platform != "win32":
-                os.fchmod(file, 0o600)  # the umask may say otherwise, or a chmod since
+                os.fchmod(file, 0o600)  # the umask may have changed it, or a chmod since
 
     def _lines(
         self,
@@ -243,7 +251,7 @@ class AuditLog:
         new: bool,
         loss: Mapping[str, Any] | None,
     ) -> tuple[bytes, Position]:
-        """What to write, and the last line then."""
+        """Return the lines to write, and the position after them."""
         first: list[Mapping[str, Any]] = []
         if cut:
             first.append({"event": "repaired", **_about(), **_traces(cut)})
@@ -281,7 +289,7 @@ class AuditLog:
     # ------------------------------------------------------------ what is there
 
     def _end(self, file: int, here: os.stat_result) -> tuple[Position, bytes | None]:
-        """The last line, and what a crash left after it: None, or bytes without a newline."""
+        """Return the last line, and the rest after a crash: None, or bytes without a newline."""
         known = self._written
         if known is not None and known.size == here.st_size and self._is_intact(file, here):
             return known.last, None
@@ -298,7 +306,7 @@ class AuditLog:
         return here.st_size >= known.size and _read_at(file, len(end), known.size - len(end)) == end
 
     def _loss(self, file: int, here: os.stat_result, last: Position) -> dict[str, Any] | None:
-        """What the log says of our last line if that is gone, else None."""
+        """Return the record about the loss of the last line, if it is gone, else None."""
         known = self._written
         if known is None or last is known.last or self._is_intact(file, here):
             return None
@@ -308,7 +316,7 @@ class AuditLog:
         return {"how": how, "last_line": known.last.line, "last_hash": known.last.hash}
 
     def _is_somewhere(self, known: _Written, here: os.stat_result) -> bool:
-        """Whether our last line is in a file of the log, or older than all that are kept."""
+        """Whether our last line is in a file of the log, or older than all that are left."""
         files = [path for _, path in rotated(self.path)]
         if here.st_size:
             files.append(self.path)
@@ -358,11 +366,11 @@ class AuditLog:
             return Position(last.line, last.file + 1, last.hash), data
         raise self._error(
             f"{path.name} does not end with a line of this log, written with this key; "
-            "verify_audit tells more"
+            "use verify_audit"
         )
 
     def _found(self, data: bytes, whole: bool) -> tuple[Position, bytes | None] | None:
-        """Return the last good line in the end of a file; None where it is not in there."""
+        """Return the last good line in the end of a file; None if there is none."""
         end = len(data)
         if not data.endswith(b"\n"):
             begin = data.rfind(b"\n") + 1

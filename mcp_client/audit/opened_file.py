@@ -23,6 +23,7 @@ class OpenedFile:
     __slots__ = ("__weakref__", "number", "place")
 
     def __init__(self, path: str) -> None:
+        """Create it. A thread waits ``seconds`` at most, then ``busy()`` is raised."""
         self.number: int = -1
         self.number = os.open(path, _FLAGS, 0o600)
         here = os.fstat(self.number)
@@ -42,7 +43,7 @@ _all_opened: WeakSet[OpenedFile] = WeakSet()
 
 
 def _close_all() -> None:
-    """A lock belongs to an opening: a process that was forked must not hold those of its parent."""
+    """Close all files: a process that was forked must not hold the locks of its parent."""
     for each in list(_all_opened):
         each.close()
 

@@ -1,6 +1,6 @@
-"""``Audit``: where the records of calls go, what they show, and what happens if they cannot.
+"""``Audit``: the places of records, their redaction, and the policy if they cannot be written.
 
-``connect(audit=...)`` and ``Host(audit=...)`` take one, or what ``Audit(to)`` takes.
+``connect(audit=...)`` and ``Host(audit=...)`` take one, or the argument of ``Audit(to)``.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Audit:
     those. None is the audit of ``connect(state=...)``; without a state nothing is recorded."""
     _: KW_ONLY
     failure: OnAuditFailure = "refuse"
-    """What happens to a call that cannot be recorded: "refuse" refuses it, "warn" logs a warning
+    """The treatment of a call that cannot be recorded: "refuse" refuses it, "warn" logs a warning
     and makes it."""
     redaction: Redaction | Callable[[Any], Any] | None = None
-    """``Redaction(keys=..., patterns=...)``, which says what records leave out, or a function from
-    the arguments to what may be shown. None is ``Redaction()``."""
+    """The redaction: ``Redaction(keys=..., patterns=...)``, or a function from the arguments to
+    what may be shown. None is ``Redaction()``."""
     trace_content: bool = False
     """Whether the OpenTelemetry span of a call has its arguments and its result, as far as
     ``redaction`` lets a record show them: see ``mcp_client.connection.tracing``."""
@@ -81,7 +81,7 @@ class Audit:
     def _of_server(
         self, server: str, identity: Callable[[], str | None] = lambda: None
     ) -> SessionAudit | None:
-        """Return what records the calls of ``server``; None if there is no place for records."""
+        """Return the audit of the calls of ``server``; None without a place for records."""
         if self.to is None:
             return None
         places: Any = self.to

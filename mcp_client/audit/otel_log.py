@@ -1,4 +1,4 @@
-"""The records of the audit as log records of OpenTelemetry, beside a file or in its place.
+"""The records of the audit as log records of OpenTelemetry, in addition to a file or instead.
 
 ```python
 connect(server, audit=["calls.jsonl", OpenTelemetryLog()])
@@ -6,12 +6,12 @@ connect(server, audit=["calls.jsonl", OpenTelemetryLog()])
 
 Each record is one log record of the scope ``mcp_client``, in the same order: its event name is
 ``mcp_client.audit.`` and the record's ``event``, its body the record as one line of JSON, as it
-would stand in a file, without the members that chain lines. It has the trace and the span of the
-call. Attributes say of what it is: ``mcp_client.call``, ``mcp_client.server``,
+would be in a file, without the members that chain lines. It has the trace and the span of the
+call. Attributes describe it: ``mcp_client.call``, ``mcp_client.server``,
 ``gen_ai.tool.name``, and ``mcp_client.outcome`` once it is closed.
 
 Telemetry may lose records, and what it loses does not stop a call: a fault is logged, and the call
-goes on, whatever ``Audit(failure=...)`` says. Use a file or a state, too, for what must not be
+goes on, whatever ``Audit(failure=...)`` is. Use a file or a state, too, for what must not be
 lost.
 """
 

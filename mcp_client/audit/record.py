@@ -1,4 +1,4 @@
-"""The record of every call: opened before anybody is asked, closed on every way out.
+"""The record of every call: opened before approval is asked for, closed on every way out.
 
 ```python
 connect(server, audit="calls.jsonl")              # a path, or AuditLog(path, ...)
@@ -24,20 +24,18 @@ A call has two records with the same ``call``. In a file each is a line, with th
      "outcome": "ok", "delivery": "answered", "asking_seconds": 3.9, "running_seconds": 0.2,
      "sent_bytes": 180, "received_bytes": 96}
 
-``identity`` is what the server is: a command or a URL, and an HMAC of what may be secret in it,
-under the key of the log, so that servers can be told apart in all of it; without one under a key of
-this process, so that they can be told apart only among the records of one process. ``context`` is
-what the caller gave as ``call_tool(context=...)``, and both records have its ``tag`` if
-``call_tool(tag=...)`` was given one. ``findings`` have ``kind`` and ``text``, and
-``about`` where a value tells two of a kind apart (``Finding``); beyond 32, ``more_findings`` counts
-the rest. ``facts`` are
-the other things that the approver is shown, by kind: a text, or a list of several
-(``ApprovalRequest.facts``). ``redacted`` are the JSON pointers of arguments that were left out.
-``opened`` also has ``repeats``, the attempt that this one follows, and ``origin``,
-"app" where a tool's view made the call and not the host, "code" where a script did: then with
-``script``, the id of its run, and which of its calls (``script_call``) on which line of it
-(``script_line``) this is. Members that were not found out (the tool
-is unknown, the arguments are not JSON) are null.
+``identity`` identifies the server: a command or a URL, and an HMAC of what may be secret in it,
+under the key of the log, so that servers differ in all of it; without one under a key of this
+process, so that they differ only among the records of one process. ``context`` is what the caller
+gave as ``call_tool(context=...)``, and both records have its ``tag`` if ``call_tool(tag=...)`` was
+given one. ``findings`` have ``kind`` and ``text``, and ``about`` if a value distinguishes two of a
+kind (``Finding``); beyond 32, ``more_findings`` counts the rest. ``facts`` are the other things
+that the approver is shown, by kind: a text, or a list of several (``ApprovalRequest.facts``).
+``redacted`` are the JSON pointers of arguments that were left out. ``opened`` also has ``repeats``,
+the attempt that this one follows, and ``origin``, "app" if a tool's view made the call and not the
+host, "code" if a script did: then with ``script``, the id of its run, and which of its calls
+(``script_call``) on which line of it (``script_line``) this is. Members that were not found out
+(the tool is unknown, the arguments are not JSON) are null.
 
 A call of which the server made a task (``start_tool``) is closed by whatever sees its end, which
 may be another process: then ``closed`` has ``opened_by``, the process that opened it, and no
@@ -47,15 +45,14 @@ may be another process: then ``closed`` has ``opened_by``, the process that open
 its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the approver changed the
 arguments: the digests ``from`` and ``to``, the ``paths`` that differ, the new ``arguments``, and
 ``findings``, those that an approver who was asked about the edit was shown. It is there too if the
-edited call was then refused.
-``outcome`` is "ok", "tool_error" (the tool says that it failed), "Cancelled" (the task of the call
-was cancelled) or the class of the error, whose text is in
-``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
-"unknown" (it may have run). ``decision`` is null where there was no answer, and has ``by`` where
-the answer names a person: with the source "memory", the one whose yes is remembered. An approval
-has its ``scope``, how far it goes: "once", "script", "session" or "always". It has
-``expires_at`` where the yes is for more calls than this one, and ends then. An ``opened`` without
-its ``closed`` is a call that runs, or whose process was killed.
+edited call was then refused. ``outcome`` is "ok", "tool_error" (the tool reports that it failed),
+"Cancelled" (the task of the call was cancelled) or the class of the error, whose text is in
+``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or "unknown" (it may
+have run). ``decision`` is null where there was no answer, and has ``by`` where the answer names a
+person: with the source "memory", the one whose yes is remembered. An approval has its ``scope``,
+how far it goes: "once", "script", "session" or "always". It has ``expires_at`` where the yes is for
+more calls than this one, and ends then. An ``opened`` without its ``closed`` is a call that runs,
+or whose process was killed.
 
 Loading a skill, starting a server of a config file and using the host's model have two such
 records, too, of which the second of a start and of a use reports what was decided: see
@@ -63,23 +60,23 @@ records, too, of which the second of a start and of a use reports what was decid
 a model asked for and that was not made, because no tool has that name or its arguments are not
 JSON, has them as a call that fails.
 
-A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
+A third event, ``revoked``, is a remembered decision that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
 (``given_by``), and ``by`` whom it was revoked.
 
-The first record is made once it is known which definition and which arguments the approver will
-be asked about, for only the definition tells which arguments are secret. If it cannot be
-written, the call is refused before anybody is asked (``CallDenied``, source "gate"); with
+The first record is made once it is known which definition and which arguments the approver will be
+asked about, for only the definition tells which arguments are secret. If it cannot be written, the
+call is refused before approval is asked for (``CallDenied``, source "gate"); with
 ``Audit(failure="warn")`` it goes on and the failure is logged. A second record that cannot be
-written takes nothing from the caller: the result is handed over with a finding that says so, and
-no call is let through until that record could be written after all.
+written takes nothing from the caller: the result is returned with a finding about it, and no call
+is let through until that record could be written after all.
 
 Arguments, reasons and error texts are shown as ``Audit(redaction=...)`` allows; texts that quote a
-value which breaks a schema are replaced by its place. Results, and what a server asked back, are
-not recorded. ``arguments_digest`` is of the true arguments in canonical form: an HMAC
-under the key of the log; without a key SHA-256, but where something was left out an HMAC under a
-key of this process, for a short secret could be found by trying. A sync callable is called in place
-and must not wait; an async one is awaited for at most ten seconds.
+value which breaks a schema are replaced by its place. Results, and a server's requests for input,
+are not recorded. ``arguments_digest`` is of the true arguments in canonical form: an HMAC under the
+key of the log; without a key SHA-256, but where something was left out an HMAC under a key of this
+process, for a short secret could be found by trying. A sync callable is called in place and must
+not wait; an async one is awaited for at most ten seconds.
 
 2026-07-28 ``server/tools`` (security): clients SHOULD log tool usage for audit purposes.
 """
@@ -116,7 +113,7 @@ _MAX_NAMES = 1_024
 
 
 class SessionAudit:
-    """Where the records of a session's calls go, and what they may show."""
+    """A session's audit: the places of the records, and what they may show."""
 
     def __init__(
         self,
@@ -138,7 +135,7 @@ class SessionAudit:
         self.redaction: Redaction = Redaction() if redaction is None else redaction
         self.clock = clock
         self.secrets: KnownSecrets = KnownSecrets()
-        """What the server was given to keep secret; ``connect`` sets it."""
+        """The secrets that the server was given; ``connect`` sets it."""
         self._find_identity: Callable[[], str | None] | None = identity
         self._identity: Identity | None = None
         self._tool_names: dict[str, str] = {}
@@ -147,7 +144,7 @@ class SessionAudit:
 
     @property
     def identity(self) -> Identity | None:
-        """What the server is: a command or a URL, without secrets. None where that is unknown."""
+        """The server's identity: a command or a URL, without secrets. None if unknown."""
         if self._find_identity is not None:
             found, self._find_identity = self._find_identity(), None
             self._identity = None if found is None else Identity(found)
@@ -189,7 +186,7 @@ class SessionAudit:
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
         """Have ``gate`` decide a start or a use of the model, and record it.
 
-        Raises what it does, and the request's refusal where it cannot be recorded.
+        Raises what ``gate`` does, and the request's refusal if it cannot be recorded.
         """
         kind, id, subject = request.kind, request.id, request.subject
         await self.entry_of(kind, id, subject, None, request.context).decided_by(gate, request)
@@ -204,18 +201,18 @@ class SessionAudit:
         return shown
 
     def shown_context(self, context: Hashable) -> Any:
-        """A call's context as a record may show it; an object of the host's own is its type."""
+        """Return a call's context as a record may show it; an object of the host is its type."""
         return None if context is None else Redaction.show(self.redaction, context).value
 
     def whose(self, context: Hashable, tag: Any) -> dict[str, Any]:
-        """What records have of the host's own words on a call."""
+        """Return the members of records for the host's own words on a call."""
         whose = {"context": self.shown_context(context)}
         return whose if tag is None else {**whose, "tag": self.shown_context(tag)}
 
     def revoked(self, decisions: Iterable[Decision], by: str | None = None) -> None:
-        """Decisions were forgotten, at the word of ``by``. From any thread.
+        """Record that decisions were forgotten, by ``by``. From any thread.
 
-        Written at once where that needs no waiting, else before the next record.
+        The record is written at once if that needs no waiting, else before the next record.
         """
         records = [
             {
@@ -243,9 +240,11 @@ class SessionAudit:
         return None if name is None else Redaction.text(self.redaction, safe_text(name, 200), 220)
 
     def began(self, entry: object) -> None:
+        """Note an entry that is open."""
         self._under_way.add(entry)
 
     def ended(self, entry: object) -> None:
+        """Note an entry that is closed."""
         self._under_way.discard(entry)
         if self._none_left is not None and not self._under_way:
             self._none_left.set()
@@ -260,8 +259,10 @@ class SessionAudit:
             await self._none_left.wait()
 
     async def flush(self) -> None:
-        """The session ends: try to write what is pending, which are records that could not be
-        written, and revocations; and keep nothing open."""
+        """Try to write what is pending when the session ends, and close all files.
+
+        Pending are records that could not be written, and revocations.
+        """
         for sink in self.sinks:
             if sink.has_pending:
                 await sink.write()

@@ -1,17 +1,16 @@
-"""What the record of a session leaves out: see ``mcp_client.transports.recording``.
+"""The redaction of the record of a session: see ``mcp_client.transports.recording``.
 
-One redaction goes over every part of every message (see ``redaction``): members by their names,
+One redaction covers every part of every message (see ``redaction``): members by their names,
 strings and names by look, JSON within strings, and what a tool's input schema marks in the
-arguments of its calls. Schemas alone are kept as they are. Beside that is left out, wherever and in
-whatever usual spelling it comes back, what was left out of the arguments of a request before, and
-what the server was given to keep secret (``env=``, headers, tokens).
+arguments of its calls. Only schemas are not changed. Also left out, in any usual form, are the
+texts that were left out of the arguments of an earlier request, and the secrets that the server was
+given (``env=``, headers, tokens).
 
-In an answer a stand-in has the type of what it stands for (``"[redacted]"``, 0), so that what is
-replayed still has its shape. The id of a task is all that is needed to get its result:
-``[task 1]`` stands for it wherever it occurs, so that the client that a record is replayed to asks
-about that.
+In a response a placeholder has the type of the original (``"[redacted]"``, 0), so that a replayed
+response still has its shape. The id of a task is all that is needed to get its result: ``[task 1]``
+replaces it everywhere, so that the client of a replay asks about that.
 
-What neither a name, a look nor a mark tells to be a secret stands in the record.
+A secret that no name, look or mark shows is in the record.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class SessionRecord:
         self._left_out = KnownSecrets(REDACTED)
         self._schemas: dict[str, Any] = {}
         self._tasks: dict[str, str] = {}
-        """By the id of a task, what stands for it."""
+        """The placeholders, by the id of a task."""
 
     def follow(self, secrets: KnownSecrets) -> None:
-        """``secrets`` is what the server is given to keep secret."""
+        """Leave out ``secrets``, which the server is given, too."""
         self._given.follow(secrets.values)
 
     def stand_ins(self, value: Any) -> Any:
@@ -73,7 +72,7 @@ class SessionRecord:
             found["arguments"] = shown.value
             self._left_out.add(shown.hidden)
         clean: dict[str, Any] = self._given.json(self._left_out.json(found))
-        if "name" in params:  # it says what is called, and may be like an argument left out
+        if "name" in params:  # it names what is called, and may be like an argument left out
             clean["name"] = self._given.json(found.get("name"))
         return clean
 
@@ -90,7 +89,9 @@ class SessionRecord:
         return self._given.json(self._whole(result))
 
     def value(self, value: Any) -> Any:
-        if isinstance(value, dict):  # notices of a task may come before the answer that creates it
+        if isinstance(
+            value, dict
+        ):  # notices of a task may come before the response that creates it
             self._note_task(value)
             id = related_task(value)
             self._note_task(None if id is None else {"taskId": id})

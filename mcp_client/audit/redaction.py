@@ -1,4 +1,4 @@
-"""What a record may show of arguments and texts: no secrets, and not without end.
+"""The parts of arguments and texts that a record may show: no secrets, within bounds.
 
 A value is a secret by the name it goes by, by how it looks, or by the tool's own word:
 
@@ -17,10 +17,10 @@ A value is a secret by the name it goes by, by how it looks, or by the tool's ow
 
 A string that holds JSON is looked through as what it holds, and so is text in percent, HTML or
 base64 encoding. What was left out of the arguments is left out of the texts about them as well (an
-error that quotes them), in whatever of the usual escapes it comes back.
+error that quotes them), in any of the usual escapes.
 
 What is shown is bounded: so many characters in all and in one string, so many levels. Whatever was
-left out for that is said. The time it takes is linear in what is shown.
+left out for that is stated. The time it takes is linear in what is shown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _MAX_JSON_STARTS = 8
 _MAX_SECRETS = 256
 """Secrets of one call that are looked for in texts about it."""
 _MAX_NAME_CHARS = 80
-"""Characters of a name that may announce a secret beside it."""
+"""The characters of a name that may announce a secret next to it."""
 _MAX_PAIR_MEMBERS = 64
 """Members of an object that may be such a pair."""
 _MAX_POINTERS = 32
@@ -81,14 +81,15 @@ _BRACKET = re.compile(r"[\[{]")
 # memory until the end.
 _MORE = "*+" if sys.version_info >= (3, 11, 5) else "*"
 _PLAIN = re.compile(rf"(?:[^\W_]{{1,15}}[ .,!?()]{{1,3}}){_MORE}[^\W_]{{0,15}}")
-"""Ordinary words, in which no pattern of ours finds anything and no notation gives a name."""
+"""The pattern of ordinary words, in which no pattern of ours finds anything and no notation gives a
+name."""
 _Path: TypeAlias = "tuple[_Path, str] | None"
 _Edit: TypeAlias = "tuple[int, int, str]"
 
 
 @dataclass(slots=True)
 class Shown:
-    """What may be shown of a value."""
+    """The part of a value that may be shown."""
 
     value: Any = None
     hidden: list[str] = field(default_factory=list, repr=False)
@@ -96,15 +97,15 @@ class Shown:
     pointers: list[str] = field(default_factory=list)
     """JSON pointers to the values that were left out in whole or in part, the first 32."""
     count: int = 0
-    """How many were left out."""
+    """The number of parts that were left out."""
     left: int = _MAX_SHOWN_CHARS
     whole: bool = False
     """Whether all of it is shown, however much that is."""
     answer: bool = False
-    """Whether what stands for a secret has its type."""
+    """Whether a placeholder has the type of the secret."""
 
     def inner(self) -> Shown:
-        """For a value within a text."""
+        """Return one for a value within a text."""
         return Shown(left=_UNBOUNDED, whole=True) if self.whole else Shown()
 
     def hide(self, secret: Any, path: _Path) -> None:
@@ -117,7 +118,7 @@ class Shown:
 
 @with_option_names()
 class Redaction:
-    """What counts as a secret: names of members, and regular expressions.
+    """The definition of secrets: names of members, and regular expressions.
 
     ``Redaction(keys={*KEYS, "iban"}, patterns=[*PATTERNS, r"\\bDE\\d{20}\\b"])``. The names count
     in strings as well (``iban=...``). A pattern of your own should need no more than linear time:
@@ -137,7 +138,7 @@ class Redaction:
             known.get(each, ()) if isinstance(each, str) else () for each in self._sources
         )
         self._knows_all = all(self._traces)
-        """Whether all patterns are ours, none of which finds anything in ordinary words."""
+        """Whether all patterns are ours, which find nothing in ordinary words."""
         self._judge = functools.lru_cache(1_024)(self._judge_name)  # names repeat, values do not
         if patterns is not PATTERNS:
             _ = self._patterns
@@ -150,17 +151,14 @@ class Redaction:
             raise ConfigError(f"Redaction(patterns=...): {error}") from None
 
     def show(self, value: Any, schema: Any = None) -> Shown:
-        """What may be shown of ``value``; ``schema`` is the JSON Schema that marks secrets in it.
+        """Return what may be shown of ``value``, by the marks of the JSON Schema ``schema``.
 
-        ``value`` need not be JSON: what is not is named by its type.
+        ``value`` need not be JSON: any other object is named by its type.
         """
         return self._shown(Shown(), value, schema)
 
     def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
-        """``value``, which is JSON, all of it but for what is secret; no deeper than 256 levels.
-
-        ``answer``: what a server said, whose shape stays.
-        """
+        """Return ``value`` (JSON, 256 levels) without secrets; with ``answer``, in its shape."""
         shown = Shown(left=_UNBOUNDED, whole=True, answer=answer)
         return self._shown(shown, value, schema)
 
@@ -173,20 +171,20 @@ class Redaction:
         return shown
 
     def text(self, text: str, limit: int = 500, hidden: Iterable[str] = ()) -> str:
-        """At most ``limit`` characters of ``text``, without ``hidden`` and what looks secret."""
+        """Return ``text`` (at most ``limit`` characters) without ``hidden`` and secrets."""
         window = text[: limit + _WINDOW_CHARS]
         secrets = dict.fromkeys(secret for secret in hidden if secret)
         edits = [(*span, REDACTED) for secret in secrets for span in echoes(window, secret)]
         return self._cut(window, limit, len(text), edits)[0]
 
     def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
-        """``text`` for what others say of a call: an error, a reason, a finding."""
+        """Return ``text`` about a call: an error, a reason, a finding."""
         return self.text(text, limit, hidden)
 
     # ------------------------------------------------------------------ strings
 
     def _judge_name(self, name: str) -> tuple[str, str]:
-        """Return a member's name as it may be shown, and what it says of the member."""
+        """Return a member's name as it may be shown, and the kind of the member."""
         return self._clean(name)[0], _kind(self._names, name)
 
     def _hide(self, value: Any, path: _Path, shown: Shown) -> Any:
@@ -223,7 +221,7 @@ class Redaction:
     def _cut(
         self, window: str, limit: int, whole: int, edits: Iterable[_Edit] = (), depth: int = 0
     ) -> tuple[str, list[str]]:
-        """What may be shown of a text of which ``window`` is the beginning, and what was hidden."""
+        """Return what may be shown of a text that begins with ``window``, and what was hidden."""
         clean, secrets = self._clean(window, edits, depth)
         # A secret that the window cuts in two may have lost what it is known by: not shown.
         more = whole > len(window)
@@ -460,7 +458,7 @@ def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:
 
 
 def _stand_in(value: Any) -> Any:
-    """What stands for a secret, of the same type."""
+    """Return the placeholder of a secret, of the same type."""
     if isinstance(value, Mapping):
         return {f"{REDACTED} {count}": _stand_in(each) for count, each in enumerate(value.values())}
     if isinstance(value, list | tuple):

@@ -12,7 +12,7 @@ from .redaction import Redaction, Shown
 __all__ = ["RedactionFunction", "redaction_of"]
 
 _MAX_SECRETS = 256
-"""Texts of one call of which it is seen whether they were left out."""
+"""The texts of one call whose redaction is observed."""
 
 
 class RedactionFunction(Redaction):

@@ -1,4 +1,4 @@
-"""Which parts of a tool's arguments its input schema marks as secret.
+"""Find the parts of a tool's arguments that its input schema marks as secret.
 
 A part is marked by ``writeOnly: true`` or by the format ``password``. A schema that cannot be
 followed to its end (a reference that leads nowhere or out of the schema, too many subschemas for
@@ -56,7 +56,7 @@ def applicable(root: Any, schemas: Iterable[Any]) -> tuple[tuple[Any, ...], bool
 
 
 def _in_place_applicators(schema: dict[str, Any]) -> Iterator[Any]:
-    """Schemas inside ``schema`` that say something about the same value."""
+    """Yield schemas inside ``schema`` that apply to the same value."""
     for word in ("allOf", "anyOf", "oneOf"):
         if type(schema.get(word)) is list:
             yield from schema[word]
@@ -68,6 +68,7 @@ def _in_place_applicators(schema: dict[str, Any]) -> Iterator[Any]:
 
 
 def members(schemas: tuple[Any, ...], key: Any) -> Iterator[Any]:
+    """Yield the schemas of a member."""
     for schema in schemas:
         properties = schema.get("properties")
         if type(properties) is dict and key in properties:
@@ -80,6 +81,7 @@ def members(schemas: tuple[Any, ...], key: Any) -> Iterator[Any]:
 
 
 def items(schemas: tuple[Any, ...], index: int) -> Iterator[Any]:
+    """Yield the schemas of an item."""
     for schema in schemas:
         for word in ("prefixItems", "items"):
             if type(schema.get(word)) is list and index < len(schema[word]):
@@ -89,7 +91,7 @@ def items(schemas: tuple[Any, ...], index: int) -> Iterator[Any]:
 
 
 def _resolve(root: Any, reference: Any) -> Any:
-    """What a reference within the schema points at; None where that is not to be found."""
+    """Return the target of a reference within the schema; None if there is none."""
     if type(reference) is not str or not reference.startswith("#"):
         return None
     if reference != "#" and not reference.startswith("#/"):

@@ -1,7 +1,7 @@
-"""Where in a text the secrets are.
+"""Find the secrets in a text.
 
 Two kinds of evidence count. **Looks**: ``PATTERNS``, regular expressions of what is a secret
-wherever it stands. **Names**: a name of a secret with a value beside it, in whatever notation:
+in any place. **Names**: a name of a secret with a value next to it, in any notation:
 
     password = "a b"      password: x         {"password": "a b"}      {\\"password\\": \\"a b\\"}
     Cookie: a=b; c=d      --token X           Password=a b;Server=x    tokens: [a, b]
@@ -9,7 +9,7 @@ wherever it stands. **Names**: a name of a secret with a value beside it, in wha
 
 The names are judged by the same keys as the members of objects. Everything here is linear in the
 text: each value is passed over once it has been found, and what is looked at around a name is
-bounded. Where the end of a value is in doubt, more is hidden rather than less.
+bounded. If the end of a value is in doubt, more is hidden rather than less.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ PATTERNS: tuple[str, ...] = (
     rf"(?P<keep>{_PROGRAM_WITH_P}){_QUOTED_OR_WORD}",
     r"(?i)(?P<keep>\blogin\s{1,3}\S{1,99}\s{1,3}password\s{1,3})\S++",
 )
-"""Regular expressions of secrets. What a group called ``keep`` matched is shown."""
+"""The regular expressions of secrets. A match of a group called ``keep`` is shown."""
 
 TRACES: tuple[tuple[str, ...], ...] = (
     ("private key",),
@@ -93,7 +93,7 @@ TRACES: tuple[tuple[str, ...], ...] = (
     (" -p",),
     ("login",),
 )
-"""For each of ``PATTERNS`` in turn, what is there, in lower case, where it matches."""
+"""The texts, in lower case, that exist if a pattern matches, for each of ``PATTERNS`` in turn."""
 
 NAME_KEYS = frozenset(
     """
@@ -101,7 +101,7 @@ NAME_KEYS = frozenset(
     selector locator env option setting placeholder target
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
-"""Names of members that say what a value beside them is: ``{"name": "Password", "value": "x"}``."""
+"""The names of members that name a value next to them: ``{"name": "Password", "value": "x"}``."""
 VALUE_KEYS = frozenset(
     """
     value values val v text content contents data default defaultvalue current new old string input
@@ -162,13 +162,13 @@ def may_have_names(text: str) -> bool:
 
 
 def flag_of(item: str) -> str:
-    """``--token`` of ``--token=X``, whose value ends where the item ends."""
+    """Return ``--token`` of ``--token=X``, whose value ends with the item."""
     match = _FLAG_WITH_VALUE.match(item)
     return match[0] if match else ""
 
 
 def find_named(text: str, names: SecretNames) -> list[Span]:
-    """Where in ``text`` values stand that go by the name of a secret."""
+    """Return the places in ``text`` of values that have the name of a secret."""
     found: list[Span] = []
     end = 0
     for match in _SEPARATOR.finditer(text):
@@ -195,7 +195,7 @@ def find_named(text: str, names: SecretNames) -> list[Span]:
 
 
 def _assigned(text: str, separator: re.Match[str], names: SecretNames) -> Span | None:
-    """Return the value of the secret whose name stands before ``separator``, or None."""
+    """Return the value of the secret whose name precedes ``separator``, or None."""
     before = text[max(0, separator.start() - _NAME_CHARS) : separator.start()][::-1]
     match = _NAME_REVERSED.match(before)
     if match is None:
@@ -272,7 +272,7 @@ def _several(text: str, start: int) -> Span | None:
 
 
 def _header(text: str, begin: int, start: int) -> Span | None:
-    """Return the value of a header: the rest of its line, or of the quotes it stands in."""
+    """Return the value of a header: the rest of its line, or of its quotes."""
     if _OPENING.match(text, start):
         return _quoted(text, start)
     line = _LINE_VALUE.match(text, start)
@@ -297,7 +297,7 @@ def _quoted(text: str, start: int) -> Span | None:
 
 
 def _closing_quote(text: str, start: int, escape: str, quote: str) -> int:
-    """Where the text between quotes ends; they may be escaped, once for each level of nesting."""
+    """Return the end of a quoted text; quotes are escaped once for each level of nesting."""
     depth = len(escape)
     for match in re.compile(rf"(\\*){re.escape(quote)}").finditer(text, start):
         extra = len(match[1]) - depth
@@ -326,7 +326,7 @@ def _closing_bracket(text: str, start: int) -> int:
 
 
 def _paired(text: str, separator: re.Match[str], names: SecretNames) -> Span | None:
-    """Return the value beside ``name: Password``: under another name, after it or before it."""
+    """Return the value next to ``name: Password``: under another name, after it or before it."""
     before = text[max(0, separator.start() - 40) : separator.start()][::-1]
     match = _NAME_REVERSED.match(before)
     if match is None or match["name"][::-1].lower() not in NAME_KEYS:

@@ -39,9 +39,10 @@ def shown_arguments(
     tool: Tool | None,
     is_unread: bool = False,
 ) -> Shown:
-    """Of the text that is sent, or without one of what was ``given``. Never raises.
+    """Return the arguments as a record may show them. Never raises.
 
-    ``is_unread``: nothing is shown, as the tool's schema is not known, which may mark secrets.
+    They are of ``text`` if there is one, else of ``given``. ``is_unread``: nothing is shown,
+    because the tool's schema is not known, which may mark secrets.
     """
     if text is not None and len(text) > MAX_ARGUMENTS_CHARS:
         return Shown(f"[left out: {len(text)} characters]", pointers=[""])
@@ -51,7 +52,7 @@ def shown_arguments(
         value = given if text is None else json.loads(text)
         shown = redaction.show(value, _marks_of(tool))
         clean = secrets.json(shown.value)
-        if clean != shown.value:  # where they stand is not looked for
+        if clean != shown.value:  # their places are not looked for
             shown.value, shown.pointers = clean, [*shown.pointers, ""]
     except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
         return Shown(f"[unreadable: {type(error).__name__}]", pointers=[""])
@@ -59,7 +60,7 @@ def shown_arguments(
 
 
 def _marks_of(tool: Tool | None) -> Any:
-    """Return the tool's input schema where it marks secrets, else None: looked for once."""
+    """Return the tool's input schema if it marks secrets, else None: looked for once."""
     return None if tool is None else tool._derive(_marked_schema)
 
 
@@ -99,15 +100,19 @@ _ABSENT = object()
 
 
 class SpanContent:
+    """The content of calls that spans show."""
+
     def __init__(self, redaction: Redaction, secrets: KnownSecrets) -> None:
         self._redaction = redaction
         self._secrets = secrets
 
     def arguments(self, call: ToolCall) -> str:
+        """Return the arguments of a call."""
         text = call.arguments_json
         shown = shown_arguments(self._redaction, self._secrets, text, None, call.tool)
         return json.dumps(shown.value)
 
     def result(self, result: ToolResult) -> str:
+        """Return the result of a call."""
         shown = Redaction.show(self._redaction, self._secrets.json(result.raw))
         return json.dumps(shown.value)

@@ -1,4 +1,4 @@
-"""Where records go: a file, or a function of the host's, sync or async."""
+"""The places of records: a file, or a function of the host, sync or async."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _DIGESTS = ("identity", "fingerprint", "arguments_digest", "code_digest", "from"
 
 
 class Digested(NamedTuple):
-    """Arguments of which a record has the digest, which depends on the key of the log."""
+    """The arguments with their digest, which depends on the key of the log."""
 
     text: str
     has_secrets: bool
@@ -76,19 +76,21 @@ class Digested(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What a server is, with the digest of what may be secret in it."""
+    """A server's identity, with the digest of what may be secret in it."""
 
     text: str
 
     @lru_cache(256)  # noqa: B019 - a value, which every call's record has
     def by(self, key: bytes | None) -> str:
-        """The digest as an HMAC under the log's key, or without one a key of this process: a short
-        secret among the words of a command could be found by trying otherwise."""
+        """Return the digest as an HMAC under the log's key, or else under a key of this process.
+
+        Otherwise a short secret among the words of a command could be found by trying.
+        """
         return keyed(self.text, key or _process_key, "hmac-sha256:")
 
 
 class Recorder(Protocol):
-    """What an entry needs of the session's ``SessionAudit``."""
+    """A protocol: the part of ``SessionAudit`` that an entry needs."""
 
     server: str
     refuses: bool
@@ -114,12 +116,12 @@ class Recorder(Protocol):
 
 
 class Sink(ABC):
-    """One place that records go to, in order."""
+    """A place for records, in order."""
 
     key: bytes | None = None
-    """For the digests in its records."""
+    """The key for the digests in its records."""
     storage: object = None
-    """Where the records are kept, if a change of it can take them along."""
+    """The storage of the records, if a change of it can include them."""
     code = False
     """Whether its records have the code of scripts."""
 
@@ -129,6 +131,7 @@ class Sink(ABC):
 
     @property
     def has_pending(self) -> bool:
+        """Whether records are pending."""
         return bool(self._pending)
 
     def keep(self, records: Iterable[Record]) -> None:
@@ -145,10 +148,10 @@ class Sink(ABC):
     async def write(
         self, *records: Record, shield: bool = False, within: Within | None = None
     ) -> Exception | None:
-        """Write what is pending and ``records``, in that order: what prevented it, or None.
+        """Write what is pending and ``records``, in that order. Returns the failure, or None.
 
         ``shield``: also while the caller is being cancelled. ``within``: in the transaction of that
-        change, where it is one of the storage that the records are kept in.
+        change, if it is one of the storage of the records.
         """
         try:
             finished = [self._finished(record) for record in records]
@@ -165,11 +168,11 @@ class Sink(ABC):
         return None
 
     def losses(self) -> Sequence[str]:
-        """What was found to be missing of earlier records, since the last time."""
+        """Return the losses of earlier records since the last time."""
         return ()
 
-    def close(self) -> None:  # noqa: B027 - most keep nothing open
-        """Keep nothing open; what is written later opens it again."""
+    def close(self) -> None:  # noqa: B027 - most have nothing open
+        """Close all files; a later record opens them again."""
 
     @abstractmethod
     async def _write(self, records: list[Record], shield: bool) -> None: ...
@@ -252,12 +255,14 @@ class _FunctionSink(Sink):
                     await answer
             finally:
                 if inspect.iscoroutine(answer):
-                    answer.close()  # where the event loop has ended and cannot run it
+                    answer.close()  # if the event loop has ended and cannot run it
 
 
 async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -> None:
-    """Waits for the thread even when cancelled: what is being written must not be written again
-    later."""
+    """Wait for the thread even when cancelled.
+
+    A record that is being written must not be written again later.
+    """
     # Threads of our own: people who are asked may have all the usual ones.
     threads = limiter_of(_threads, _MAX_THREADS)
     with anyio.CancelScope(shield=shield):
@@ -294,12 +299,13 @@ def place_of(given: Any) -> Any:
 
 
 class _HasSink(Protocol):
-    """A log in a database: its module is loaded only where there is one."""
+    """A log in a database: its module is loaded only if there is one."""
 
     def _as_sink(self) -> Sink: ...
 
 
 def failure_reason(sink: Sink, error: Exception) -> str:
+    """Return the reason of a failure, for an error."""
     # The class of an error and not its text: one of the host's own may quote what it was given.
     if isinstance(error, StateError):
         return error.message

@@ -1,6 +1,6 @@
-"""The verification of an audit: in a file, in a log, or in what a state keeps.
+"""The verification of an audit: in a file, in a log, or in a state.
 
-``hash_chain`` and ``database_log`` say what it proves.
+``hash_chain`` and ``database_log`` document what it proves.
 """
 
 from __future__ import annotations
@@ -28,24 +28,30 @@ def verify_audit(
     key: bytes | None = None,
     noted: str | None = None,
 ) -> Verified:
-    """Verify an audit log with all files it was rotated into, and find the calls that are open.
+    """Verify an audit log with all files it was rotated into, and find the open calls.
 
-    ``log`` is the path of a file, a log, or a state with the audit it keeps: of a ``PostgresState``
-    all chains are verified (``mcp_client.audit.database_log`` says what that proves).
+    It may be called while the log is written, and reads what is there when it begins.
 
-    ``key`` is the one the log was written with, where that is not the log's own. ``noted`` is a
-    ``last_hash`` of an earlier verification: what it names has to exist still, else the log was cut
-    before it.
+    Args:
+        log: The path of a file, a log, or a state with an audit; of a ``PostgresState`` all chains
+            are verified.
+        key: The key of the log, if it is not the log's own.
+        noted: A ``last_hash`` of an earlier verification. Its line must still exist, else the log
+            was cut before it.
 
-    Raises ``AuditError`` with ``.path``, ``.line`` (in that file, from 1) and ``.reason`` for the
-    first line that was changed, removed, inserted or moved, and for the first at which a host found
-    its own last line gone; ``ConfigError`` for a missing log, ``StateError`` for a database that
-    cannot be reached. It may be called while the log is written, and reads what is there when it
-    begins.
+    Returns:
+        The content of the intact log.
+
+    Raises:
+        AuditError: With ``.path``, ``.line`` (in that file, from 1) and ``.reason``, for the first
+            line that was changed, removed, inserted or moved, and for the first at which a host
+            found its own last line gone.
+        ConfigError: If the log is missing.
+        StateError: If the database cannot be reached.
     """
     of: Any = getattr(log, "audit", log)
     if of is None:
-        raise ConfigError(f"verify_audit({log!r}): this state keeps no audit")
+        raise ConfigError(f"verify_audit({log!r}): this state has no audit")
     if hasattr(of, "verify"):
         found: Verified = of.verify(key, noted)
         return found

@@ -344,7 +344,7 @@ def test_an_exported_chain_is_verified_as_a_file(state: PostgresState, tmp_path:
 
 
 def test_a_state_that_keeps_no_audit_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match="keeps no audit"):
+    with pytest.raises(ConfigError, match="has no audit"):
         verify_audit(MemoryState())
 
 

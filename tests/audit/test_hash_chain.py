@@ -68,7 +68,7 @@ def test_a_line_that_lacks_its_newline_is_not_a_line_yet(path: Path) -> None:
 @pytest.mark.parametrize(
     ("last", "message"),
     [
-        (Position(5, 0, NOTHING), "it is not the first line, and says that it is"),
+        (Position(5, 0, NOTHING), "it is not the first line, and claims to be"),
         (Position(0, 0, "1" * 64), "or the reverse"),
     ],
 )

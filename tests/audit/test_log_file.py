@@ -296,7 +296,7 @@ def test_one_byte_changed_anywhere_is_found_on_its_line(
 
 
 TAMPERING: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int, str]] = {
-    "the first removed": (lambda ls: ls[1:], 1, "where the file began"),
+    "the first removed": (lambda ls: ls[1:], 1, "at the beginning of the file"),
     "one removed": (lambda ls: ls[:3] + ls[4:], 4, "1 lines before it are gone"),
     "several removed": (lambda ls: ls[:3] + ls[6:], 4, "3 lines before it are gone"),
     "two swapped": (lambda ls: [*ls[:3], ls[4], ls[3], *ls[5:]], 4, "gone"),
