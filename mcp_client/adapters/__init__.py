@@ -1,11 +1,11 @@
 """Tools, calls and results in the shapes of LLM providers.
 
-A module each, named in ``PROVIDERS``: ``openai_chat``, ``openai_responses``, ``anthropic`` and
-``gemini``, each with a function ``toolset`` and a class ``Toolset``. They give plain dicts, take
-plain dicts or the providers' own objects, and import no provider's package.
+``PROVIDERS`` lists a module for each: ``openai_chat``, ``openai_responses``, ``anthropic`` and
+``gemini``, each with a function ``toolset`` and a class ``Toolset``. They return plain dicts,
+accept plain dicts or the providers' own objects, and import no provider's package.
 
-``official`` gives a session the shape of the official SDK's ``ClientSession``, which frameworks
-take; it imports the package ``mcp`` when it is used.
+``official`` wraps a session as the official SDK's ``ClientSession``, for frameworks that expect
+one; it imports the package ``mcp`` on use.
 
 The modules::
 
@@ -13,22 +13,22 @@ The modules::
     openai_responses.py   OpenAI's Responses
     anthropic.py          Anthropic's Messages
     gemini.py             Google's Gemini
-    toolset.py            what all providers have in common
+    toolset.py            the base class of all toolsets
     options.py            the options of a toolset
     shown_tools.py        the tools that a model is shown
-    naming.py             names that a provider takes
-    definitions.py        a tool's input schema as one provider takes it
+    naming.py             names that a provider accepts
+    definitions.py        a tool's input schema as one provider accepts it
     schema_notes.py       notes on how a schema was changed for a model
     schema_inlining.py    references inlined
     schema_merging.py     two schemas as one
-    schema_subset.py      the subset of JSON Schema that a provider takes
-    portable_patterns.py  patterns that every provider takes
+    schema_subset.py      the subset of JSON Schema that a provider accepts
+    portable_patterns.py  patterns that every provider accepts
     strict_limits.py      the limits of strict mode
     model_calls.py        the calls in a model's response
     running.py            makes these calls, and stores their outcomes
     answers.py            the response to one call
-    parts.py              content of a server as a model is shown it
-    char_limits.py        how long such content may be
+    parts.py              a server's content as a model sees it
+    char_limits.py        the maximum length of such content
     kept_results.py       results too large for a model, read in pieces
     paused.py             model responses that wait for approval
     tool_search.py        three tools in place of many
@@ -42,6 +42,9 @@ The modules::
 __all__ = ["PROVIDERS"]
 
 PROVIDERS = ("openai_chat", "openai_responses", "anthropic", "gemini")
-"""The modules of the providers. What is particular to one, its class ``Toolset`` says: ``dialect``
-(its schemas, and whether it has a strict mode), ``media_types`` (what a result may have) and
-``message_media`` (what a user's message may have)."""
+"""The modules of the providers.
+
+The class ``Toolset`` of each states its differences: ``dialect`` (its schemas, and whether it has a
+strict mode), ``media_types`` (the media of a result) and ``message_media`` (the media of a user's
+message).
+"""

@@ -1,10 +1,10 @@
-"""The answer to one call, and what a model is told where there is no result.
+"""The response to one call, and the text for a model if there is no result.
 
-Each kind of error has its own sentences here, because the texts of our errors are for the author of
-the program: they name commands, addresses and files, which a model must not see. Of a server's
-words only those of its own error responses are passed on, without what looks like a secret, and the
-content of a result whose structured part breaks its schema. What it wrote to its standard error
-never is.
+Each kind of error has its own sentences here, because the texts of this package's errors are for
+the author of the program: they contain commands, addresses and files, which a model must not see.
+Of a server's texts, only those of its own error responses are passed on, with secrets masked, and
+the content of a result whose structured part breaks its schema. Its standard error is never passed
+on.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ _MAX_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one call, before it has the provider's shape."""
+    """The response to one call, before it has the provider's shape."""
 
     call: ModelCall
-    """What it answers."""
+    """The call."""
     parts: tuple[Part, ...]
     """The first is a text."""
     is_error: bool
@@ -100,13 +100,13 @@ class Answer:
 
     @property
     def media(self) -> Iterator[Media]:
-        """Its images and sounds."""
+        """The images and sounds."""
         return (part for part in self.parts if isinstance(part, Media))
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutput:
-    """What a script of a model led to (code mode)."""
+    """The output of a model's script (code mode)."""
 
     content: ServerContent
     is_error: bool
@@ -117,7 +117,7 @@ class ScriptPending(CallPending):
     """Calls of a script that wait for approval."""
 
     past: dict[str, Any]
-    """What the script needs to go on."""
+    """The data that the script needs to continue."""
     output: str = ""
     """The text that it has printed."""
     sent: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ def _cannot_go_on(error: ScriptPending) -> str:
 
 
 def _quoted(head: str, text: str) -> str:
-    """What a server wrote, within a sentence of ours that begins with ``head``."""
+    """Return a server's text within a sentence that begins with ``head``."""
     mark = end_mark(head, text)
     return f"{head} until [end {mark}]: {text} [end {mark}]"
 

@@ -37,15 +37,15 @@ _FOREIGN = frozenset(
 
 
 class Toolset(_Toolset):
-    """Tools, calls and answers of Messages.
+    """Tools, calls and their responses in Anthropic's Messages.
 
-    ``calls`` and ``run`` take a message or its ``content``. The answers are one user message of
+    ``calls`` and ``run`` accept a message or its ``content``. ``run`` returns one user message of
     ``tool_result`` blocks, with images as images.
 
-    Anthropic limits how many tools of one request are strict, and how many optional members and
-    unions they have. ``strict=True`` makes as many strict as fit, those that take the least first;
-    ``updated`` keeps those that are strict. ``.changes`` has a sentence for each of the others. It
-    may refuse a request all the same, as too complex: then leave some tools out, or ``strict``.
+    Anthropic limits the number of strict tools in one request, and their optional members and
+    unions. ``strict=True`` makes as many strict as possible, those with the lowest cost first;
+    ``updated`` does not change strict ones. ``.changes`` has a sentence for each of the others. If
+    Anthropic still refuses a request as too complex, omit some tools, or ``strict``.
     """
 
     dialect: ClassVar[Dialect] = Dialect(
@@ -129,7 +129,7 @@ def _block(part: Part) -> dict[str, Any]:
 
 
 def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
-    """``tools``, the list of a host or a session, for ``tools=`` of Messages.
+    """Return ``tools``, the list of a host or a session, for ``tools=`` of Messages.
 
     The options are those of ``ToolsetOptions``.
     """

@@ -1,4 +1,4 @@
-"""How long an answer to a model may be: one limit for all tools, or one for each."""
+"""The maximum length of a response for a model: one limit for all tools, or one for each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ __all__ = ["MAX_CHARS", "MaxChars", "char_limits"]
 _log = logging.getLogger("mcp_client")
 MAX_CHARS = 100_000
 MaxChars: TypeAlias = int | Mapping[str, int] | Callable[[str], int]
-"""The characters of one answer: a number; numbers by globs of qualified names, of which the first
-that matches counts, and ``MAX_CHARS`` where none does; or a function of the qualified name, in
-whose place ``MAX_CHARS`` counts where it raises or gives no number."""
+"""The maximum length of one response, in characters.
+
+A number; or numbers by globs of qualified names, of which the first match counts, with
+``MAX_CHARS`` for other tools; or a function of the qualified name. ``MAX_CHARS`` also applies if
+the function raises or returns no number.
+"""
 
 
 def char_limits(max_chars: MaxChars) -> Callable[[str], int]:

@@ -1,9 +1,9 @@
 """Code mode: a model writes a script that calls tools, in place of one call after another.
 
-It is shown three tools. Two find tools and say how they are called in code; ``run_code`` runs a
-script, see ``mcp_client.code``. That is not a call of a tool; each call that the script makes is:
-approval is asked for it, with the script and the line that calls. What the script prints and its
-last expression are all that the model is shown (2026-07-28 develop/clients/client-best-practices).
+The model gets three tools. Two find tools and describe them as Python functions; ``run_code`` runs
+a script, see ``mcp_client.code``. That is not a call of a tool, but each call of the script is:
+approval is requested for it, with the script and the line of the call. The model sees only the
+script's printed output and its last expression (2026-07-28 develop/clients/client-best-practices).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CodeSearch(ToolSearch):
     """The tools of one toolset, to be searched: each is shown as it is called in code."""
 
     names: frozenset[str] = frozenset(_ABOUT)
-    """What the model is shown in place of them."""
+    """The names that the model sees in place of the tools."""
     run = RUN
     advice: str = f"Call tools within {RUN}, and use {SEARCH} to find one."
 
@@ -78,7 +78,7 @@ class CodeSearch(ToolSearch):
         super().__init__(tools, names)
 
     def definitions(self, dialect: Dialect, strict: bool) -> list[tuple[str, str, Definition]]:
-        """What the model is shown: name, description and arguments."""
+        """The definitions that the model sees: name, description and arguments."""
         strict = strict and dialect.strict is not None
         found = [one for one in own_definitions(dialect, strict) if one[0] in _ABOUT]
         found.append((RUN, Definition(_SCHEMA, (), None, strict)))
@@ -103,10 +103,11 @@ class CodeSearch(ToolSearch):
 async def run_code(
     target: Any, call: ModelCall, options: CallOptions, tools: Bindings
 ) -> ScriptOutput | McpError:
-    """Run the script of a model, or go on with it.
+    """Run the script of a model, or continue it.
 
-    Only cancelling it raises, and what keeps a paused script from going on: its calls before the
-    pause ran, so no error that is about this attempt alone is an answer to the whole script.
+    Only a cancellation raises, and an error that prevents a paused script from continuing: its
+    calls before the pause ran, so an error of this attempt alone is not the response to the whole
+    script.
     """
     if not hasattr(target, "_for_scripts"):
         raise ConfigError(

@@ -29,24 +29,24 @@ _SAME_ONE = ("if", "then", "else", "not")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a model is shown of a tool's arguments."""
+    """The definition of a tool's arguments for a model."""
 
     schema: dict[str, Any]
-    """What the model is shown in place of the tool's own input schema."""
+    """The schema for the model in place of the tool's own input schema."""
     changes: tuple[str, ...]
     """Each a clause, without the tool's name."""
     undo: Restoration | None
-    """What to undo in a model's arguments; None for nothing."""
+    """The changes to undo in a model's arguments; None without any."""
     strict: bool
     """Whether the provider guarantees arguments that fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """What one provider takes as the schema of a function's arguments."""
+    """The subset of schemas that one provider accepts for the arguments of a function."""
 
     provider: str
-    """Its name, for people."""
+    """The name of the provider, for people."""
     plain: Profile | None = None
     """The subset without strict mode; None for all of JSON Schema 2020-12 below the root."""
     strict: Profile | None = None
@@ -58,10 +58,10 @@ class Dialect:
     portable: bool = False
     """Whether the provider refuses patterns that are not portable, also without strict mode."""
     in_request: RequestLimits | None = None
-    """What the strict tools of one request may have in all; None for any number of them."""
+    """The limits for all strict tools of one request; None without limits."""
 
     def definition(self, tool: Tool, strict: bool) -> Definition:
-        """What a model is shown of ``tool``: one object for each tool, as long as it is kept."""
+        """Return the definition of ``tool`` for a model: one object for each tool, cached."""
         return tool._derive(self._strictly if strict else self._plainly)
 
     def _plainly(self, tool: Tool) -> Definition:
@@ -77,7 +77,7 @@ class Dialect:
         return self.not_strict(tool, why)
 
     def not_strict(self, tool: Tool, why: str) -> Definition:
-        """What a model is shown of a tool that should be strict and is not."""
+        """Return the definition of a tool that should be strict and is not."""
         plain = self.definition(tool, False)
         return replace(plain, changes=(*plain.changes, f"it is not strict: {why}"))
 
@@ -115,10 +115,10 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Restoration:
-    """How to undo the changes of a schema in a model's arguments."""
+    """The way to undo the changes of a schema in a model's arguments."""
 
     schema: dict[str, Any]
-    """With the marks ``OPTIONAL``."""
+    """The schema with the marks ``OPTIONAL``."""
     names: dict[str, str]
     """The model's names of members, and the tool's."""
     strict: bool
@@ -166,7 +166,7 @@ def _unmarked(schema: Any) -> Any:
 
 
 def _mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
-    """The names of members that ``schema`` itself has something to say of."""
+    """Return the names of members that ``schema`` itself describes."""
     yield from schema.get("properties", ())
     yield from schema.get("required", ())
     yield from schema.get("dependentSchemas", ())

@@ -39,8 +39,10 @@ _SOUNDS = (
 
 
 _NAMELESS = "unknown"
-"""The name that a call without one is answered with: the API refuses an answer without a name, and
-all answers beside it."""
+"""The name in the response to a call without a name.
+
+The API refuses a response without a name, together with all others.
+"""
 _WANTED = (
     "a response of generate_content, the content of its first candidate, that content's parts, or "
     "the list response.function_calls"
@@ -49,7 +51,7 @@ _BESIDE_CANDIDATES = (
     *("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"),
     *("modelVersion", "model_version", "responseId", "response_id"),
 )
-"""What a response has whose prompt was blocked, and which therefore has no candidates."""
+"""The members of a response without candidates, because its prompt was blocked."""
 _PART = (
     *("text", "inline_data", "inlineData", "function_call", "functionCall", "thought"),
     *("executable_code", "executableCode", "code_execution_result", "codeExecutionResult"),
@@ -58,11 +60,11 @@ _PART = (
 
 
 class Toolset(_Toolset):
-    """Tools, calls and answers of ``generate_content``.
+    """Tools, calls and their responses in ``generate_content``.
 
-    ``calls`` and ``run`` take a response, the content of its first candidate, that content's parts,
-    or ``response.function_calls`` where that is not None, with the names of either Python or JSON.
-    The answers are one content of ``function_response`` parts; images and sounds are in the
+    ``calls`` and ``run`` accept a response, the content of its first candidate, that content's
+    parts, or ``response.function_calls`` if that is not None, with the names of either Python or
+    JSON. ``run`` returns one content of ``function_response`` parts; images and sounds are in the
     ``parts`` of a response, as bytes.
     """
 
@@ -178,9 +180,9 @@ def _inline(media: Media) -> dict[str, Any]:
 
 
 def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
-    """``tools``, the list of a host or a session, for ``config={"tools": ...}``.
+    """Return ``tools``, the list of a host or a session, for ``config={"tools": ...}``.
 
-    The options are those of ``ToolsetOptions``. ``strict`` changes nothing: Gemini has no strict
-    mode for one tool (``.changes`` says so).
+    The options are those of ``ToolsetOptions``. ``strict`` has no effect: Gemini has no strict mode
+    for one tool (``.changes`` reports it).
     """
     return Toolset(tools, **options)

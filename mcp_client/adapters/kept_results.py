@@ -1,8 +1,8 @@
-"""Results that are too large for a model's context, kept so that it can read them in pieces.
+"""Results that are too large for a model's context, stored so that it can read them in pieces.
 
-A model is shown the head and the tail, and a handle for ``read_result``. This is not a tool call:
-it needs no approval, sends nothing, is not in the audit log, and gives only what an equal context
-was given the handle of. All that it gives is between marks, as the result itself.
+A model sees the start and the end, and a handle for ``read_result``. This is not a tool call: it
+needs no approval, sends nothing, and is not in the audit log. It returns only results whose handle
+was given to an equal context. Its texts are between marks, like the result itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_PLACES = 10
 _BESIDE = 200
 """Characters on either side of what was found."""
 _ENTRY_BYTES = 500
-"""What an entry takes beside its texts."""
+"""The size of an entry beside its texts."""
 _UNKNOWN = (
     "Nothing is kept under this handle. Handles stand below results that were too long to show, "
     "and the oldest are forgotten."
@@ -67,7 +67,7 @@ def declaration() -> tuple[str, str, Definition]:
 
 
 def read_call(raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
-    """A call of ``read_result``, which ``KeptResults.read`` answers."""
+    """Return a call of ``read_result``, which ``KeptResults.read`` handles."""
     if problem is None:
         problem = _Asked.problem_of(arguments)
     later = _LATER if problem is None else None
@@ -126,7 +126,7 @@ class KeptResults:
         """Bytes of memory in use."""
 
     def shown(self, content: ServerContent, max_chars: int, context: Hashable) -> list[Part]:
-        """The parts of an answer of ``max_chars``, with a handle where not all of it fits."""
+        """Return the parts of a response of ``max_chars``, with a handle if not all of it fits."""
         if content.fits(max_chars):
             return content.marked(max_chars)
         text = content.text
@@ -142,7 +142,7 @@ class KeptResults:
         return parts
 
     def _keep(self, text: str, head: str, context: Hashable) -> str | None:
-        """Its handle; None where it alone is more than may be kept."""
+        """Store the texts and return their handle; None if they alone are larger than the limit."""
         size = sys.getsizeof(text) + sys.getsizeof(head) + _ENTRY_BYTES
         if size > self._max_bytes:
             return None
@@ -157,7 +157,7 @@ class KeptResults:
     def read(
         self, arguments: Mapping[str, Any], max_chars: int, context: Hashable
     ) -> tuple[str, bool]:
-        """The answer to a call without a ``problem``, and whether it gives what was asked for."""
+        """Return the response to a call without a ``problem``, and whether it succeeded."""
         asked = _Asked.of(arguments)
         kept = self._kept.get(asked.handle)
         if kept is None or not same_context(kept.context, context):

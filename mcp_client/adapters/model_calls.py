@@ -1,7 +1,7 @@
-"""The calls in a model's response: read from the providers' own objects or from plain dicts.
+"""The calls in a model's response: parsed from the providers' own objects or from plain dicts.
 
-A response without calls and a mistake of the program look alike to code that only searches for
-calls; taken for the former, the latter would end an agent without a word.
+To code that only searches for calls, a mistake of the program looks like a response without calls,
+and would end an agent silently. So anything that is not a response is an error.
 """
 
 from __future__ import annotations
@@ -43,25 +43,27 @@ class ModelCall:
     """One call that a model wants made."""
 
     id: str
-    """The provider's id of the call, which its answer has to name; empty where it gave none."""
+    """The provider's id of the call, which the response has to repeat; empty without one."""
     name: str
     """The tool's qualified name, or what the model wrote where that is not found."""
     arguments: dict[str, Any]
-    """As the tool wants them: renamed members and nulls of strict mode are undone."""
+    """The arguments for the tool: renamed members and nulls of strict mode are undone."""
     problem: str | None = None
-    """Why the call cannot be made, in sentences for the model; None where it can."""
+    """The reason why the call cannot be made, in sentences for the model; None if it can."""
     answer: str | None = field(default=None, repr=False)
-    """What to answer without a call: what ``search_tools`` and ``describe_tools`` say of tools.
-    None where a tool is to be called. For ``read_result`` a sentence that says that
-    ``Toolset.results`` reads it."""
+    """The response without a call: the result of ``search_tools`` and ``describe_tools``.
+
+    None if a tool is to be called. For ``read_result``, a sentence which states that
+    ``Toolset.results`` reads it.
+    """
     shown_name: str = field(default="", repr=False)
-    """What the model wrote as the name."""
+    """The name that the model wrote."""
     asked: dict[str, Any] = field(default_factory=dict, repr=False)
     """The arguments it gave for a tool that is not found; otherwise empty."""
     is_own: bool = field(default=False, repr=False)
-    """Whether the toolset itself answers it, as a search: it is not a call of a server's tool."""
+    """Whether the toolset itself handles it, like a search: it is not a call of a server's tool."""
     past: dict[str, Any] | None = field(default=None, repr=False)
-    """For a script that goes on: what it was told before."""
+    """The earlier results of a script that continues."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", ModelArguments(self.arguments))
@@ -69,19 +71,21 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class RawCall:
-    """A call as it stands in a response."""
+    """A call as it is in a response."""
 
     id: str
     """The provider's id of the call; empty where it gave none."""
     name: str
-    """What the model wrote as the tool's name."""
+    """The tool name that the model wrote."""
     arguments: Any
     """An object or its JSON text, as the provider gives it."""
 
 
 def member(value: Any, *names: str) -> Any:
-    """The first of the members ``names`` that ``value``, an object or a mapping, has and is not
-    None."""
+    """Return the first of the members ``names`` that ``value`` has and that is not None.
+
+    ``value`` is an object or a mapping.
+    """
     for name in names:
         if isinstance(value, Mapping):
             found = value.get(name)
@@ -100,8 +104,10 @@ def has(value: Any, *names: str) -> bool:
 
 
 def listed(value: Any) -> list[Any] | None:
-    """The entries of a list or of anything else to iterate over; None for what has members of its
-    own, such as a mapping or a provider's object (those of pydantic iterate too), and for text."""
+    """Return the entries of a list or another iterable; None for a str or an object with members.
+
+    Objects with members are mappings and providers' objects (those of pydantic are iterable, too).
+    """
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         return None
     is_stream = hasattr(value, "__next__") and hasattr(value, "__enter__")
@@ -109,8 +115,10 @@ def listed(value: Any) -> list[Any] | None:
 
 
 def typed_entries(value: Any, foreign: frozenset[str]) -> list[Any] | None:
-    """The entries of a list that each have a type, not one of those ``foreign`` to the provider;
-    None for anything else."""
+    """Return the entries of a list, if each has a type that is not ``foreign`` to the provider.
+
+    None for anything else.
+    """
     found = listed(value)
     for entry in found or ():
         kind = member(entry, "type")
@@ -120,7 +128,7 @@ def typed_entries(value: Any, foreign: frozenset[str]) -> list[Any] | None:
 
 
 def unusable(response: Any, wanted: str) -> ConfigError:
-    """What is raised for ``response``; ``wanted`` are the forms that this provider's may have."""
+    """Return the error for ``response``; ``wanted`` are the forms that this provider accepts."""
     return ConfigError(f"{_got(response)}: give {wanted}")
 
 
@@ -182,7 +190,7 @@ def _wrong(reason: str) -> str:
 
 
 def unknown_tool(name: str, names: Sequence[str], advice: str = "") -> str:
-    """What a model is told that asks for the tool ``name``; ``names`` are those there are."""
+    """Return the text for a model that calls the unknown tool ``name``; ``names`` exist."""
     said = f"Nothing was sent. Unknown tool '{safe_text(name, _MAX_NAME_CHARS)}'."
     near = _near(name, names)
     if near:

@@ -1,7 +1,7 @@
-"""Names that a provider takes, for tools and for their members.
+"""Names that a provider accepts, for tools and for their members.
 
-A name that is changed keeps a digest of what it was, so that it stays the same whatever other tools
-come and go, and so that no two tools share one.
+A changed name contains a digest of the original, so that it does not depend on other tools, and so
+that no two tools share one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _DIGEST_CHARS = 8
 def legal_names(
     names: Sequence[str], *, letter_first: bool = False, reserved: Collection[str] = ()
 ) -> dict[str, str]:
-    """For each of the distinct ``names`` one of ``[a-zA-Z0-9_-]{1,64}``; equal where it is legal.
+    """Return for each of the distinct ``names`` one of ``[a-zA-Z0-9_-]{1,64}``.
 
-    ``letter_first``: it also begins with a letter or an underscore. No tool has a ``reserved`` one.
+    A legal name is unchanged. With ``letter_first`` a name also begins with a letter or an
+    underscore. No tool gets a ``reserved`` one.
     """
     legal = (name for name in names if name not in reserved and _is_legal(name, letter_first))
     found = {name: name for name in legal}

@@ -5,12 +5,12 @@ async with connect(server, approval=hook) as session:
     tools = await load_mcp_tools(official.client_session(session))  # of langchain-mcp-adapters
 ```
 
-Every method goes through the session it is made of, so every call passes its approval hook, its
-audit and its limits. There is no ``send_request``: nothing here reaches a server past the gate.
+Every method uses the wrapped session, so every call passes its approval hook, its audit and its
+limits. There is no ``send_request``: nothing here reaches a server without the gate.
 
-``server`` takes a transport of the official SDK, and ``handlers`` its callbacks. This module needs
-the package ``mcp``, version 1.24 or newer or 2.x, which is imported on use. Results are that
-package's types: what the server sent, validated by them.
+``server`` accepts a transport of the official SDK, and ``handlers`` its callbacks. This module
+needs the package ``mcp``, version 1.24 or newer or 2.x, which is imported on use. Results have that
+package's types and are validated by them.
 
 A list has all its pages, so its ``nextCursor`` is None and no cursor is valid. Closing is the
 host's: leaving ``async with client_session(...)`` does not end the session.
@@ -87,7 +87,7 @@ def client_session(
 
 
 class OfficialSession:
-    """What ``mcp.ClientSession`` is to a framework. Made by ``client_session``."""
+    """A replacement for ``mcp.ClientSession``, made by ``client_session``."""
 
     def __init__(self, session: Session | Blocking[Session], denied: str, types: Any) -> None:
         self._session: Any = session
@@ -164,7 +164,7 @@ class OfficialSession:
         return self._types.EmptyResult()
 
     async def send_roots_list_changed(self) -> None:
-        """Tell the server that the roots have changed."""
+        """Notify the server that the roots have changed."""
         await self._do(lambda session: session.roots_changed())
 
     # ------------------------------------------------------------------- tools
@@ -425,7 +425,7 @@ class OfficialTasks:
 
 
 class _Refused(Exception):
-    """A call that was not sent, of which a model is told."""
+    """A call that was not sent; the model gets the reason."""
 
     def __init__(self, error: McpError) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ OPENAI = Dialect(
     complete=True,
     portable=True,
 )
-"""What OpenAI takes as a schema, in both of its APIs."""
+"""The schemas that OpenAI accepts, in both of its APIs."""
 
 
 _WANTED = (
@@ -77,11 +77,11 @@ _FOREIGN = frozenset(
 
 
 class Toolset(_Toolset):
-    """Tools, calls and answers of Chat Completions.
+    """Tools, calls and their responses in Chat Completions.
 
-    ``calls`` and ``run`` take a completion, its first choice's message, or that message's
-    ``tool_calls`` where that is not None. An answer is a message with the role "tool", of text
-    alone: images and sounds are named in it. With ``show_images=True`` a message with the role
+    ``calls`` and ``run`` accept a completion, its first choice's message, or that message's
+    ``tool_calls`` if that is not None. ``run`` returns messages with the role "tool", with text
+    only: images and sounds are named in it. With ``show_images=True`` a message with the role
     "user" follows, with the images.
     """
 
@@ -190,7 +190,7 @@ def _is_message(message: Any) -> bool:
 
 
 def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
-    """``tools``, the list of a host or a session, for ``tools=`` of Chat Completions.
+    """Return ``tools``, the list of a host or a session, for ``tools=`` of Chat Completions.
 
     The options are those of ``ToolsetOptions``.
     """

@@ -34,10 +34,10 @@ _FOREIGN = frozenset(
 
 
 class Toolset(_Toolset):
-    """Tools, calls and answers of Responses.
+    """Tools, calls and their responses in OpenAI's Responses.
 
-    ``calls`` and ``run`` take a response or its ``output``. An answer is an item of the type
-    "function_call_output"; its output is a text, or a list with images.
+    ``calls`` and ``run`` accept a response or its ``output``. ``run`` returns items of the type
+    "function_call_output"; the output is a text, or a list with images.
     """
 
     dialect = OPENAI
@@ -92,7 +92,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def toolset(tools: Iterable[Tool], **options: Unpack[ToolsetOptions]) -> Toolset:
-    """``tools``, the list of a host or a session, for ``tools=`` of Responses.
+    """Return ``tools``, the list of a host or a session, for ``tools=`` of Responses.
 
     The options are those of ``ToolsetOptions``.
     """

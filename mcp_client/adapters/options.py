@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 Search: TypeAlias = bool | Literal["auto", "native"]
-"""How a model finds tools; False where it is shown all of them."""
+"""The way in which a model finds tools; False shows it all of them."""
 
 BUDGET = 20_000
-"""Characters of definitions that are shown with ``search="auto"``, unless ``budget`` says it."""
+"""The characters of definitions that are shown with ``search="auto"``, without ``budget``."""
 STRUCTURED: Structured = "auto"
 LARGE_RESULTS: Literal["cut", "keep"] = "cut"
 """The defaults of the options of these names."""
@@ -35,42 +35,42 @@ LARGE_RESULTS: Literal["cut", "keep"] = "cut"
 class ToolsetOptions(TypedDict, total=False):
     """The options of ``toolset``: the same for every provider.
 
-    - ``strict``: the provider guarantees arguments that fit. With OpenAI optional members are null
-      where the model leaves them out, and are removed from its calls. A tool that cannot be strict
-      stays as it is, and ``.changes`` says why; so does every tool of a provider without a strict
-      mode, and those that are too many for one request.
+    - ``strict``: Whether the provider guarantees valid arguments. With OpenAI omitted optional
+      members are null, and are removed from the calls. A tool that cannot be strict is unchanged,
+      and ``.changes`` has the reason. The same applies to a provider without a strict mode, and to
+      tools above the limits of one request.
     - ``search``: True for three tools in place of all but ``always``: ``search_tools`` finds tools,
-      ``describe_tools`` gives their definitions, ``call_tool`` calls one. "auto" for these only if
-      all definitions take more than ``budget``. What ``updated`` makes of a toolset that searches
-      searches too, even if fewer tools are left: a conversation in which ``call_tool`` was used
-      goes on. "native" for the provider's own search: all definitions are in the request, and all
-      but ``always`` are marked with ``defer_loading``. Anthropic's Messages and OpenAI's Responses
-      have one, for their newer models; of functions that are deferred OpenAI's models see name and
-      description all the same.
-    - ``always``: globs of qualified names, such as ``["files__*"]``: tools that are shown whatever
-      ``search`` says.
-    - ``budget``: for ``search="auto"``, the length of all definitions as JSON, that is
+      ``describe_tools`` returns their definitions, ``call_tool`` calls one. "auto" for these only
+      if all definitions are longer than ``budget``. The result of ``updated`` searches if the
+      toolset does, even with fewer tools, so that a conversation with ``call_tool`` can continue.
+      "native" for the provider's own search: all definitions are in the request, and all but
+      ``always`` are marked with ``defer_loading``. Anthropic's Messages and OpenAI's Responses have
+      one, for their newer models; OpenAI's models still see name and description of deferred
+      functions.
+    - ``always``: Globs of qualified names, such as ``["files__*"]``: tools that are always shown,
+      also with ``search``.
+    - ``budget``: For ``search="auto"``, the length of all definitions as JSON, that is
       ``len(json.dumps(kit.tools, ensure_ascii=False))``: 20,000 characters, some 5,000 tokens.
-    - ``structured``: when a model is shown the structured content of a result. With "auto", the
-      default, where the content has no text, and in place of a text that is its JSON; so nothing is
-      said twice. With "always" also beside a text that says it in other words: for servers whose
-      texts are only a summary.
-    - ``large_results``: what happens to a result above ``max_chars``. With "cut", the default, its
+    - ``structured``: When a model sees the structured content of a result. With "auto", the
+      default, if the content has no text, and in place of a text that is its JSON, so that nothing
+      is repeated. With "always" also beside a text in other words, for servers whose texts are only
+      a summary.
+    - ``large_results``: The treatment of a result above ``max_chars``. With "cut", the default, its
       middle is lost. With "keep" the model gets a handle, and ``.tools`` has one more,
-      ``read_result(handle, offset=0, limit=10_000, find=None)``: it gives characters of the text as
-      it would have been shown, or the places of a text in it. It is not a tool call: no one is
-      asked, nothing is sent, and it is in no audit log. It gives only what was kept for an equal
-      ``context``, and no binary data or image is ever among it.
-    - ``kept_bytes``: the memory for what is kept, 64 MiB by default. The oldest is forgotten.
-    - ``show_images``: for ``openai_chat``, whose tool messages take nothing but text. With True
-      ``run`` adds one message with the role "user" after the tool messages, with the images of all
-      results, and the texts of the tool messages refer to them. By default images are only named.
-      The other providers take images within a result, and always show them.
+      ``read_result(handle, offset=0, limit=10_000, find=None)``: it returns characters of the text
+      as it would have been shown, or the places of a text in it. It is not a tool call: it needs no
+      approval, sends nothing, and is in no audit log. It returns only results stored for an equal
+      ``context``, and never binary data or images.
+    - ``kept_bytes``: The memory for stored results, 64 MiB by default. The oldest are deleted.
+    - ``show_images``: For ``openai_chat``, whose tool messages accept only text. With True ``run``
+      adds one message with the role "user" after the tool messages, with the images of all results,
+      and the texts of the tool messages refer to them. By default images are only named. The other
+      providers accept images within a result, and always show them.
     - ``code``: True for three tools in place of all but ``always``: ``search_tools`` and
-      ``describe_tools``, which say how tools are called in Python, and ``run_code(code)``, which
-      ``run`` executes in a sandbox: the model writes one script in place of many calls, and is
-      shown what it prints and its last expression. Approval is asked for each call of a script; see
-      ``mcp_client.code``. It needs the extra ``code``, and goes with no ``search`` or ``budget``.
+      ``describe_tools``, which describe tools as Python functions, and ``run_code(code)``, which
+      ``run`` executes in a sandbox: the model writes one script in place of many calls, and sees
+      its printed output and its last expression. Approval is requested for each call of a script;
+      see ``mcp_client.code``. It needs the extra ``code``, and excludes ``search`` and ``budget``.
     """
 
     strict: bool
@@ -85,7 +85,7 @@ class ToolsetOptions(TypedDict, total=False):
 
 
 def check_toolset_options(options: Mapping[str, Any]) -> None:
-    """Raises ``ConfigError`` for a wrong value, ``TypeError`` for an unknown name."""
+    """Raise ``ConfigError`` for a wrong value, ``TypeError`` for an unknown name."""
     for name, value in options.items():
         check_names("toolset()", [name], _CHECKS)
         _CHECKS[name](name, value)
@@ -125,7 +125,7 @@ def _check_word(*words: str) -> Callable[[str, object], None]:
 
 
 def check_number(name: str, value: object) -> None:
-    """Raises ``ConfigError`` unless ``value``, of the option ``name``, is a number above 0."""
+    """Raise ``ConfigError`` unless ``value``, of the option ``name``, is a number above 0."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}={value!r}: give a whole number above 0")
 

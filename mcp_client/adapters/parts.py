@@ -1,6 +1,7 @@
-"""What a server wrote, as a model is shown it: texts and media between marks, and not too long.
+"""A server's content as a model sees it: texts and media between marks, with a maximum length.
 
-Nothing is fetched. What a provider cannot take is named with its kind, MIME type and size.
+Nothing is fetched. Content that a provider does not accept is named with its kind, MIME type and
+size.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 Structured: TypeAlias = Literal["auto", "always"]
-"""When a model is shown the structured content of a result: see ``ToolsetOptions``."""
+"""When a model sees the structured content of a result: see ``ToolsetOptions``."""
 _MARK = "#" * 8
 """In place of the mark, and as long."""
 _END = f"[end {_MARK}]"
@@ -62,40 +63,40 @@ class Media:
     """An image, a sound or a document."""
 
     mime_type: str
-    """What its first bytes say it is, where they do: providers refuse one that is another."""
+    """The MIME type by the first bytes, if they indicate one: providers refuse a wrong one."""
     data: bytes
     """The image, sound or document itself, decoded."""
 
     def base64(self) -> str:
-        """``data`` as text, for requests."""
+        """The ``data`` as Base64 text, for requests."""
         from base64 import b64encode
 
         return b64encode(self.data).decode()
 
     def data_url(self) -> str:
-        """``data`` as a URL, for requests."""
+        """The ``data`` as a URL, for requests."""
         return f"data:{self.mime_type};base64,{self.base64()}"
 
 
 Part: TypeAlias = str | Media
 MediaTypes: TypeAlias = Mapping[str, int]
-"""What a provider takes beside text: MIME types, each with the largest size in bytes."""
+"""The MIME types that a provider accepts beside text, each with the largest size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContent:
-    """What one server sent for a model, before it is cut and marked."""
+    """The content that one server sent for a model, before it is shortened and marked."""
 
     head: str
-    """Whose it is and how it is to be taken, on one line."""
+    """The source of the content and how to treat it, on one line."""
     parts: tuple[Part, ...]
-    """No two texts are neighbours."""
+    """The parts; no two texts are neighbours."""
 
     @classmethod
     def of_result(
         cls, result: ToolResult, media: MediaTypes, structured: Structured
     ) -> ServerContent:
-        """What a tool returned, or the error it reported."""
+        """Return the content of a tool's result, or the error it reported."""
         structure, parts = result.structured_content, list[Part]()
         has_structure = structure is not None or "structuredContent" in result.raw
         is_repeated = has_structure and _is_json_of(structure, _texts(result))
@@ -124,7 +125,7 @@ class ServerContent:
 
     @property
     def chars(self) -> int:
-        """How long its texts are, between their marks."""
+        """The length of the texts between their marks."""
         return _chars(self.parts) + len(self._first) + len(_END) + 2
 
     @property
@@ -133,7 +134,7 @@ class ServerContent:
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     def room(self, max_chars: int) -> int:
-        """The characters of its texts that an answer of ``max_chars`` has room for."""
+        """Return the characters of its texts that a response of ``max_chars`` has room for."""
         return max(max_chars - len(self._first) - len(_END) - 2, max_chars // 2)
 
     def fits(self, max_chars: int) -> bool:
@@ -141,13 +142,15 @@ class ServerContent:
         return _chars(self.parts) <= self.room(max_chars)
 
     def marked(self, max_chars: int) -> list[Part]:
-        """``whole``, and no longer than ``max_chars``: the middle is left out where it would be."""
+        """Return ``whole`` with at most ``max_chars`` characters; its middle may be omitted."""
         cut = tuple(shortened(self.parts, self.room(max_chars)))
         return ServerContent(self.head, cut).whole()
 
     def whole(self) -> list[Part]:
-        """Its parts between texts that say whose they are and where they end. The last is a text,
-        and so is the first."""
+        """The parts between texts that state their source and their end.
+
+        The first and the last part are texts.
+        """
         mark = end_mark(self._first, self.text)
         return _joined([self._first.replace(_MARK, mark), *self.parts, _END.replace(_MARK, mark)])
 
@@ -166,12 +169,12 @@ def _whole(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def encodable(text: str) -> str:
-    """``text`` with a question mark for each lone surrogate."""
+    """Return ``text`` with a question mark for each lone surrogate."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def shortened(parts: Sequence[Part], budget: int) -> list[Part]:
-    """``parts`` with at most ``budget`` characters of text: what is too much goes in the middle."""
+    """Return ``parts`` with at most ``budget`` characters of text, without the middle."""
     total = _chars(parts)
     if total <= budget:
         return list(parts)
@@ -196,7 +199,7 @@ def shortened(parts: Sequence[Part], budget: int) -> list[Part]:
 
 
 def ends(total: int, budget: int) -> tuple[int, int]:
-    """How many of ``total`` characters are kept at the beginning and at the end."""
+    """Return how many of ``total`` characters remain at the beginning and at the end."""
     kept = max(budget - len(_left_out(total)), 2)
     return (kept + 1) // 2, kept // 2
 
@@ -234,7 +237,7 @@ def _block(block: ContentBlock, media: MediaTypes) -> list[Part]:
 
 
 def _media(data: str, mime_type: str, media: MediaTypes) -> Media | str:
-    """What can be passed on, or why it cannot."""
+    """Return the media that can be passed on, or the reason why not."""
     mime_type = mime_type.partition(";")[0].strip().lower()
     size = decoded_size(data)
     limit = max(media.values(), default=0)
@@ -291,7 +294,7 @@ def _is_text(block: ContentBlock) -> bool:
 
 
 def _texts(result: ToolResult) -> list[str]:
-    """What may repeat the structured content, as the specification asks servers to do."""
+    """Return the texts that may repeat the structured content, as the specification recommends."""
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     return texts if sum(map(len, texts)) <= _MAX_COMPARED_CHARS else []
 
@@ -303,7 +306,7 @@ def _is_json_of(structure: Any, texts: Sequence[str]) -> bool:
 
 
 def _repeats(structure: Any, texts: list[str]) -> bool:
-    """Whether the texts say what the structured content says.
+    """Return whether the texts repeat the structured content.
 
     Some SDKs put a value that is not an object into one with the member ``result``.
     """
@@ -343,8 +346,11 @@ _MAX_MESSAGES = 100
 def messages_of(
     result: PromptResult, media: MediaTypes, max_chars: int
 ) -> Iterator[tuple[str, list[Part]]]:
-    """The role and the parts of each message. ``media`` is what a user's may have: an assistant's
-    is text. Raises ``ConfigError`` for anything but a ``PromptResult``."""
+    """Yield the role and the parts of each message.
+
+    ``media`` is the media of a user's message: an assistant's is text. Raises ``ConfigError`` for
+    anything but a ``PromptResult``.
+    """
     messages = _checked(result, PromptResult, "prompt", "get_prompt").messages
     contents = [
         ServerContent.of_message(one, media if one.role == "user" else {}, result.server)
@@ -375,8 +381,10 @@ def _checked(result: object, wanted: type[T], method: str, source: str) -> T:
 
 
 def _level(sizes: Iterable[int], max_chars: int) -> int:
-    """How long each may be so that all together are no longer than ``max_chars``: what the short
-    ones leave is for the long ones."""
+    """Return the maximum length of each text, so that all together are at most ``max_chars``.
+
+    Room that short texts do not need is for the long ones.
+    """
     left, ascending = max_chars, sorted(sizes)
     for number, size in enumerate(ascending):
         level = left // (len(ascending) - number)

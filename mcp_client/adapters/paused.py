@@ -1,18 +1,18 @@
-"""Responses of a model that wait: what their calls led to is kept until all of them have an answer.
+"""Responses of a model that wait: the results of their calls are stored until all have one.
 
-Where some calls of a response raise ``CallPending`` the others have run, and must not run again. So
-a record of the response is kept: the calls that wait, and the answers of all others. It stands in
-the state of the session or host; without one beside the tickets of its ``ApprovalQueue``, which
+If some calls of a response raise ``CallPending``, the others have run, and must not run again. So a
+record of the response is stored: the waiting calls, and the results of all others. It is in the
+state of the session or host; without one beside the tickets of its ``ApprovalQueue``, which
 processes share for the same reason; else in this process.
 
 ``CallPending.paused`` is a random text and nothing else. The record is found by a digest of it, so
-reading the state is not enough to resume, nor is the text without the state. The context
-stands in the record as a digest that takes the text to make.
+access to the state is not enough to resume, nor is the text without the state. The context is in
+the record as a digest that depends on the text.
 
-The record does not change. How the calls that waited ended is in the journal beside it: the
-answer of each under a key made of the record's and the call's number, so that one caller at a time
-makes it and all get its answer; and the call itself under a key, as one with an
-``idempotency_key``, so that it is not made again where it may have run.
+The record does not change. The results of the waiting calls are in the journal beside it. The
+result of each is under a key made of the record's and the call's number, so that one caller at a
+time makes it and all get its result. The call itself is also under a key, as one with an
+``idempotency_key``, so that it is not repeated if it may have run.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _KEEP_SECONDS = 30 * 86_400.0
 _MAX_IN_MEMORY = 1_000
 """Records in the memory of this process. Beyond that, those go that would expire first."""
 _MAX_MEDIA_CHARS = 8_000_000
-"""Of the images and sounds in one record or answer, as Base64."""
+"""The limit for images and sounds in one record or result, as Base64 characters."""
 _MAX_PAST_CHARS = 8_000_000
-"""Of what a script was told."""
+"""The limit for the earlier results of a script, in characters."""
 _HERE = MemoryStorage()
 _NOT_FOUND = (
     "no response is paused under this text: it was changed, has expired, or belongs to another "
@@ -61,7 +61,7 @@ _NOT_FOUND = (
 
 T = TypeVar("T")
 Make: TypeAlias = Callable[[ModelCall, CallOptions], Awaitable[Answer | CallPending]]
-"""Makes a call, and returns its answer or why there is none yet."""
+"""A function that makes a call, and returns its result or why there is none yet."""
 
 
 async def pause(
@@ -72,9 +72,11 @@ async def pause(
     options: CallOptions,
     keys: Sequence[str | None],
 ) -> None:
-    """Keep a response of which calls wait, and raise ``CallPending`` for these. ``keys`` are those
-    that the calls were made with. Where it cannot be kept, that is logged and ``answers`` are not
-    lost: it returns."""
+    """Store a response whose calls wait, and raise ``CallPending`` for these.
+
+    ``keys`` are those that the calls were made with. If it cannot be stored, that is logged, and
+    the function returns so that ``answers`` are not lost.
+    """
     storage, paused = _storage_of(target), os.urandom(24).hex()
     meta, made = options.get("meta"), zip(answers, outcomes, keys, strict=True)
     waiting = [outcome for outcome in outcomes if isinstance(outcome, CallPending)]
@@ -116,10 +118,10 @@ class Resumption:
         self._options = options
 
     async def run(self, make: Make) -> list[Answer]:
-        """Return the answers to all calls, once ``make`` has made those that waited.
+        """Return the results of all calls, once ``make`` has made those that waited.
 
         Raises ``CallPending`` if some still wait, ``ConfigError`` if there is no such response, and
-        ``StateError`` if the state cannot be used: to call this again repeats nothing.
+        ``StateError`` if the state cannot be used: another attempt repeats nothing.
         """
         record = self._checked(await _in(self._storage, self._storage.get, _ROWS, self._key))
         calls = record["calls"]
@@ -165,7 +167,7 @@ class Resumption:
             raise self._storage.unusable(_ROWS, why) from None
 
     async def _answer(self, record: Object, number: int, make: Make) -> Answer | CallPending:
-        """The answer to a call that waited: that of the caller who came first, or of this one."""
+        """Return the result of a call that waited: that of the first caller, or of this one."""
         call, calls = record["calls"][number], calls_in(self._storage)
         row = JournalRow(calls, f"{self._key}/{number}")
         about = {"digest": "", "server": "", "tool": call["name"], "context": None}
@@ -191,8 +193,11 @@ class Resumption:
         return made
 
     async def _note_past(self, number: int, pending: CallPending) -> None:
-        """Keep how far a script has come. Where that cannot be, it goes on from where it was
-        before: the journal has what it called since."""
+        """Store the progress of a script.
+
+        If that fails, the script continues from an earlier point: the journal has its calls since
+        then.
+        """
         past: Object = getattr(pending, "past", {})
 
         def noted(row: Object | None) -> Object | None:
@@ -275,7 +280,7 @@ def _model_call(row: Object) -> ModelCall:
 
 
 def _past_of(past: Object) -> Object:
-    """What is kept of a script. Raises ``ConfigError`` where that is too much."""
+    """Return the stored part of a script. Raises ``ConfigError`` if it is too large."""
     if past["answers"] is None or len(json.dumps(past)) > _MAX_PAST_CHARS:
         raise ConfigError(
             f"the results that a script has by now take more than {_MAX_PAST_CHARS:,} characters"
@@ -302,7 +307,7 @@ def _answer(row: Object) -> Answer:
 
 
 def _bound(calls: Sequence[Object]) -> None:
-    """Name images and sounds that are too much to keep, in place of them."""
+    """Replace images and sounds that are too large to store by their names."""
     chars = 0
     for call in calls:
         for number, part in enumerate(call.get("parts", ())):

@@ -1,8 +1,8 @@
-"""Patterns that every provider's engine for regular expressions takes.
+r"""Patterns that every provider's engine for regular expressions accepts.
 
 Providers compile the patterns of a schema, each with an engine of its own, and refuse the whole
 request for one that they do not know: with the tools of all other servers in it. The portable
-subset has literals, ``.``, sets, ``\\d \\w \\s``, groups, alternatives, repeats, ``^`` and ``$``.
+subset has literals, ``.``, sets, ``\d \w \s``, groups, alternatives, repeats, ``^`` and ``$``.
 It has no look-around, no names, references, word boundaries or properties of Unicode, and nothing
 on which the engines differ: ``[`` within a set, ``[^]``, ``\\u{...}``, ``[\\w-.]``, ``a++``.
 """

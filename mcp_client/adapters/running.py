@@ -1,4 +1,4 @@
-"""Makes the calls of a response on a session or a host, and keeps the outcome of each."""
+"""The calls of a response: made on a session or a host, each with its outcome."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ __all__ = [
 _log = logging.getLogger("mcp_client")
 
 Outcome: TypeAlias = ToolResult | ScriptOutput | McpError | None
-"""What a call led to; None where it was not made, as for one with a ``problem``."""
+"""The outcome of a call; None if it was not made, as for one with a ``problem``."""
 N = TypeVar("N")
 _LIMITS = Limits()
 _PROGRESS_SECONDS = 1.0
-"""Seconds that an async ``on_progress`` has for what it was not told yet, once its call is done."""
+"""Seconds that an async ``on_progress`` has for pending notifications, once its call is done."""
 
 
 class CallTarget(Protocol):
-    """What runs the calls: a ``Session`` or a ``Host``."""
+    """The target of the calls: a ``Session`` or a ``Host``."""
 
     async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult:
-        """As of a ``Session`` or a ``Host``."""
+        """Call a tool, as ``Session`` and ``Host`` do."""
         raise NotImplementedError
 
 
@@ -80,13 +80,15 @@ class BlockingTarget(Protocol):
     """A ``Session`` or ``Host`` of ``mcp_client.sync``."""
 
     def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult:
-        """As of a ``Session`` or a ``Host``."""
+        """Call a tool, as ``Session`` and ``Host`` do."""
         raise NotImplementedError
 
 
 def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
-    """``work(target)`` to be awaited; with a target of ``mcp_client.sync`` what it returns. Raises
-    ``ConfigError`` where that would block an event loop; ``what`` was called."""
+    """Return ``work(target)`` to be awaited; with a target of ``mcp_client.sync`` its result.
+
+    Raises ``ConfigError`` if that would block an event loop; ``what`` was called.
+    """
     is_blocking = isinstance(target, Blocking) and callable(  # and open
         cast("BlockingTarget", target).call_tool
     )
@@ -199,7 +201,7 @@ class Runner:
 
 
 async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outcome:
-    """What making the call leads to: only cancelling it raises."""
+    """Make the call and return its outcome: only a cancellation raises."""
     try:
         result: ToolResult = await target.call_tool(call.name, call.arguments, **options)
         return result
@@ -213,7 +215,7 @@ async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outc
 
 
 class _Steps(CallSteps):
-    """Tells a function of one ``CallProgress`` which call does what."""
+    """Reports the steps of each call to a function of one ``CallProgress``."""
 
     def __init__(self, call: ModelCall, notifier: ProgressNotifier) -> None:
         self._call, self._notifier = call, notifier
@@ -258,8 +260,10 @@ async def side_by_side(
 
 
 def check_run_options(options: CallOptions, target: object = None, prefix: object = None) -> None:
-    """Raises what ``check_call_options`` does, and ``ConfigError`` for a wrong prefix of keys, and
-    for one where ``target`` has no state."""
+    """Raise ``ConfigError`` for a wrong prefix of keys, and for one without a state.
+
+    Also raises the errors of ``check_call_options``.
+    """
     one_call: CallOptions = {**options}
     if takes(options.get("on_progress"), 1):
         del one_call["on_progress"]
@@ -274,8 +278,8 @@ def check_run_options(options: CallOptions, target: object = None, prefix: objec
     check_key("idempotency_prefix", prefix, MAX_KEY_CHARS // 2)
     if not isinstance(getattr(target, "_paused_in", None), State):
         raise ConfigError(
-            "idempotency_prefix= needs a place where calls are kept by their keys: give connect or "
-            "Host a state=, such as the path of a folder"
+            "idempotency_prefix= needs a store for calls and their keys: give connect or "
+            "Host a state=, such as the path of a directory"
         )
 
 
@@ -296,7 +300,7 @@ def keys_of(prefix: str, calls: Sequence[ModelCall]) -> list[str]:
 
 
 def check_target(target: object, what: str = "run") -> None:
-    """Raises ``ConfigError`` for a ``target`` that makes no calls."""
+    """Raise ``ConfigError`` for a ``target`` that makes no calls."""
     if inspect.isawaitable(target) and not callable(getattr(type(target), "call_tool", None)):
         raise ConfigError(
             f"{what}() was given a {type(target).__name__} that is not open yet: give the session "

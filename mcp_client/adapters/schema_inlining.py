@@ -1,18 +1,17 @@
 """A tool's schema as one tree of JSON Schema 2020-12: references inlined, nothing malformed in it.
 
-The first of three steps to the schema that a model is shown (``schema_merging`` and
-``schema_subset`` are the others). Every step keeps one promise: the result accepts whatever the
-original accepts. A keyword that has to go therefore goes only where that accepts more. Where it
-would accept less (inside ``not`` and ``if``, beside ``oneOf`` and ``unevaluatedProperties``) the
-whole construct goes.
+The first of three steps to the schema that a model sees (``schema_merging`` and ``schema_subset``
+are the others). Every step has one invariant: the result accepts every value that the original
+accepts. A keyword is therefore removed only if the schema then accepts more. If it would accept
+less (inside ``not`` and ``if``, beside ``oneOf`` and ``unevaluatedProperties``), the whole
+construct is removed.
 
 Older dialects are written in the newest one: lists of ``items`` become ``prefixItems``, a boolean
 ``exclusiveMinimum`` becomes a number. References are followed within the schema only. One that
-leads back to a schema around it is cut, and what stands there accepts any value, or any of the
-same type.
+leads back to a schema around it is cut: its place accepts any value, or any of the same type.
 
-Every change on the way is noted (``schema_notes``). Members whose names a provider refuses are
-renamed everywhere. Keywords for names by pattern would mean other members then, and are left out.
+Every change is noted (``schema_notes``). Members whose names a provider refuses are renamed
+everywhere. Keywords for names by pattern would then match other members, and are removed.
 A provider may refuse patterns that are not portable; these are moved to the description.
 
 Servers are hostile: a schema of a kilobyte can refer to itself in a way that would fill the memory
@@ -55,7 +54,7 @@ _RESOLVED = frozenset(
         *("$vocabulary", "additionalItems", "definitions", "id"),
     }
 )
-"""Of no use once references are inlined."""
+"""Keywords without a use once references are inlined."""
 _DATA = ("const", "default", "enum", "examples")
 _NOT_TAKEN = ("dependencies", "contentSchema")
 _COUNT = re.compile("m(in|ax)[A-Z]")
@@ -79,10 +78,10 @@ def inline(
     portable: bool = False,
     complete: bool = False,
 ) -> tuple[dict[str, Any], dict[str, str], Notes]:
-    """``schema`` without references, the members' new names with their own, and what was changed.
+    """Return ``schema`` without references, the members' new names with their own, and the changes.
 
-    ``{}`` accepts everything, ``{"not": {}}`` nothing. ``legal`` is what names of members have to
-    match; None for any. With ``portable`` other patterns go to the descriptions, and with
+    ``{}`` accepts everything, ``{"not": {}}`` nothing. ``legal`` is the pattern for names of
+    members; None for any. With ``portable`` other patterns are moved to the descriptions, and with
     ``complete`` every array has ``items``.
     """
     inliner = _Inliner(schema, {}, portable, complete)
@@ -97,7 +96,7 @@ def inline(
 
 
 def clean_text(text: str) -> str:
-    """``text`` as a request can carry it: UTF-8 cannot encode a lone surrogate."""
+    """Return ``text`` as a request can carry it: UTF-8 cannot encode a lone surrogate."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) > _MAX_TEXT_CHARS:
@@ -126,11 +125,11 @@ def clean_data(value: Any, depth: int = 0) -> Any:
 
 
 class _Place(NamedTuple):
-    """Where a schema stands."""
+    """The place of a schema."""
 
     path: Path
     around: tuple[int, ...]
-    """The ids of the schemas that it stands in."""
+    """The ids of the schemas around it."""
     base: Any
     """The schema that its references start from."""
 
@@ -144,7 +143,7 @@ class _Inliner:
         self._portable, self._complete = portable, complete
         self.notes = Notes()
         self.mentioned: dict[str, None] = {}
-        """The members that the schema has something to say of, by their own names."""
+        """The members that the schema describes, by their own names."""
         self._names = names
         self._root = root
         self._left = _MAX_SCHEMAS
@@ -310,7 +309,7 @@ class _Inliner:
     def _referred(
         self, own: dict[str, Any], moved: dict[str, Any], ref: str, place: _Place
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What ``ref`` leads to, and beside it what stands beside the reference."""
+        """Return the target of ``ref`` together with the members beside the reference."""
         if self._is_old:  # up to draft 7 nothing beside a reference counts
             own, moved = {k: v for k, v in own.items() if k in ANNOTATIONS}, {}
         shown, path = f"'$ref' to '{safe_text(ref, 80)}'", place.path
@@ -364,8 +363,10 @@ class _Inliner:
 def _not_widened(
     out: dict[str, Any], widened: set[str], path: Path, notes: Notes, before: int
 ) -> None:
-    """Leave out what accepts less when a part of it accepts more, as the keywords ``widened`` do.
-    ``before`` is ``notes.widened`` as it was before."""
+    """Remove keywords that accept less if a part of them accepts more, as ``widened`` do.
+
+    ``before`` is the earlier ``notes.widened``.
+    """
 
     def leave_out(*keywords: str, effect: Effect = Effect.ACCEPTS_MORE) -> None:
         for keyword in keywords:
@@ -389,7 +390,7 @@ def _not_widened(
 
 
 def _bounds(out: dict[str, Any], node: dict[str, Any]) -> bool:
-    """Draft 4 says with a boolean that a bound is exclusive. Returns whether one was there."""
+    """Convert the boolean exclusive bounds of draft 4. Returns whether there was one."""
     for bound in ("Minimum", "Maximum"):
         if node.get(f"exclusive{bound}") is True and bound.lower() in out:
             out[f"exclusive{bound}"] = out.pop(bound.lower())

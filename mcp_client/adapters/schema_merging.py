@@ -1,13 +1,13 @@
-"""Two schemas as one: what fits both, and what fits either.
+"""Merge two schemas into one: values that are valid for both, or for either.
 
-The result of both functions accepts at least what it should: ``both`` where a value fits the two
-schemas, ``either`` where it fits any. What cannot be written in one schema is left out of it, and
-its keywords are named in ``lost``.
+The result of both functions accepts at least the intended values: ``both`` those valid for the two
+schemas, ``either`` those valid for any. Constraints that one schema cannot express are omitted, and
+their keywords are listed in ``lost``.
 
-``object_root`` does so for the root of a schema for arguments, which is always an object without
+``object_root`` does this for the root of a schema for arguments, which is always an object without
 alternatives: OpenAI and Anthropic refuse ``anyOf``, ``oneOf`` and ``allOf`` there, and OpenAI
-``enum`` and ``not`` as well. What these say is merged into the members as far as that can be
-written there, and described where it cannot.
+``enum`` and ``not`` as well. Their constraints are merged into the members if possible, and
+described otherwise.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def is_of(kind: str, types: Sequence[str]) -> bool:
 
 
 def both(a: dict[str, Any], b: dict[str, Any], lost: list[str]) -> dict[str, Any]:
-    """A schema for what fits ``a`` and ``b``; of annotations those of ``a`` are kept."""
+    """Return a schema for values valid for ``a`` and ``b``, with the annotations of ``a``."""
     if not a or not b:
         return dict(b or a)
     out = {keyword: value for keyword, value in a.items() if keyword not in _ALONE}
@@ -231,7 +231,7 @@ def _may_be_object(option: dict[str, Any]) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Equal as JSON: ``true`` is not ``1``."""
+    """Return whether two values are equal as JSON: ``true`` is not ``1``."""
     if type(a) in (int, float) and type(b) in (int, float):
         return bool(a == b)
     if type(a) is not type(b) or a != b:
@@ -251,7 +251,7 @@ def _text(value: Any) -> str:
 
 
 def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """``schema``, inlined, in a form whose root is that of an object and nothing else."""
+    """Return ``schema``, inlined, in a form whose root is only an object."""
     out = dict(schema)
     lost: list[str] = []
     while "allOf" in out:

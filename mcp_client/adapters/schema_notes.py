@@ -45,7 +45,7 @@ _MAX_DESCRIBED_CHARS = 400
 
 
 class Effect(Enum):
-    """What a change does to the set of accepted values."""
+    """The effect of a change on the set of accepted values."""
 
     NONE = ""
     ACCEPTS_MORE = "; the model's schema accepts more than the tool's"
@@ -63,7 +63,7 @@ class Notes:
         self.widened: int = 0
 
     def add(self, what: str, path: Path, effect: Effect = Effect.NONE) -> None:
-        """``what`` is a clause such as "'pattern' is moved to the description"."""
+        """Add ``what``, a clause such as "'pattern' is moved to the description"."""
         if effect is Effect.ACCEPTS_MORE:
             self.widened += 1
         self._places.add(path)
@@ -75,7 +75,7 @@ class Notes:
             self.add("it is written another way", path)
 
     def not_merged(self, keywords: list[str], path: Path) -> None:
-        """``keywords`` were lost where schemas became one."""
+        """Note that ``keywords`` were lost when schemas were merged."""
         for keyword in dict.fromkeys(keywords):
             what = f"'{keyword}' is not kept where schemas are merged"
             self.add(what, path, Effect.ACCEPTS_MORE)
@@ -89,8 +89,7 @@ class Notes:
 
 
 def _without_schemas(schema: dict[str, Any]) -> dict[str, Any]:
-    """``schema`` with no more of the schemas in it than which there are. What becomes required is
-    said of the member."""
+    """Return ``schema`` with its subschemas reduced to their names or number, without ``required``."""
     found = {keyword: value for keyword, value in schema.items() if keyword != "required"}
     for keyword in schema.keys() & (ONE | SEVERAL | NAMED):
         inner = schema[keyword]
@@ -121,7 +120,7 @@ def types_of(schema: dict[str, Any]) -> tuple[str, ...]:
 def described(
     schema: dict[str, Any], keywords: dict[str, Any], limit: int = _MAX_DESCRIBED_CHARS
 ) -> dict[str, Any]:
-    """``schema`` with ``keywords`` as a part of its description."""
+    """Return ``schema`` with ``keywords`` as a part of its description."""
     parts = []
     for keyword, value in keywords.items():
         text = json.dumps(value, ensure_ascii=False)

@@ -8,7 +8,7 @@ Without ``strict`` the result accepts whatever the original accepts.
 With ``strict`` the provider guarantees arguments that fit, and wants more of a schema: every value
 has a type, and objects take no other members than those declared. For OpenAI all of these are
 required: a member that was optional may be null instead, and is marked with ``OPTIONAL`` for the
-way back (see ``definitions``). Where that cannot be had, ``Unsuitable`` is raised.
+way back (see ``definitions``). If that is impossible, ``Unsuitable`` is raised.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from .schema_notes import Effect, Notes, Path, described, types_of
 __all__ = ["OPTIONAL", "Profile", "Unsuitable", "subset"]
 
 OPTIONAL = "\0optional"
-"""Marks, in an object of a strict schema, the members that the original does not require: a tuple,
-which the value of no keyword or member is."""
+"""The mark of members that the original does not require, in an object of a strict schema.
+
+It is a tuple, which is never the value of a keyword or member.
+"""
 
 _MORE, _LESS = Effect.ACCEPTS_MORE, Effect.REFUSES_MORE
 _SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -68,12 +70,12 @@ _MAX_OPTIONS = 40
 
 
 class Unsuitable(Exception):
-    """The schema cannot be had in strict mode; the text says why."""
+    """The schema cannot be expressed in strict mode; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a provider takes beside ``type``, ``properties``, ``items`` and ``anyOf``."""
+    """The keywords that a provider accepts beside ``type``, ``properties`` and ``items``."""
 
     name: str
     """The provider's, for people."""
@@ -94,7 +96,7 @@ class Profile:
 
 
 def subset(schema: dict[str, Any], profile: Profile, notes: Notes) -> dict[str, Any]:
-    """Raises ``Unsuitable``, for a strict profile."""
+    """Return ``schema`` in the subset of ``profile``. A strict profile may raise ``Unsuitable``."""
     return _Subset(profile, notes).schema(schema, (), 0)
 
 
@@ -172,7 +174,7 @@ class _Subset:
     def _alternatives(
         self, node: dict[str, Any], options: list[dict[str, Any]], path: Path, depth: int
     ) -> dict[str, Any]:
-        """``anyOf``, with what stands beside it in each of its schemas."""
+        """Return ``anyOf``, with the members beside it merged into each of its schemas."""
         outside = _texts(node)
         hints = {k: node[k] for k in _HINTS if k in node}
         rest = {k: v for k, v in node.items() if k not in {"anyOf", *outside, *hints}}
@@ -428,7 +430,7 @@ def _texts(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _relevant(rest: dict[str, Any], option: dict[str, Any]) -> dict[str, Any]:
-    """Of ``rest`` what says something about values of the option's types."""
+    """Return the part of ``rest`` that applies to values of the option's types."""
     types = types_of(option)
     if not types:
         return rest

@@ -1,7 +1,7 @@
-"""What a model is shown of a list of tools: which of them, by which names, with which definitions.
+"""The tools of a list that a model sees, with their names and definitions.
 
-The order is that of the list, and nothing depends on the tools that come after: so what stands in a
-provider's prompt cache holds while tools are added.
+The order is that of the list, and nothing depends on later tools: so a provider's prompt cache
+remains valid while tools are added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_PLACES = 50_000
 
 
 class Shape(Protocol):
-    """What a provider's ``Toolset`` says of its tools."""
+    """The properties of a provider's ``Toolset``."""
 
     dialect: ClassVar[Dialect]
     letter_first: ClassVar[bool]
@@ -88,7 +88,7 @@ class ShownTools:
         self.code: CodeSearch | None = None
         """The same as ``search``, where a model writes scripts."""
         self._definitions: dict[str, Definition] = {}
-        """Of the tools that are declared, by the names that the model is shown."""
+        """The definitions of the declared tools, by the names that the model sees."""
         if runs_code:
             from .code_mode import CodeSearch
 
@@ -211,7 +211,7 @@ class ShownTools:
     # --------------------------------------------------------------- a model's calls
 
     def read(self, raw: RawCall) -> ModelCall:
-        """The call of a tool; for one of the search, what it is answered with."""
+        """Return the call of a tool; a call of the search has its response."""
         arguments, problem = arguments_of(raw.arguments)
         if self._keeps and raw.name == READ:
             return read_call(raw, arguments, problem)

@@ -1,9 +1,9 @@
-"""How much of strict mode a provider takes: in one schema, and in all of one request.
+"""The limits of a provider's strict mode: in one schema, and in one request.
 
 OpenAI limits each schema (its guide to structured outputs, "Supported schemas"). Anthropic limits
 the sums over the strict tools of a request (its page on structured outputs, "Schema complexity
-limits"), and refuses the request that exceeds them. What it may still refuse is a grammar that is
-too large to compile, of which it tells no measure.
+limits"), and refuses the request that exceeds them. It may also refuse a grammar that is too large
+to compile, for which it documents no measure.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _MAX_LEVELS = 10
 _MAX_VALUES = 1_000
 _MAX_CHARS = 120_000
 _MANY_VALUES, _MAX_VALUES_CHARS = 250, 15_000
-"""Of one ``enum`` with more values than that, the characters of its strings."""
+"""The number of values of one ``enum``, above which the characters of its strings are limited."""
 
 
 def exceeded(schema: dict[str, Any]) -> str | None:
-    """Which limit of OpenAI's the strict ``schema`` exceeds, as a clause; None for none."""
+    """Return the limit of OpenAI that the strict ``schema`` exceeds, as a clause; None for none."""
     members = values = chars = deepest = longest = 0
     waiting = [(schema, 1)]
     while waiting:
@@ -57,7 +57,7 @@ def exceeded(schema: dict[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What the strict tools of one request may have in all."""
+    """The limits for all strict tools of one request."""
 
     tools: int
     optional: int
@@ -68,8 +68,11 @@ class RequestLimits:
     def chosen(
         self, schemas: Mapping[str, dict[str, Any]], before: Collection[str], taken: int
     ) -> set[str]:
-        """Which tools are strict: those that were ``before``, then as many as fit, those that
-        take the least of the limits first. ``taken`` is the number of other strict tools."""
+        """Return the names of the strict tools.
+
+        Those that were strict ``before`` remain strict, then as many as possible are added, those
+        with the lowest cost first. ``taken`` is the number of other strict tools.
+        """
         counts = {name: _counts(schema) for name, schema in schemas.items()}
 
         def cost(name: str) -> tuple[bool, float]:
@@ -88,7 +91,7 @@ class RequestLimits:
         return found
 
     def refusal(self, provider: str, schema: dict[str, Any]) -> str:
-        """Why a tool is not among those that were ``chosen``, as a clause."""
+        """Return why a tool is not among the ``chosen``, as a clause."""
         optional, unions = _counts(schema)
         return (
             f"{provider} takes {self.tools} strict tools in one request, with {self.optional} "

@@ -1,10 +1,10 @@
-"""Three tools in place of many: one finds tools, one says what they take, one calls them.
+"""Three tools in place of many: one finds tools, one describes them, one calls them.
 
 For toolsets that are too large to show: the request stays the same whatever tools there are, and
 each call is one of the real tool, to the approval hook, the audit log and the server. They are the
 three layers of the specification's page for clients (2026-07-28 develop/clients/
-client-best-practices): catalogue, inspect, execute. What a search finds is shown with its schema as
-far as that is short, which saves most models the second step.
+client-best-practices): catalogue, inspect, execute. A found tool is shown with its schema if that
+is short, which saves most models the second step.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OWN_TOOLS = {
 
 _MAX_FOUND = 8
 _MAX_FOUND_CHARS, _MAX_ONE_FOUND_CHARS = 12_000, 4_000
-"""Of all that a search found, and of one of them; more is shown without its schema."""
+"""The limits for all found tools, and for one; longer ones are shown without their schema."""
 _MAX_BRIEF_CHARS = 300
 _MAX_NAMES = 20
 _MAX_DESCRIBED_CHARS = 40_000
@@ -99,8 +99,10 @@ def own_definitions(dialect: Dialect, strict: bool) -> list[tuple[str, Definitio
 def asked_for(
     arguments: dict[str, Any], problem: str | None
 ) -> tuple[str | None, dict[str, Any], str | None]:
-    """Which tool ``call_tool`` is asked to call, with which arguments, and what is wrong with
-    them; None for no tool."""
+    """Return the tool that ``call_tool`` is asked to call, its arguments, and their problem.
+
+    The tool is None if there is none.
+    """
     name = arguments.get("name")
     if problem is not None:
         return None, {}, problem
@@ -110,12 +112,10 @@ def asked_for(
 
 
 class ToolSearch:
-    """The tools of one toolset, to be searched. Read by ``prepare``, or when the model searches
-    first."""
+    """The search in the tools of one toolset, indexed by ``prepare`` or on the first search."""
 
     def __init__(self, tools: Mapping[str, Tool], names: Mapping[str, str]) -> None:
-        """``tools`` by qualified names; ``names`` are those that a model writes, each with the
-        qualified one."""
+        """Set ``tools`` by qualified names, and the qualified ``names`` by those a model writes."""
         self._tools = tools
         self._names = names
         self._shown = {name: new for new, name in names.items()}
@@ -126,7 +126,7 @@ class ToolSearch:
         return self._index.read()
 
     def answered(self, raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
-        """A call of ``search_tools`` or ``describe_tools``, with its answer."""
+        """Return a call of ``search_tools`` or ``describe_tools``, with its response."""
         answer = None
         if problem is None and raw.name == SEARCH:
             query = arguments.get("query")

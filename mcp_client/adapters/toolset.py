@@ -1,7 +1,7 @@
-"""What all providers have in common: tools to show a model, its calls, and the answers to them.
+"""The base of all toolsets: tools to show a model, its calls, and the responses to them.
 
-Each provider's module has a ``Toolset`` of its own, which says how a tool is declared, where the
-calls stand in a response, which media a result or a message may have, and what they look like.
+Each provider's module has a ``Toolset`` of its own. It defines how a tool is declared, where the
+calls are in a response, which media a result or a message may have, and their format.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TOO_MANY = (
     "one. Make it again, with fewer at once."
 )
 _MAX_SCRIPTS = 8
-"""Of one response: each has a process to itself."""
+"""The maximum number of scripts in one response: each has its own process."""
 _TOO_MANY_SCRIPTS = (
     f"Nothing was run. At most {_MAX_SCRIPTS} scripts of one response are run, and others stand "
     "before this one. Put them together."
@@ -51,22 +51,22 @@ T = TypeVar("T", bound="Toolset")
 
 
 class Toolset:
-    """Tools in one provider's shape. Made by the ``toolset`` of the provider's module.
+    """Tools in one provider's format, made by the ``toolset`` of the provider's module.
 
-    It does not change: for another list of tools make another, or ask ``updated``.
+    It is immutable: for another list of tools make another, or use ``updated``.
     """
 
     dialect: ClassVar[Dialect]
-    """What the provider takes as a schema, and whether it has a strict mode."""
+    """The schemas that the provider accepts, and whether it has a strict mode."""
     media_types: ClassVar[MediaTypes] = {}
-    """What the provider takes in the answer to a call, beside text."""
+    """The media that the provider accepts in the response to a call, beside text."""
     message_media: ClassVar[MediaTypes] = {}
-    """What the provider takes in a user's message, beside text."""
+    """The media that the provider accepts in a user's message, beside text."""
     letter_first: ClassVar[bool] = False
     """Whether the names of tools have to begin with a letter or an underscore."""
 
     native_search: ClassVar[dict[str, Any] | None] = None
-    """The provider's own tool to search tools, for ``search="native"``; None where it has none."""
+    """The provider's own tool to search tools, for ``search="native"``; None without one."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class Toolset:
         return self._shown.changes
 
     def updated(self: T, tools: Iterable[Tool]) -> T:
-        """A toolset of ``tools``, for the next request: what was in this one keeps its place.
+        """Return a toolset of ``tools`` for the next request, in which known tools do not move.
 
-        So the definitions in a provider's prompt cache hold. One that did not change is declared
-        word for word as before, although its server may list its members in another order. Tools
-        that have gone are left out, and get their place again if they return; new ones come at the
-        end. What is strict stays strict, and what searches goes on to search.
+        So the provider's prompt cache remains valid. An unchanged tool is declared word for word as
+        before, even if its server lists its members in another order. Tools that are gone are
+        omitted, and return to their place later; new ones are at the end. Strict tools remain
+        strict, and a toolset that searches remains one.
         """
         return type(self)(tools, _earlier=self, **self._options)
 
@@ -112,13 +112,13 @@ class Toolset:
     # ------------------------------------------------------------- a model's calls
 
     def calls(self, response: Any) -> list[ModelCall]:
-        """The calls in a response of the provider, its own object or a plain dict, in order.
+        """Return the calls in a provider's response, its own object or a plain dict, in order.
 
-        A response's message or its list of calls will do as well. Calls of tools that are run
-        by the provider are not among them. Where two have the same id, the first counts: the
-        provider takes one answer for it. Those beyond ``Limits().model_calls`` have a ``problem``.
-        Raises ``ConfigError`` for what is not a response of this provider, such as None, a
-        coroutine, a stream or another provider's response.
+        A response's message or its list of calls is accepted, too. Calls of tools that the provider
+        runs are omitted. If two have the same id, the first counts: the provider accepts one
+        response for it. Those beyond ``Limits().model_calls`` have a ``problem``. Raises
+        ``ConfigError`` for anything else, such as None, a coroutine, a stream or another provider's
+        response.
         """
         return list(self._calls(response, _LIMITS.model_calls))
 
@@ -174,29 +174,27 @@ class Toolset:
         idempotency_prefix: str | None = None,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
-        """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
+        """Make the calls in ``response``, all at once, and return the messages to append.
 
-        Returns the messages to append, in the order of the calls; none where the model made no
-        call. Every call passes the approval hook, and every call has exactly one answer, also if it
-        is refused or fails. A call that cannot be made is in the audit as well.
-        ``max_chars`` limits the text of one answer: one number for all tools, a mapping from globs
-        of qualified names, or a function of them (``MaxChars``). What is too much is left out of
-        its middle; see ``large_results`` of ``ToolsetOptions``.
-        ``idempotency_prefix`` names this response, with a ``state``: each call has the
-        ``idempotency_key`` ``"<prefix>/<the model's id of the call>"``, or its number if it has no
-        id. So after a crash the same response with the same prefix makes no call twice. Another
-        call or script under a key that was used is refused: give each response its own prefix.
-        The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``. An
-        ``on_progress`` of one parameter is given a ``CallProgress``: which call is at what step.
+        They are in the order of the calls. Every call passes the approval hook and has exactly one
+        response, even if it is refused or fails. The result is awaited, except with
+        ``mcp_client.sync``: ``messages += kit.run(host, response)``.
 
-        It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
-        ``messages += kit.run(host, response)``.
+        Args:
+            target: A ``Session`` or a ``Host``.
+            response: The model's response, as for ``calls``.
+            max_chars: The maximum length of one result, in characters (``MaxChars``); its middle is
+                omitted. See ``large_results`` of ``ToolsetOptions``.
+            idempotency_prefix: A unique name of this response; needs a ``state``. The key of each
+                call is ``"<prefix>/<the model's id of the call>"``, or its number. The same
+                response with the same prefix makes no call twice, also after a crash.
+            **options: As for ``call_tool`` (``CallOptions``). An ``on_progress`` of one parameter
+                gets a ``CallProgress``.
 
-        Raises ``ConfigError`` for a wrong option, ``target`` or ``response``, before anything is
-        sent; also for one of ``mcp_client.sync`` in code that an event loop runs, which it would
-        block. After that two things raise: cancelling it, which cancels all its calls, and calls
-        that wait for approval while no caller does, as with ``ApprovalQueue(wait=0)``. Once all
-        others have run, that is a ``CallPending`` with all ``.tickets``: ``resume`` goes on.
+        Raises:
+            ConfigError: An argument is wrong, or would block an event loop; nothing was sent.
+            CallPending: Calls wait for approval, as with ``ApprovalQueue(wait=0)``, and all others
+                have run: continue with ``resume``. It has all ``.tickets``.
         """
         found: Any = done_on(
             target,
@@ -233,22 +231,19 @@ class Toolset:
         max_chars: MaxChars = MAX_CHARS,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
-        """Go on with a response whose calls waited for approval, by its ``CallPending.paused``.
+        """Continue a response whose calls waited for approval, by its ``CallPending.paused``.
 
-        Makes the calls that waited and no other, and returns what ``run`` would have: the messages
-        for all calls of the response, in order. Raises ``CallPending`` again where some still wait.
-        Any process may do this with the same ``state``, or without one with an ``ApprovalQueue`` of
-        the same ``decisions``; without either, only this process. A caller that comes while another
-        one is at it waits for that one's answers; one that comes later gets them, for a day.
+        It makes only the calls that waited, and returns the messages for all calls of the response,
+        in order. Any process may do this with the same ``state``, or with an ``ApprovalQueue`` of
+        the same ``decisions``; without either, only this process. A concurrent caller waits for the
+        same results; a later one gets them for a day. A call that was sent by a process that has
+        ended is not sent again: its response states that it may have run. It is repeated only if a
+        trusted server declares it read-only or idempotent, or with ``retry=Retry(safe=True)``.
 
-        A call that was sent by a process that has ended is not sent again: its answer is that
-        it is not known whether it ran. A trusted server's word that the tool only reads or is
-        idempotent, or ``retry=Retry(safe=True)``, permits to make it again.
-
-        The options are those of ``run``, with an equal ``context``; ``meta`` is kept. Raises
-        ``ConfigError``, and sends nothing, for a text that was changed, has expired (after thirty
-        days), or is of another context, state or provider. Raises ``StateError``, or what keeps a
-        script from going on, if this attempt cannot be made: call it again, which repeats nothing.
+        The options are those of ``run``, with an equal ``context``. Raises ``CallPending`` if some
+        still wait. Raises ``ConfigError`` for a ``paused`` that was changed, expired (after thirty
+        days), or belongs to another context, state or provider. Raises ``StateError``, or the error
+        that stops a script: another attempt repeats nothing.
         """
         found: Any = done_on(
             target, "resume", lambda its: Runner(self, its, max_chars, options).resume(paused)
@@ -266,10 +261,9 @@ class Toolset:
         max_chars: MaxChars = MAX_CHARS,
         context: Hashable = None,
     ) -> list[dict[str, Any]]:
-        """The messages to append for calls that you made yourself, with what each led to.
+        """Return the messages to append for calls that you made yourself, with their outcomes.
 
-        ``(call, None)`` is for one that has a ``problem`` or an ``answer``. For example, one after
-        the other::
+        The outcome is None for a call that has a ``problem`` or an ``answer``. Example::
 
             def outcome(call):
                 if call.problem or call.answer:
@@ -281,8 +275,8 @@ class Toolset:
 
             messages += kit.results((call, outcome(call)) for call in kit.calls(response))
 
-        ``max_chars`` is that of ``run``. ``context`` is that of the calls: what is kept of large
-        results is read only with an equal one.
+        ``max_chars`` is that of ``run``. ``context`` is that of the calls: large results that are
+        stored can be read only with an equal one.
         """
         check_context(context)
         answers = list(self._answers(pairs, max_chars, context))
@@ -318,7 +312,7 @@ class Toolset:
 
     @property
     def _result_media(self) -> MediaTypes:
-        """What a model is shown of results, beside text."""
+        """The media of results that a model sees, beside text."""
         return self.media_types
 
     def _content_of(self, outcome: ToolResult | ScriptOutput) -> ServerContent:
@@ -331,12 +325,11 @@ class Toolset:
     # --------------------------------------------------------- prompts and resources
 
     def prompt(self, result: PromptResult, *, max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:
-        """The messages of a prompt, which ``get_prompt`` of a session or host returned.
+        """Return the messages of a prompt, from ``get_prompt`` of a session or host.
 
-        Their texts are marked as a server's. Images, sounds and documents stay what they are where
-        the provider takes them from a user, and are named where it does not. All of the texts have
-        at most ``max_chars`` characters: a long one makes way for short ones. Raises
-        ``ConfigError`` for a wrong ``result`` or option.
+        Their texts are marked as a server's. Images, sounds and documents are passed on if the
+        provider accepts them from a user, and named otherwise. All texts together have at most
+        ``max_chars`` characters. Raises ``ConfigError`` for a wrong ``result`` or option.
         """
         from .parts import messages_of
 
@@ -347,10 +340,9 @@ class Toolset:
     def resource(
         self, result: ResourceResult, *, max_chars: int = MAX_CHARS
     ) -> list[dict[str, Any]]:
-        """The contents of a resource, which ``read_resource`` of a session or host returned, as the
-        content of a user's message: marked and bounded like the result of a tool.
+        """Return the contents of a resource, from ``read_resource``, as a user's message.
 
-        Raises ``ConfigError`` for a wrong ``result`` or option.
+        They are marked and limited like the result of a tool. Raises ``ConfigError``.
         """
         from .parts import content_of
 
@@ -383,6 +375,6 @@ class Toolset:
 
 
 def declared(name: str, about: str, **schema: dict[str, Any]) -> dict[str, Any]:
-    """A tool's name, description and schema, which is a copy that its owner may change."""
+    """Return a tool's name, description and schema, which is a copy that may be changed."""
     texts = {"name": name, "description": about} if about else {"name": name}
     return {**texts, **{key: copy_of(value) for key, value in schema.items()}}
