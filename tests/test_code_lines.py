@@ -38,7 +38,7 @@ CODE_LINES = {
     "session": 2840,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1192,  # the rows of the journal have a type
     "stubs": 190,
-    "sync": 358,  # one import more, of "config"; session_id, server_answer
+    "sync": 360,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
     "transports": 4793,  # options as in approval; session_id, end_session; StreamServer
     "validation": 2625,

@@ -19,14 +19,19 @@ pytestmark = pytest.mark.one_backend
 
 ROOT = Path(mcp_client.__file__).parent
 DONE = (
+    "__main__",
     "adapters",
     "approval",
     "catalog",
     "connection",
+    "content",
     "errors",
     "handlers",
     "protocol",
     "session",
+    "sync",
+    "testing",
+    "validation",
 )
 """The rooms whose texts are checked, and "README"."""
 

@@ -4,7 +4,7 @@ Providers compile the patterns of a schema, each with an engine of its own, and 
 request for one that they do not know: with the tools of all other servers in it. The portable
 subset has literals, ``.``, sets, ``\d \w \s``, groups, alternatives, repeats, ``^`` and ``$``.
 It has no look-around, no names, references, word boundaries or properties of Unicode, and nothing
-on which the engines differ: ``[`` within a set, ``[^]``, ``\\u{...}``, ``[\\w-.]``, ``a++``.
+on which the engines differ: ``[`` within a set, ``[^]``, ``\u{...}``, ``[\w-.]``, ``a++``.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Notes:
 
 
 def _without_schemas(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return ``schema`` with its subschemas reduced to their names or number, without ``required``."""
+    """Return ``schema`` without ``required``, its subschemas reduced to names or numbers."""
     found = {keyword: value for keyword, value in schema.items() if keyword != "required"}
     for keyword in schema.keys() & (ONE | SEVERAL | NAMED):
         inner = schema[keyword]

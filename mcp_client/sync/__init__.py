@@ -15,19 +15,19 @@ async ones, which run in that loop and cannot use a session of this module (``No
 that is dropped is closed with a ``ResourceWarning``; one that is open when the program ends is
 closed silently. A forked process cannot use its parent's sessions.
 
-Ctrl-C cancels the calls that all threads wait for, and the servers are told. The main thread raises
+Ctrl-C cancels the calls that all threads wait for, and notifies the servers. The main thread raises
 ``KeyboardInterrupt``; each other thread raises ``CallCancelled``, or ``CallWithdrawn`` for calls
 that it begins until the main thread has handled the ``KeyboardInterrupt``. For this, a session that
 the main thread opens replaces Python's own handler of SIGINT until it is closed, as ``asyncio.run``
-does. A handler that your program has set stays: there, close the session inside the block of the
-pool (``with ThreadPoolExecutor() as pool, connect(...) as session``), or call ``cancel()`` of the
-``CancelToken`` that the calls were given.
+does. A handler that your program has set is not replaced. Then close the session inside the block
+of the pool (``with ThreadPoolExecutor() as pool, connect(...) as session``), or call ``cancel()``
+of the ``CancelToken`` of the calls.
 
-Where it is not said otherwise, a method here is the async one of the same name, and waits for it.
+Unless documented otherwise, a method here calls the async one of the same name and waits for it.
 
 The modules::
 
-    connecting.py  ``connect``: a session that is not open yet, and what opens it
+    connecting.py  ``connect``: a session that is not open yet
     session.py     sessions, views, skills and tasks whose methods block
     host.py        ``Host``, whose methods block
 """

@@ -1,4 +1,4 @@
-"""A session that is not open yet, and what opens it. Loads as little as ``connect`` does."""
+"""A session that is not open yet. Importing this loads as little as ``connect`` does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_ASYNC = "{0} of mcp_client.sync is not awaited: use 'with', or {1}"
 
 
 class Connecting(Blocking[AsyncConnecting]):
-    """A session that is not open yet: enter it with ``with``, or call ``open()``. Either, once."""
+    """A session that is not open yet: enter it with ``with``, or call ``open()``, once."""
 
     def __init__(self, portal: Portal, connecting: AsyncConnecting) -> None:
         self._portal = portal
@@ -30,7 +30,10 @@ class Connecting(Blocking[AsyncConnecting]):
         self._session: Session | None = None
 
     def open(self) -> Session:
-        """Connect. The session is closed with ``session.close()``, or when the program ends."""
+        """Connect and return the session.
+
+        Close it with ``session.close()``; otherwise it is closed when the program ends.
+        """
         try:
             session = self._run(self._async.__aenter__)
             lease = portal().lease(session, session.aclose, f"Session {session.name!r}")

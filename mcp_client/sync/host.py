@@ -56,6 +56,7 @@ class Host(_Blocking[AsyncHost]):
         watch: bool = False,
         **options: Unpack[HostOptions],
     ) -> Host:
+        """Return a host for a config file: see ``mcp_client.Host.from_config``."""
         host = cls.__new__(cls)
         host._hold(
             AsyncHost.from_config(
@@ -82,7 +83,10 @@ class Host(_Blocking[AsyncHost]):
         self._wrapped: WeakKeyDictionary[AsyncSession, Session] = WeakKeyDictionary()
 
     def open(self) -> Self:
-        """Connect. The host is closed with ``host.close()``, or when the program ends."""
+        """Connect and return the host.
+
+        Close it with ``host.close()``; otherwise it is closed when the program ends.
+        """
         name = f"Host of {', '.join(map(repr, self._async._servers))}"
         self._portal = self._portal.lease(self._async, self._async.aclose, name)
         try:
@@ -114,18 +118,18 @@ class Host(_Blocking[AsyncHost]):
         async def __aexit__(self, *_: object) -> None: ...
 
     def close(self) -> None:
-        """End all servers, within bounded time. From any thread, any number of times."""
+        """End all servers, within bounded time, from any thread, any number of times."""
         self._finish(self._async.aclose)
         self._portal.forget(self._async)
 
     @property
     def problems(self) -> tuple[ConfigProblem, ...]:
-        """What is wrong in the config file of ``from_config``; its other servers are here."""
+        """The problems in the config file of ``from_config``; its other servers are usable."""
         return self._async.problems
 
     @property
     def sessions(self) -> Mapping[str, Session]:
-        """The sessions of the servers that are connected, by name, at this moment."""
+        """The sessions of the servers that are connected now, by name."""
         found = self._in_loop(lambda: dict(self._async.sessions))
         return MappingProxyType({name: self._session(one) for name, one in found.items()})
 
@@ -138,15 +142,17 @@ class Host(_Blocking[AsyncHost]):
         return Watch(self._portal, self._in_loop(self._async.status_changes))
 
     def session(self, name: str) -> Session:
-        """The session of a server, which is connected if it was not. Raises ``ConnectError``."""
+        """Return the session of a server, connected if it was not. Raises ``ConnectError``."""
         return self._session(self._run(self._async.session, name))
 
     def add(self, name: str, server: ServerLike) -> ServerStatus:
+        """Add a server: see ``mcp_client.Host.add``."""
         return self._run(self._async.add, name, server)
 
     add.__doc__ = AsyncHost.add.__doc__
 
     def reconnect(self, name: str) -> Session:
+        """Connect a server again, and return its session."""
         return self._session(self._run(self._async.reconnect, name))
 
     reconnect.__doc__ = AsyncHost.reconnect.__doc__
@@ -157,7 +163,8 @@ class Host(_Blocking[AsyncHost]):
     get_tool: Final = _waits(AsyncHost.get_tool)
 
     @_replaced_by(_waits(AsyncHost.call_tool))
-    def call_tool(self) -> None: ...
+    def call_tool(self) -> None:
+        """Call a tool: see ``mcp_client.Host.call_tool``."""
 
     start_tool: Final = gives_a_task(AsyncHost.start_tool)
     search_tools: Final = _waits(AsyncHost.search_tools)

@@ -33,7 +33,7 @@ A = TypeVar("A")
 def loads(
     method: Callable[Concatenate[A, P], Awaitable[AsyncSkill]],
 ) -> Callable[Concatenate[_Blocking[A], P], Skill]:
-    """The async method that returns a skill, waited for, with one whose files are, too."""
+    """Return the blocking form of an async method that returns a skill."""
 
     def load(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Skill:
         return Skill(self._portal, self._portal.run(method, self._async, *args, **kwargs))
@@ -43,7 +43,7 @@ def loads(
 
 
 class Skill(_Blocking[AsyncSkill]):
-    """A skill that was loaded: see ``mcp_client.extensions.skill``, whose attributes it has."""
+    """A loaded skill: see ``mcp_client.extensions.skill``, whose attributes it has."""
 
     def __init__(self, portal: Portal | Lease, skill: AsyncSkill) -> None:
         self._portal = portal
@@ -62,7 +62,7 @@ class Skill(_Blocking[AsyncSkill]):
 
 
 class Task(_Blocking[AsyncTask]):
-    """A ``tool`` call of ``server`` that still runs: ``mcp_client.extensions.Task``, waited for."""
+    """A running call of ``tool`` on ``server``: a blocking ``mcp_client.extensions.Task``."""
 
     def __init__(self, portal: Portal | Lease, task: AsyncTask) -> None:
         self._portal = portal
@@ -75,31 +75,31 @@ class Task(_Blocking[AsyncTask]):
 
     @property
     def id(self) -> str:
-        """The server's id of the task; empty where the tool completed at once. A secret."""
+        """The server's id of the task; empty if the tool completed at once. A secret."""
         return self._async.id
 
     @property
     def status(self) -> str:
-        """As the server said last."""
+        """The last status that the server reported."""
         return self._async.status
 
     @property
     def status_message(self) -> str | None:
-        """What the server said of the status: untrusted text."""
+        """The server's text about the status: untrusted."""
         return self._async.status_message
 
     result: Final = _waits(AsyncTask.result)
     cancel: Final = _waits(AsyncTask.cancel)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``resume_task`` makes this task of again: see ``mcp_client.extensions.Task``."""
+        """Return the task as a dict for ``resume_task``: see ``mcp_client.extensions.Task``."""
         return self._async.to_json()
 
 
 def gives_a_task(
     method: Callable[Concatenate[A, P], Awaitable[AsyncTask]],
 ) -> Callable[Concatenate[_Blocking[A], P], Task]:
-    """The method that returns a task, with one that is waited for."""
+    """Return the blocking form of an async method that returns a task."""
 
     def gives(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Task:
         return Task(self._portal, self._portal.run(method, self._async, *args, **kwargs))
@@ -109,16 +109,16 @@ def gives_a_task(
 
 
 class Session(_Blocking[AsyncSession]):
-    """A connection to one server. Made by ``connect``. Any thread may use it, and any may close it.
+    """A connection to one server, made by ``connect``. Any thread may use it and close it.
 
-    Everything is as in ``mcp_client.Session``, waited for.
+    Everything is as in ``mcp_client.Session``, but blocking.
     """
 
     def __init__(self, portal: Portal | Lease, session: AsyncSession) -> None:
         self._portal = portal
         self._async = session
         self.name: str = session.name
-        """What the host calls the server."""
+        """The host's name for the server."""
 
     def __repr__(self) -> str:
         return repr(self._async)
@@ -130,12 +130,12 @@ class Session(_Blocking[AsyncSession]):
 
     @property
     def generation(self) -> int:
-        """How many connections the session has had."""
+        """The number of connections that the session has had."""
         return self._async.generation
 
     @property
     def server_info(self) -> Implementation | None:
-        """Name and version by the server's own word, or None: for display, never for a decision."""
+        """The server's own name and version, or None: for display, never for a decision."""
         return self._async.server_info
 
     @property
@@ -145,13 +145,12 @@ class Session(_Blocking[AsyncSession]):
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What the server says it can do, as it came."""
+        """The capabilities that the server declares, unchanged."""
         return self._async.capabilities
 
     @property
     def sandbox(self) -> Confinement | None:
-        """What holds for the server's process, where it was started in a sandbox; None without
-        one. ``.sentences`` is for people."""
+        """The restrictions of the server's process, or None; ``.sentences`` explains them."""
         return self._async.sandbox
 
     @property
@@ -166,22 +165,22 @@ class Session(_Blocking[AsyncSession]):
 
     @property
     def server_answer(self) -> Mapping[str, Any]:
-        """The result of ``initialize`` or ``server/discover``, whole, as the server sent it."""
+        """The complete result of ``initialize`` or ``server/discover``: untrusted."""
         return self._async.server_answer
 
     @property
     def session_id(self) -> str | None:
-        """The id that the server gave the session; None if there is none. A secret."""
+        """The id that the server assigned to the session, or None. A secret."""
         return self._async.session_id
 
     @property
     def closed(self) -> bool:
-        """Whether it has been closed."""
+        """Whether the session is closed."""
         return self._async.closed
 
     @property
     def decisions(self) -> Decisions:
-        """What is remembered until the session ends, to be listed and revoked."""
+        """The decisions remembered until the session ends, to list and revoke."""
         return self._async.decisions
 
     list_tools: Final = _waits(AsyncSession.list_tools)
@@ -190,11 +189,13 @@ class Session(_Blocking[AsyncSession]):
     tool_changes: Final = _watches(AsyncSession.tool_changes)
 
     @_replaced_by(_waits(AsyncSession.call_tool))
-    def call_tool(self) -> None: ...
+    def call_tool(self) -> None:
+        """Call a tool: see ``mcp_client.Session.call_tool``."""
 
     start_tool: Final = gives_a_task(AsyncSession.start_tool)
 
     def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
+        """Return a saved task: see ``mcp_client.Session.resume_task``."""
         return Task(self._portal, self._in_loop(self._async.resume_task, saved))
 
     resume_task.__doc__ = AsyncSession.resume_task.__doc__
@@ -217,21 +218,22 @@ class Session(_Blocking[AsyncSession]):
     ping: Final = _waits(AsyncSession.ping)
 
     def app(self, tool: Tool, *, context: Hashable = None) -> App:
+        """Return the interface for a tool's view: see ``mcp_client.Session.app``."""
         return App(self._portal, self._async.app(tool, context=context))
 
     app.__doc__ = AsyncSession.app.__doc__
 
     def close(self) -> None:
-        """End the connection and the server's process. From any thread, any number of times."""
+        """End the connection and the server's process, from any thread, any number of times."""
         self._finish(self._async.aclose)
         self._portal.forget(self._async)
 
 
 class App(_Blocking[AsyncApp]):
-    """What the view of one tool may do with its server. Made by ``session.app(tool)``.
+    """The interface for a tool's view, made by ``session.app(tool)``.
 
-    Everything is as in ``mcp_client.extensions.App``, waited for. Give each message of the view a
-    thread of its own: ``handle`` waits as long as what the view asks for takes.
+    Everything is as in ``mcp_client.extensions.App``, but blocking. Handle each message of the view
+    in a thread of its own: ``handle`` waits as long as the view's request takes.
     """
 
     def __init__(self, portal: Portal | Lease, app: AsyncApp) -> None:
@@ -250,10 +252,11 @@ class App(_Blocking[AsyncApp]):
     handle: Final = _waits(AsyncApp.handle)
 
     def link(self, url: object) -> Address:
+        """Return the checked address of a link: see ``mcp_client.extensions.App.link``."""
         return self._async.link(url)
 
     link.__doc__ = AsyncApp.link.__doc__
 
     def close(self) -> None:
-        """The view is gone: what it still asks for is cancelled, and later requests are refused."""
+        """Cancel the view's pending requests and refuse later ones, when the view closes."""
         self._in_loop(self._async.close)

@@ -74,7 +74,7 @@ _FACETS = {
     "min_length": "min{}",
     "max_length": "max{}",
 }
-"""What an object in ``Annotated`` may say of a value, and the keyword for it."""
+"""The attributes of an object in ``Annotated``, and the keyword for each."""
 _LENGTHS = {"array": "Items", "object": "Properties"}
 _TEXTS = ("title", "description", "examples")
 _NONE = type(None)
@@ -83,13 +83,13 @@ _WRAPPED = (str, int, float, bool, bytes, _NONE)
 _UNIONS = (Union, UnionType)
 _ANY = (Any, object, inspect.Parameter.empty)
 _REQUIRED, _NOT_SHOWN = object(), object()
-"""In place of a default."""
+"""Markers in place of a default."""
 _HELP = (
     "Annotate it with str, int, float, bool, None, Literal, an Enum, a dataclass, a TypedDict, a "
     "date or time, or with lists, sets, tuples, dicts and unions of these"
 )
 Parameter: TypeAlias = tuple[str, Any, Any]
-"""Its name, its annotation and its default."""
+"""A parameter: its name, its annotation and its default."""
 
 
 class _NoSchema(Exception):
@@ -206,7 +206,7 @@ def loaded(hint: Any, value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON; what has no JSON form as its text."""
+    """Return a value as JSON; a value without a JSON form becomes its text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, enum.Enum) else value
     if hasattr(value, "model_dump"):
@@ -345,7 +345,7 @@ def _values(named: Iterable[Any]) -> Json:
 
 
 def _with_facets(schema: Json, said: Iterable[Any]) -> Json:
-    """Return a schema with what the objects in ``Annotated`` say of it."""
+    """Return a schema with the constraints of the objects in ``Annotated``."""
     for one in (part for each in said for part in (each, *getattr(each, "metadata", ()))):
         for name, word in _FACETS.items():
             value = getattr(one, name, None)

@@ -25,7 +25,7 @@ _CHANGED = "notifications/tools/list_changed"
 @with_option_names()
 @dataclass(frozen=True)
 class FakeTool:
-    """A function as a tool of a ``FakeServer``, with what the function cannot say of itself.
+    """A function as a tool of a ``FakeServer``, with data that the function does not have.
 
     Hints count only in a session with ``trusted=True``, as those of any server.
     """
@@ -36,7 +36,7 @@ class FakeTool:
     title: str | None = None
     """A name for people."""
     description: str | None = None
-    """What the tool does. By default the docstring of the function."""
+    """The purpose of the tool; by default the docstring of the function."""
     read_only: bool | None = None
     """The hint ``readOnlyHint``."""
     destructive: bool | None = None
@@ -63,11 +63,11 @@ class FakeServer(MemoryServer):
 
     Args:
         tools: Each tool's function, or a ``FakeTool``, by the tool's name.
-        identity: A name by which this server can be told from others, as the command tells
-            programs apart. Two fakes of one identity are one server. Without one, what is
-            approved "always" is stored until the session ends.
-        name: The name that the server gives itself.
-        instructions: What the server tells a model about itself.
+        identity: A name that distinguishes this server from others, as the command distinguishes
+            programs. Two fakes with one identity are one server. Without it, an approval for
+            "always" is stored until the session ends.
+        name: The server's own name.
+        instructions: The server's instructions for a model.
 
     Raises:
         ConfigError: A parameter's annotation has no JSON schema.
@@ -102,8 +102,10 @@ class FakeServer(MemoryServer):
             raise ConfigError(f"FakeServer({kind}): give a dict from names of tools to functions")
         self._tools = {each: _Tool(each, given) for each, given in (tools or {}).items()}
         self._listening: dict[Any, Callable[[Any], None]] = {}
-        """How each session that hears of changes is told: by the id of its subscription and the
-        function that sends to it; before 2026-07-28 there is no id."""
+        """The sessions that get notifications: the id of the subscription and the send function.
+
+        Before 2026-07-28 there is no id.
+        """
         self._facts = {"capabilities": {"tools": {"listChanged": True}}}
         if instructions is not None:
             self._facts["instructions"] = instructions  # type: ignore[assignment]

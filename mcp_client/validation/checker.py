@@ -1,17 +1,17 @@
-"""JSON Schema: whether a value fits, within bounded time.
+"""Validate values against JSON Schemas, within bounded time.
 
-A ``Checker`` takes the cheapest of three ways that can tell.
+A ``Checker`` uses the cheapest of three ways that gives a result.
 
-1. ``is_known_valid``: the schema compiled to Python (``fast_path``). It may not know, but it never
-   accepts an invalid value. Microseconds.
-2. ``jsonschema`` in place, where a dry run shows that it takes some milliseconds at the most
-   (``cost``). It is imported when it is first needed, in a thread (``engine``).
+1. ``is_known_valid``: the schema compiled to Python (``fast_path``). It may be undecided, but it
+   never accepts an invalid value. Microseconds.
+2. ``jsonschema`` in this process, if a dry run shows that it takes at most some milliseconds
+   (``cost``). It is imported on first use, in a thread (``engine``).
 3. ``jsonschema`` in a worker process, which is killed when its time is up (``worker_pool``). The
    first use takes some 200 milliseconds, later ones well below one plus the check itself.
 
-So an ordinary tool costs microseconds, no schema can block the event loop, and every verdict is
-that of ``jsonschema``. Whether a schema is one at all is told by its shape (``schema_shape``) where
-that is possible, else by ``jsonschema`` in the worker, once.
+So an ordinary tool costs microseconds, no schema can block the event loop, and every result is that
+of ``jsonschema``. A schema is checked by its shape (``schema_shape``) if possible, else by
+``jsonschema`` in the worker, once.
 
 Dialects (2026-07-28 ``basic/index``, JSON Schema usage): 2020-12 by default, and those that
 ``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other, at the root or inside,
@@ -19,18 +19,18 @@ raises ``InvalidSchema``. ``$ref`` is followed inside the schema and to the meta
 dialects, never to a network or file address; a reference that cannot be resolved makes the schema
 ``InvalidSchema`` even if no value reaches it. ``format`` is an annotation, as in 2020-12, and is
 not checked. Patterns are Python's: one that ``re`` cannot compile makes the schema
-``InvalidSchema``. For schemas of servers, ``usable_schema`` comes first: it translates patterns and
-skips what cannot be judged, so that ``InvalidSchema`` is left for the rest.
+``InvalidSchema``. Schemas of servers first pass ``usable_schema``: it translates patterns and skips
+parts that cannot be checked, so that ``InvalidSchema`` is left for the rest.
 
-What JSON leaves open:
+Decisions where JSON is not specific:
 
-- Numbers: integers are exact up to the 4,300 digits that Python reads; a message with a longer one
-  is not JSON to us. A fraction beyond a double (``1e999``) is read as infinity and compares so;
-  where a keyword cannot be applied to it (``multipleOf``) the value is not valid.
-- ``1.0`` is an integer and ``true`` is not ``1``, as JSON Schema says.
-- NaN and Infinity are not JSON: a message with them cannot be read, arguments with them are
+- Numbers: integers are exact up to the 4,300 digits that Python parses; a message with a longer one
+  is not valid JSON. A fraction beyond a double (``1e999``) is parsed as infinity and compares so;
+  if a keyword cannot be applied to it (``multipleOf``), the value is not valid.
+- ``1.0`` is an integer and ``true`` is not ``1``, as in JSON Schema.
+- NaN and Infinity are not JSON: a message with them cannot be parsed, arguments with them are
   refused.
-- A key that appears twice: the last one counts, as in Python's own reader.
+- A duplicate key: the last one counts, as in Python's own parser.
 - Lone surrogates: in a result they are characters like any other, each of length 1; in a schema
   they raise ``InvalidSchema``; in arguments they are refused, because UTF-8 cannot encode them.
 """
@@ -67,9 +67,9 @@ _ids = itertools.count(1)
 
 @frozen_dataclass
 class Problem:
-    """What is wrong with a value, in texts that are safe to show.
+    """The problem of a value, in texts that are safe to show.
 
-    The fields are of the most telling thing; ``others`` and ``more`` of what else is wrong.
+    The fields describe the most relevant problem; ``others`` and ``more`` the remaining ones.
     """
 
     path: str
@@ -78,20 +78,20 @@ class Problem:
     came: str
     """The value at ``path``, shortened."""
     undecided: str = ""
-    """Why the value could not be judged: it may be valid or not. Empty where it was."""
+    """The reason why the value could not be checked; empty if it was."""
     is_of_schema: bool = False
     """Whether it could not be judged because the schema cannot be used, whatever the value."""
     others: tuple[Problem, ...] = ()
-    """At most four, which have no ``others`` of their own."""
+    """At most four further problems, which have no ``others`` of their own."""
     more: str = ""
-    """How many there are beside those: "3 more", "at least 59 more"."""
+    """The number of problems beside those: "3 more", "at least 59 more"."""
 
     def __str__(self) -> str:
         return self.undecided or "; ".join(self._told())
 
     @property
     def places(self) -> str:
-        """Where something is wrong, without the values."""
+        """The places of the problems, without the values."""
         places = dict.fromkeys(one.path or "the whole value" for one in (self, *self.others))
         return ", ".join([*places, self.more] if self.more else places)
 
@@ -102,7 +102,7 @@ class Problem:
         return [*told, f"and {self.more}"] if self.more else told
 
     def of(self, what: str, schema: str) -> str:
-        """A sentence that says that ``what`` does not fit ``schema``, and where."""
+        """Return a sentence that ``what`` is not valid for ``schema``, with the place."""
         if self.undecided:
             return f"{what} could not be checked against {schema}: {self.undecided}"
         return f"{what} broke {schema} at {self}"
@@ -126,7 +126,7 @@ class Checker:
         self.is_sound: bool
         """Whether the schema is known to be one, and every reference in it to lead somewhere."""
         self.is_known_valid: Callable[[Any], bool]
-        """From a value to True: it fits; or False: it does not, or only ``problem`` can tell."""
+        """A function that returns True for a valid value; False if only ``problem`` can decide."""
         self._set_sound(survey.is_sound())
 
     def _set_sound(self, is_sound: bool) -> None:
@@ -151,7 +151,7 @@ class Checker:
             raise InvalidSchema(self._fault)
 
     async def problem(self, value: Any, workers: WorkerPool, budget: float) -> Problem | None:
-        """What is wrong with ``value``, or None; asked where it is not known valid.
+        """Return the problem of ``value``, or None; for values that are not known to be valid.
 
         ``budget`` is in seconds. Raises ``InvalidSchema``.
         """

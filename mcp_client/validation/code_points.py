@@ -18,7 +18,7 @@ Ranges: TypeAlias = list[tuple[int, int]]
 """Sorted, and none touches the next."""
 ANY: Ranges = [(0, sys.maxunicode)]
 _FIRST_PLANES = range(0x34000)
-"""Where characters are assigned one by one."""
+"""The planes in which characters are assigned one by one."""
 _TAGS = range(0xE0000, 0xE1000)
 _PRIVATE = ((0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 _LONG_NAMES = {
@@ -80,7 +80,7 @@ def is_property(name: str) -> bool:
 
 
 def of_property(name: str) -> Ranges:
-    """Return the characters of a property as ``\\p{...}`` names it: "L", "Lu", "gc=Letter", "Any".
+    r"""Return the characters of a property as ``\p{...}`` names it: "L", "Lu", "gc=Letter", "Any".
 
     The first use takes some 20 milliseconds.
     """

@@ -31,7 +31,7 @@ _KEYWORD = 1.0
 _NAME = 0.3
 _ERROR = 15.0
 _ERROR_LEVEL = 2.0
-"""What an error costs for each level of the schema it is passed up through."""
+"""The cost of an error for each level of the schema it is passed up through."""
 _SHOWN_VALUE = 0.2
 _SHOWN_CHAR = 0.02
 _EQUAL = 2.0
@@ -106,7 +106,7 @@ class _DryRun:
         return len(value) * _SHOWN_CHAR if type(value) is str else _SHOWN_VALUE + self.shown_value
 
     def _price(self, keyword: str, item: Any, value: Any, schema: dict[str, Any]) -> float:
-        """What the keyword itself takes, at the most, beside one error."""
+        """Return the maximum cost of the keyword itself, beside one error."""
         match keyword:
             case "$schema":
                 dialect = _of(str, item).removesuffix("#")

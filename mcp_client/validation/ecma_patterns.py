@@ -1,14 +1,14 @@
-"""Regular expressions of ECMA-262, which JSON Schema names, written for Python's ``re``.
+r"""Translate regular expressions of ECMA-262, which JSON Schema uses, for Python's ``re``.
 
-The two languages share most of their syntax and differ in detail: what ``$``, ``\\d``, ``\\w``,
-``\\b`` and ``.`` match, ``\\p{...}``, ``\\u{...}``, ``\\cA``, ``[^]``, ``(?<name>...)``,
-``\\k<name>`` and back-references to groups that took no part. ``translate`` parses a pattern as
-ECMA-262 with the flag ``u`` does, but as leniently as without, and writes what means the same in
-``re``. What only Python and Rust have, and ECMA-262 gives no other meaning, keeps that meaning:
-``\\A``, ``\\Z``, ``(?P<name>...)``, ``(?i)``.
+The two languages share most of their syntax and differ in detail: the meaning of ``$``, ``\d``,
+``\w``, ``\b`` and ``.``, ``\p{...}``, ``\u{...}``, ``\cA``, ``[^]``, ``(?<name>...)``, ``\k<name>``
+and back-references to groups that did not participate. ``translate`` parses a pattern as ECMA-262
+with the flag ``u`` does, but as leniently as without, and writes an equivalent for ``re``. Syntax
+that only Python and Rust have, and that has no other meaning in ECMA-262, does not change: ``\A``,
+``\Z``, ``(?P<name>...)``, ``(?i)``.
 
-``Untranslatable`` is raised for what cannot be written in ``re``, such as the scripts of Unicode.
-No pattern is compiled here: it is parsed once more by ``re`` itself, in linear time.
+``Untranslatable`` is raised for constructs that ``re`` lacks, such as the scripts of Unicode. No
+pattern is compiled here: it is parsed again by ``re`` itself, in linear time.
 
 ECMA-262 "RegExp (Regular Expression) Objects"; JSON Schema 2020-12 core, section 6.4.
 """
@@ -52,16 +52,18 @@ _PLAIN = re.compile(r"[A-Za-z0-9_ ,:;=@%!'\"<>]+(?![*+?{])")
 _PLAIN_SET = re.compile(r"\[\^?(?:a-[fz]|A-[FZ]|0-9|[A-Za-z0-9_ ,:;=@%!'\"<>.+*?$()/])+\]")
 _SPECIAL = frozenset("\\.^$*+?{}[]|()-&~#/ ")
 _WARNED_OF = re.compile(r"--|&&|\|\||~~|\[\^?\[")
-"""What ``re`` warns of in a set of characters."""
+"""The sequences in a set of characters for which ``re`` warns."""
 _SMALL_RANGE = 16
-"""Ranges beyond ASCII of at most so many characters are written one by one: ``simple_patterns``
-knows single characters there, and not ranges."""
+"""The size of ranges beyond ASCII that are written as single characters.
+
+``simple_patterns`` supports single characters there, and not ranges.
+"""
 
 _Atom: TypeAlias = "int | Ranges"
 
 
 class Untranslatable(Exception):
-    """The pattern cannot be written for ``re``; the text says why."""
+    """The pattern cannot be written for ``re``; the text is the reason."""
 
     is_of_syntax = True
     """Whether it is not of ECMA-262; else ``re`` has nothing that means the same."""
@@ -103,7 +105,7 @@ def _translated(source: str, whole: bool) -> str | Untranslatable:
 
 
 def check_syntax(text: str) -> None:
-    """Raises ``Untranslatable`` for what ``re`` would not compile."""
+    """Raise ``Untranslatable`` for a pattern that ``re`` would not compile."""
     try:
         _check_look_behinds(import_module("re._parser").parse(text))
     except (re.error, OverflowError, RecursionError, ValueError) as error:
@@ -144,8 +146,7 @@ class _Translator:
         """The groups that have ended."""
         self._groups = 0
         self._repeated: set[int] = set()
-        """Groups within something that is repeated: ECMA-262 forgets them at each repetition, and
-        Python does not."""
+        """The groups within a repetition: ECMA-262 resets them each time, Python does not."""
         self._referred: set[int] = set()
         self._named, self._total = _groups_of(source)
 
@@ -201,7 +202,7 @@ class _Translator:
         return text + text_of
 
     def _atom(self) -> tuple[str, bool]:
-        """What stands at the position, and whether it may be repeated."""
+        """Return the atom at the position, and whether it may be repeated."""
         char = self._source[self._at]
         self._at += 1
         match char:
@@ -266,7 +267,7 @@ class _Translator:
         return self._named[name]
 
     def _reference(self, number: int) -> str:
-        """What matches the text of a group again, and nothing where it took no part."""
+        """Return a pattern for a back-reference; empty if the group did not participate."""
         if number not in self._closed:
             return "(?:)"  # it has not ended yet, and so took no part
         self._referred.add(number)
@@ -301,7 +302,7 @@ class _Translator:
         return _class(found), True
 
     def _escaped(self) -> _Atom:
-        """The character, or the characters, that an escape stands for, in a set or outside."""
+        """Return the character, or the characters, of an escape, in a set or outside."""
         source, at = self._source, self._at
         char = source[at : at + 1]
         self._at += 1
@@ -337,7 +338,7 @@ class _Translator:
         return ord(char)
 
     def _with_low_surrogate(self, high: int) -> int:
-        """The character that two escapes stand for, as in UTF-16; else the first alone."""
+        """Return the character of two escapes, as in UTF-16; else the first alone."""
         source, at = self._source, self._at
         if 0xD800 <= high < 0xDC00 and source.startswith("\\u", at):
             digits = _HEX["u"].match(source, at + 2)

@@ -33,14 +33,14 @@ __all__ = [
 _MAX_ERRORS = 64
 _MAX_TOLD = 5
 MEMORY_BYTES = 1024 * 1024 * 1024
-"""What a worker may use."""
+"""The memory limit of a worker."""
 _MAX_FRAMES = 4_000
 _SHOWN_CHARS = 120
 _MAX_TEXT_CHARS = 1_000
 
 
 class UnusableSchema(Exception):
-    """The schema cannot be used; the text says why."""
+    """The schema cannot be used; the text is the reason."""
 
 
 def is_loaded() -> bool:
@@ -107,10 +107,11 @@ def _look_up(resolver: Any, reference: str) -> None:
 
 
 def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | None:
-    """What is wrong with ``value``, or None where nothing is: of each problem the path, what was
-    expected and what came, the most telling first, and how many more there are, as text.
+    """Return the problems of ``value``, or None.
 
-    Raises ``UnusableSchema``, and ``RecursionError`` where the stack is too deep already.
+    Each problem has the path, the expectation and the value, the most relevant first; the number of
+    further ones is text. Raises ``UnusableSchema``, and ``RecursionError`` if the stack is too deep
+    already.
     """
     from referencing.exceptions import Unresolvable
 
@@ -206,7 +207,7 @@ def _expected(error: Any) -> str:
 
 
 def short(value: Any) -> str:
-    """``value`` as JSON, shortened. Its time does not depend on the size of ``value``."""
+    """Return ``value`` as shortened JSON. The time does not depend on the size of ``value``."""
     text = json.dumps(_pruned(value, 3), ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
@@ -232,7 +233,7 @@ def _pruned(value: Any, levels: int) -> Any:
 
 
 def main(idle: float) -> None:
-    """Answer questions until the input ends, or for ``idle`` seconds without one."""
+    """Answer requests until the input ends, or for ``idle`` seconds without one."""
     _limit_memory()
     sys.setrecursionlimit(_MAX_FRAMES)
     source, sink = sys.stdin.buffer, sys.stdout

@@ -1,16 +1,16 @@
-"""Known to be valid: a compiled check over the keywords that most tools use.
+"""A compiled check for valid values, over the keywords that most tools use.
 
-It may say "I cannot tell", but it never calls a value valid that ``jsonschema`` calls invalid. What
-each compiler below returns is true only for values that certainly fit, and ``_cannot_tell`` where
-it does not support a schema. Equality of numbers and booleans, ``oneOf``, ``not``, references that
-come back to themselves and every keyword not named here are left to ``jsonschema``.
+It may be undecided, but it never accepts a value that ``jsonschema`` rejects. The function that
+each compiler below returns is true only for values that are certainly valid, and is
+``_cannot_tell`` if it does not support a schema. Equality of numbers and booleans, ``oneOf``,
+``not``, recursive references and all other keywords are left to ``jsonschema``.
 
 Its time is bounded before it runs. A schema without keywords for all items of an array or all
-members of an object looks at a value once for each of its subschemas, however large the value is;
-``items`` that say no more than a type are looked at in C, up to a number. Any other schema looks at
-each value at most once, and once more for each branch under ``anyOf`` and ``allOf``, references
-followed: there, the size of the value is bounded. A pattern is simple (see ``simple_patterns``) and
-adds the most steps that a search can take.
+members of an object examines a value once for each of its subschemas, regardless of its size;
+``items`` with only a type are examined in C, up to a number. Any other schema examines each value
+at most once, and again for each branch under ``anyOf`` and ``allOf``, including references: there,
+the size of the value is bounded. A pattern is simple (see ``simple_patterns``) and adds the maximum
+number of steps of a search.
 
 It runs in this process and in the worker, and imports nothing but the standard library.
 """
@@ -45,10 +45,10 @@ _ABSENT: Any = object()
 
 
 class _Part(NamedTuple):
-    """What a value has to be."""
+    """The requirements on a value."""
 
     kinds: frozenset[type] | None
-    """Of one of these types; None for any."""
+    """The permitted types; None for any."""
     test: Test | None
     """Such that this is true; None where there is nothing more to test."""
 
@@ -84,9 +84,9 @@ class FastPath:
             array.longest = _MAX_TYPED_ITEMS // len(compiler.typed)
 
     def accepts(self, value: Any) -> bool:
-        """True: ``value`` fits. False: it does not, or this cannot tell.
+        """Return True if ``value`` is valid; False if it is not, or if this is undecided.
 
-        The answer is right only where the schema as a whole is known to be valid.
+        The result is correct only if the schema as a whole is known to be valid.
         """
         if self._kinds is not None and type(value) not in self._kinds:
             return False
@@ -132,8 +132,10 @@ class _Compiler:
     def __init__(self, root: dict[str, Any]) -> None:
         self.branches: int = 0
         self.visits_all = False
-        """Whether it looks at all items of an array, or at all members of an object, except as in
-        ``typed``."""
+        """Whether the check examines all items of an array, or all members of an object.
+
+        Items in ``typed`` do not count.
+        """
         self.searches: list[_Search] = []
         self.typed: list[_TypedItems] = []
         self.root = root
@@ -316,15 +318,14 @@ def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
 
 
 class _TypedItems:
-    """All items of an array, of which nothing is said but the type."""
+    """A check of all items of an array, for which only the type is specified."""
 
     __slots__ = ("_kinds", "longest")
 
     def __init__(self, kinds: frozenset[type]) -> None:
         self._kinds = kinds
         self.longest = sys.maxsize
-        """The longest array that is looked at: without a bound where the size of the whole value
-        is bounded."""
+        """The longest array that is examined; unbounded if the size of the value is bounded."""
 
     def test(self, value: list[Any]) -> bool:
         return len(value) <= self.longest and self._kinds.issuperset(map(type, value))

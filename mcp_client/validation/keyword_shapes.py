@@ -19,7 +19,7 @@ TYPES = frozenset({"object", "string", "integer", "number", "boolean", "array", 
 
 @frozen_dataclass
 class Shape:
-    """What a keyword's value has to be."""
+    """The required shape of a keyword's value."""
 
     check: Callable[[Any], bool]
     expected: str
@@ -28,6 +28,7 @@ class Shape:
 
 
 def is_type(value: Any) -> bool:
+    """Return whether ``value`` is valid for ``type``."""
     if type(value) is str:
         return value in TYPES
     return is_names(value) and bool(value) and TYPES.issuperset(value)
@@ -38,6 +39,7 @@ def _is_schema(value: Any) -> bool:
 
 
 def is_schema_list(value: Any) -> bool:
+    """Return whether ``value`` is a list of schemas."""
     return type(value) is list and bool(value) and all(map(_is_schema, value))
 
 
@@ -46,6 +48,7 @@ def _is_schema_map(value: Any) -> bool:
 
 
 def is_names(value: Any) -> bool:
+    """Return whether ``value`` is a list of names."""
     return (
         type(value) is list
         and all([type(name) is str for name in value])

@@ -1,7 +1,7 @@
-"""A schema with nothing in it that cannot be judged: what ``usable_schema`` leaves to this module.
+"""Remove the parts of a schema that cannot be checked, for ``usable_schema``.
 
-It changes a copy, in one walk, and follows references afterwards. Every change keeps what
-``usable_schema`` promises; a part that is skipped is noted with its place and the reason.
+It changes a copy, in one walk, and follows references afterwards. Every change preserves the
+invariant of ``usable_schema``; a skipped part is noted with its place and the reason.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Node(NamedTuple):
 
 
 class Repair:
-    """What can be judged of one schema, which is of ``dialect``: a copy is changed."""
+    """The usable part of one schema, which is of ``dialect``: a copy is changed."""
 
     def __init__(self, schema: dict[str, Any], dialect: str, is_named: bool) -> None:
         self.root: dict[str, Any] = copy_of(schema)
@@ -73,7 +73,7 @@ class Repair:
         self.patterns: dict[str, str] = {}
         self._pattern_chars = self._properties = 0
         self._bases: list[Any] = [self.root]
-        """What references may start from."""
+        """The places that references may start from."""
         self._ids: set[str] = set()
         """The ends of their addresses."""
         self._anchors: set[str] = set()
@@ -83,7 +83,7 @@ class Repair:
         self._guards: list[_Guard] = []
         """The constructs that accept less now: they go."""
         self._doubtful: list[_Guard] = []
-        """Those with a reference in them, to what may accept more now."""
+        """The constructs with a reference to a schema that may now accept more."""
         self._unevaluated: list[dict[str, Any]] = []
 
     def run(self) -> None:
@@ -257,7 +257,7 @@ class Repair:
         return True
 
     def _exclusive(self, node: _Node, keyword: str, flag: bool) -> None:
-        """A boolean, which says of ``minimum`` that it is not within, as in draft-04."""
+        """Convert a boolean exclusive bound, as in draft-04."""
         if node.dialect == DRAFT4:
             return
         part, bound = node.part, f"{keyword[9:12].lower()}imum"
@@ -371,8 +371,10 @@ class Repair:
         return False
 
     def _target(self, reference: str, node: _Node) -> Any:
-        """What a reference leads to, and None for nothing; True for what is left to
-        ``jsonschema``."""
+        """Return the target of a reference; None for none.
+
+        True for a reference that is left to ``jsonschema``.
+        """
         address, _, fragment = reference.partition("#")
         if address:
             is_meta = dialect_of({"$schema": address})[0] or address.startswith(_META)

@@ -1,12 +1,12 @@
-"""What can be told of a JSON Schema by looking at it, without ``jsonschema``.
+"""The shape of a JSON Schema, checked without ``jsonschema``.
 
-One walk over the schema finds the caps of ``Limits`` it exceeds, what is certainly wrong with it,
-whether it is certainly right, and the texts in it that a model would read. For lists there is a
-short cut through ordinary schemas, which takes a few microseconds. No pattern is compiled here.
-What cannot be told (the rarer keywords, older dialects, patterns that are not simple) is
-left to ``jsonschema`` when the tool is called: see ``checker``.
+One walk over the schema finds the limits of ``Limits`` it exceeds, its certain errors, whether it
+is certainly valid, and the texts in it that a model would read. For lists there is a short cut
+through ordinary schemas, which takes a few microseconds. No pattern is compiled here. Undecided
+parts (the rarer keywords, older dialects, patterns that are not simple) are left to ``jsonschema``
+when the tool is called: see ``checker``.
 
-2026-07-28 ``basic/index`` (JSON Schema usage): 2020-12 unless ``$schema`` says otherwise.
+2026-07-28 ``basic/index`` (JSON Schema usage): 2020-12 unless ``$schema`` names another dialect.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DRAFT3 = "http://json-schema.org/draft-03/schema"
 _DRAFT6 = "http://json-schema.org/draft-06/schema"
 _DRAFT2019 = "https://json-schema.org/draft/2019-09/schema"
 OLD = frozenset({DRAFT3, DRAFT4, _DRAFT6, DRAFT7})
-"""Those in which what stands beside ``$ref`` does not count."""
+"""The dialects in which keywords beside ``$ref`` do not count."""
 _NAMED = {
     "3": DRAFT3,
     "4": DRAFT4,
@@ -104,19 +104,19 @@ def _dialect(schema: Any) -> str | None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class SchemaSurvey:
-    """What ``survey_schema`` found out."""
+    """The result of ``survey_schema``."""
 
     schema: Any
     over_limit: str = ""
     """The cap that it exceeds, in a sentence. The walk stopped there."""
     fault: str = ""
-    """What is certainly wrong with it: with this it is not a JSON Schema of its dialect."""
+    """The certain error, which makes it an invalid JSON Schema of its dialect."""
     is_doubtful: bool = False
-    """Whether only ``jsonschema`` can tell that it is a JSON Schema."""
+    """Whether only ``jsonschema`` can decide that it is a JSON Schema."""
     texts: list[str] = field(default_factory=list)
     """The names and texts that a model would read."""
     chars: int = 0
-    """How large it is: characters of its texts, and one for each other value."""
+    """The size: characters of its texts, and one for each other value."""
     references: list[str] = field(default_factory=list)
     patterns: list[str] = field(default_factory=list)
 
@@ -150,10 +150,10 @@ def survey_schema(schema: Any, limits: Limits) -> SchemaSurvey:
 
 
 def listed_schema_fault(schema: Any, limits: Limits, texts: list[str]) -> str:
-    """What is certainly wrong with a schema in a list; empty where nothing is, or none can tell.
+    """Return the certain error of a schema in a list; empty if there is none.
 
-    It is ``survey_schema`` with a short cut: the caps on an ordinary schema, and what takes
-    ``jsonschema``, are left to the first call. What a model reads is added to ``texts``.
+    It is ``survey_schema`` with a short cut: the limits for an ordinary schema, and checks that
+    need ``jsonschema``, are left to the first call. Texts for a model are added to ``texts``.
     """
     before = len(texts)
     if type(schema) is dict and _is_ordinary(schema, texts, 0):
@@ -242,7 +242,7 @@ _NOT_KNOWN_HERE = frozenset(
 """Keywords that change what a schema means, or differ from draft to draft."""
 
 _NOT_READ = frozenset({"type", "$schema", "$ref"})
-"""Keywords whose text says nothing to a model."""
+"""Keywords whose text has no meaning for a model."""
 
 
 class _OverLimit(Exception):

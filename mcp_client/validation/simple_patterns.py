@@ -1,4 +1,4 @@
-"""Regular expressions whose search time is known before they run.
+r"""Regular expressions whose search time is known before they run.
 
 ``re`` backtracks, so a short pattern can take years. A *simple* pattern cannot: wherever there is a
 choice, the next character alone decides. What is repeated begins with other characters than what
@@ -7,12 +7,12 @@ begins another. So a wrong choice fails after at most one look at each item of t
 character that is read opens at most two choices a level of nesting. One attempt to match is
 therefore linear in the text; a pattern that does not begin with ``^`` is attempted at every
 character. Outside of groups, at most two repeats may be followed by what they could go on with, as
-in ``[^@]+@[^@]+\\.[a-z]+``: each has as many ways to end as the text has characters, and multiplies
+in ``[^@]+@[^@]+\.[a-z]+``: each has as many ways to end as the text has characters, and multiplies
 the bound by that.
 
 It is judged by the tree that ``re`` itself parses a pattern to, and searches with: literals, ``.``,
-ASCII sets, ``\\d \\w \\s``, groups without flags or look-around, alternatives, ``* + ? {n,m}``,
-``^`` first and ``$`` or ``\\Z`` last. Whatever else is in the tree, back-references and lazy
+ASCII sets, ``\d \w \s``, groups without flags or look-around, alternatives, ``* + ? {n,m}``,
+``^`` first and ``$`` or ``\Z`` last. Whatever else is in the tree, back-references and lazy
 repeats among it, makes a pattern not simple. ``re`` compiles every simple pattern without a warning
 and in time proportional to its length.
 
@@ -35,7 +35,7 @@ _MAX_REPEAT = 9_999
 _MAX_OVERLAPS = 2
 
 _WARNED_OF = re.compile(r"(?<!\[)(?<!\[\^)--|&&|\|\||~~|\[\^?\[")
-"""What ``re`` warns of in a set of characters."""
+"""The sequences in a set of characters for which ``re`` warns."""
 
 # A set of characters is a bit mask: a bit for each ASCII character, and one for each kind of
 # character beyond: a digit, another character of words, white space, any other.
@@ -110,7 +110,7 @@ _NOTHING = _Part(0, True, 0, ())
 
 @lru_cache(maxsize=4096)
 def simple_pattern(source: str) -> SimplePattern | None:
-    """``source`` if it is simple, else None."""
+    """Return ``source`` if it is simple, else None."""
     if len(source) > _MAX_CHARS or _WARNED_OF.search(source):
         return None
     found = _Measure()

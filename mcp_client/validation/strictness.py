@@ -1,4 +1,4 @@
-"""How strictly values are held to their JSON Schema."""
+"""The strictness of validation against JSON Schemas."""
 
 from __future__ import annotations
 
@@ -12,31 +12,38 @@ from ..runtime.option_names import with_option_names
 __all__ = ["Strictness", "Validation", "check_strictness", "validation_of"]
 
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
-"""What happens to a value that is known to break its JSON Schema: "strict" refuses it, "warn"
-passes it on with a finding, "off" does not check it. What cannot be judged is passed on with a
-finding."""
+"""The treatment of a value that is not valid for its JSON Schema.
+
+"strict" refuses it, "warn" passes it on with a finding, "off" does not check it. A value that could
+not be checked is passed on with a finding.
+"""
 
 
 @with_option_names()
 @frozen_dataclass
 class Validation:
-    """A choice of how strictly the results and the arguments of calls are validated.
+    """The strictness for the results and the arguments of calls.
 
-    The part of a schema that cannot be judged is skipped, also with "strict": a finding of the tool
-    says so (``unchecked_arguments``, ``unchecked_result``).
+    The part of a schema that cannot be checked is skipped, also with "strict", with a finding of
+    the tool (``unchecked_arguments``, ``unchecked_result``).
     """
 
     _: KW_ONLY
     results: Strictness = "strict"
-    """What happens to a result that breaks the tool's output schema. "strict" raises
-    ``InvalidResult``, which has the result; "warn" returns it with a finding; "off" does not check.
-    A result that cannot be judged within ``Timeouts.validation`` is returned with a finding."""
+    """The treatment of a result that is not valid for the tool's output schema.
+
+    "strict" raises ``InvalidResult``, which has the result; "warn" returns it with a finding; "off"
+    does not check. A result that cannot be checked within ``Timeouts.validation`` is returned with
+    a finding.
+    """
     arguments: Strictness | None = None
-    """What happens to arguments that break the tool's input schema. With "strict" the call is not
-    sent, and no one is asked; with "warn" the approval hook sees the finding and the call goes on.
-    None, the default, is "warn", and "strict" for what a model wrote: ``Toolset.run`` tells the
-    model what is wrong. Arguments that cannot be judged within ``Timeouts.validation`` are refused
-    by "strict" alone."""
+    """The treatment of arguments that are not valid for the tool's input schema.
+
+    With "strict" the call is not sent, and approval is not requested; with "warn" the approval hook
+    sees the finding and the call continues. None, the default, is "warn", and "strict" for a
+    model's arguments: ``Toolset.run`` reports the problem to the model. Arguments that cannot be
+    checked within ``Timeouts.validation`` are refused by "strict" only.
+    """
 
     def __post_init__(self) -> None:
         check_strictness("Validation(results)", self.results)

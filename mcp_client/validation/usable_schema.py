@@ -32,20 +32,20 @@ _SHOWN_CHARS = 80
 
 @frozen_dataclass
 class UsableSchema:
-    """What can be judged of one schema."""
+    """The usable part of one schema."""
 
     schema: Any
-    """For ``checker_for``; the schema itself if there was nothing to change."""
+    """The schema for ``checker_for``; the original if there was nothing to change."""
     skipped: tuple[str, ...] = ()
-    """What could not be judged, each with its place and the reason; safe to show."""
+    """The parts that cannot be checked, each with its place and the reason; safe to show."""
     is_broken: bool = False
     """Whether something other than a pattern was skipped: it is not a JSON Schema."""
     unknown_dialect: str = ""
     """The dialect that is not known, safe to show; then nothing can be judged."""
     mixed: tuple[str, ...] = ()
-    """What is written as in another dialect than ``$schema`` names; safe to show."""
+    """The parts written in another dialect than ``$schema`` names; safe to show."""
     slips: tuple[str, ...] = ()
-    """Where it is not quite as JSON Schema says, and means the same all the same; safe to show."""
+    """The deviations from JSON Schema with a clear meaning; safe to show."""
     patterns: dict[str, str] = field(default_factory=dict, hash=False)
     """The patterns of the schema, by how they are written for Python."""
 

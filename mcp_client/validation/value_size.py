@@ -1,6 +1,6 @@
-"""How large a JSON value is, counted no further than a bound.
+"""The size of a JSON value, counted up to a limit.
 
-It runs in this process and in the worker, and imports nothing but the standard library.
+It runs in this process and in the worker, and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["Size", "has_at_most", "size_of"]
 
 
 class Size(NamedTuple):
-    """How large a value is."""
+    """The size of a value."""
 
     values: int
     """Itself and all values in it."""

@@ -59,7 +59,7 @@ main({idle!r})
 
 
 class WorkerFailed(Exception):
-    """The value could not be judged, and the text says why."""
+    """The value could not be checked; the text is the reason."""
 
 
 class WorkerPool:
@@ -75,7 +75,7 @@ class WorkerPool:
         self._all_done: anyio.Event | None = None
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
-        """The answer of ``engine.main``. Raises ``WorkerFailed``."""
+        """Return the response of ``engine.main``. Raises ``WorkerFailed``."""
         if self._slots is None:
             self._slots = anyio.Semaphore(_MAX_WORKERS)
         self._busy += 1
@@ -277,8 +277,11 @@ def _batched(frames: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _pieces(value: Any) -> Iterator[Any]:
-    """The pieces of a value, which ``engine._value`` puts together again: ("whole", a value), or
-    ("open", its kind), ("part", some of its items or members) and pieces of others, ("close",)."""
+    """Yield the pieces of a value, which ``engine._value`` assembles again.
+
+    They are ("whole", a value), or ("open", its kind), ("part", some of its items or members) and
+    pieces of others, ("close",).
+    """
     if has_at_most(value, _PIECE_VALUES):
         yield "whole", value
         return
