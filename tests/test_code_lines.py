@@ -17,7 +17,7 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4259,  # official: a session in the shape of the official SDK
+    "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
     "audit": 2978,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
@@ -31,11 +31,11 @@ CODE_LINES = {
     "errors": 200,
     "extensions": 2009,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1333,  # a handler for any notification
-    "host": 2087,  # ttl
+    "host": 2106,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3867,
     "sandbox": 1088,  # options as in approval
-    "session": 2840,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2851,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1192,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer

@@ -30,6 +30,7 @@ The modules::
     parts.py              a server's content as a model sees it
     char_limits.py        the maximum length of such content
     kept_results.py       results too large for a model, read in pieces
+    instructions.py       the instructions of servers, as a model may be shown them
     paused.py             model responses that wait for approval
     tool_search.py        three tools in place of many
     code_mode.py          code mode: one tool that runs a script

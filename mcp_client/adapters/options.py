@@ -25,6 +25,8 @@ __all__ = [
 Search: TypeAlias = bool | Literal["auto", "native"]
 """The way in which a model finds tools; False shows it all of them."""
 
+INSTRUCTIONS_CHARS = 8_000
+"""Characters of all servers' instructions together."""
 BUDGET = 20_000
 """The characters of definitions that are shown with ``search="auto"``, without ``budget``."""
 STRUCTURED: Structured = "auto"

@@ -23,7 +23,14 @@ from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
 from .kept_results import KEPT_BYTES, READ, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
-from .options import LARGE_RESULTS, STRUCTURED, ToolsetOptions, check_number, check_toolset_options
+from .options import (
+    INSTRUCTIONS_CHARS,
+    LARGE_RESULTS,
+    STRUCTURED,
+    ToolsetOptions,
+    check_number,
+    check_toolset_options,
+)
 from .parts import MediaTypes, Part, ServerContent, encodable, shortened
 from .running import BlockingTarget, CallTarget, Outcome, Runner, done_on
 from .shown_tools import ShownTools
@@ -323,6 +330,19 @@ class Toolset:
         return ServerContent.of_result(outcome, media, self._options.get("structured", STRUCTURED))
 
     # --------------------------------------------------------- prompts and resources
+
+    def instructions(self, target: Any, *, max_chars: int = INSTRUCTIONS_CHARS) -> str:
+        """Return what the servers of ``target``, a session or host, say about their tools.
+
+        The text is for the system prompt, if the host wants it there: each server's instructions
+        are marked as its data, and share ``max_chars`` characters. It is empty if there are none.
+        With a lock file (``pins=``) instructions that differ from it are left out, which is a
+        finding of ``list_tools()``; list the tools first. Those of a lazy server that was not
+        started are from the file. Raises ``ConfigError`` for a wrong argument.
+        """
+        from .instructions import instructions_of
+
+        return instructions_of(target, max_chars)
 
     def prompt(self, result: PromptResult, *, max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:
         """Return the messages of a prompt, from ``get_prompt`` of a session or host.

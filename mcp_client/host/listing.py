@@ -48,6 +48,7 @@ class ServerListing:
         """The tools as last listed by the session."""
         self.pinned: ToolList | None = None
         """The tools of the lock file, for a lazy server that was not listed yet."""
+        self._pinned_instructions: str | None = None
         self.error: McpError | None = None
         """The error of the last attempt to list them."""
         self.fetching: LoopEvent | None = None
@@ -74,6 +75,14 @@ class ServerListing:
             return None
         return next((tool.pinned_at for tool in self.pinned), "")
 
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions, as far as a model may be shown them."""
+        session = self._server.session
+        if session is None or self.tools is None:
+            return self._pinned_instructions
+        return session._shown_instructions.get(self._server.name)
+
     async def list_pinned(
         self,
         restarts: RestartPolicy,
@@ -82,7 +91,8 @@ class ServerListing:
     ) -> None:
         """List them as the lock file has them, without starting the server."""
         try:
-            self.pinned = await connecting._pinned_tools(restarts, why_left_out)
+            self.pinned, said = await connecting._pinned_tools(restarts, why_left_out)
+            self._pinned_instructions = said
         except McpError as error:  # when it is started, this is reported again
             why = safe_text(one_line(error.message), 500)
             _log.warning("%s: its tools are not listed from the lock file: %s", error.server, why)

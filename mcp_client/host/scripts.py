@@ -42,6 +42,10 @@ class ScriptsOfHost(ABC):
     def _paused_in(self) -> Storage | None: ...
 
     @property
+    def _shown_instructions(self) -> dict[str, str]:
+        return self._tools.instructions
+
+    @property
     def _for_scripts(self) -> ForScripts:
         options = self._options
         audit = options.audit_of("")  # of no one server

@@ -39,6 +39,16 @@ class HostTools:
         """The tools as last listed; the same object while nothing changed."""
         return self.directory.listing(self._servers.values(), self.events.version)
 
+    @property
+    def instructions(self) -> dict[str, str]:
+        """The instructions of the servers whose tools are listed, as a model may be shown them."""
+        found = {
+            server.name: server.listing.instructions
+            for server in self._servers.values()
+            if server.offers_tools
+        }
+        return {name: text for name, text in found.items() if text is not None}
+
     def pinned(self, name: str) -> Tool | None:
         """Return a tool that is listed from the lock file, because its server was not started."""
         entry = self.entries.get(name) if isinstance(name, str) else None

@@ -348,9 +348,10 @@ class Connecting:
 
     async def _pinned_tools(
         self, restarts: RestartPolicy, why_left_out: Callable[[str], str | None] | None
-    ) -> ToolList | None:
-        """The tools as the lock file has them, before the session is open; None without them."""
-        return await self._made(restarts, why_left_out)._catalog.pinned()
+    ) -> tuple[ToolList | None, str | None]:
+        """Return the tools and the instructions in the lock file, before the session is open."""
+        catalog = self._made(restarts, why_left_out)._catalog
+        return await catalog.pinned(), catalog.instructions
 
     def _made(
         self, restarts: RestartPolicy | None, why_left_out: Callable[[str], str | None] | None

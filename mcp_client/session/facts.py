@@ -10,7 +10,9 @@ from ..protocol.capabilities import Implementation, declared_extensions
 from ..transports.base import Transport
 
 if TYPE_CHECKING:
+    from ..catalog.tools import Catalog
     from ..sandbox.grants import Confinement
+    from .session_options import Setup
 
 __all__ = ["FactsOfSession"]
 
@@ -18,7 +20,10 @@ __all__ = ["FactsOfSession"]
 class FactsOfSession:
     """The part of ``Session`` that describes the connection and the server."""
 
+    name: str
     _connection: Connection
+    _catalog: Catalog
+    _setup: Setup
 
     @property
     def _transport(self) -> Transport:
@@ -64,6 +69,16 @@ class FactsOfSession:
     def instructions(self) -> str | None:
         """The server's advice for a model: untrusted text."""
         return self._connection.rpc.era.server.instructions
+
+    @property
+    def _shown_instructions(self) -> dict[str, str]:
+        """The instructions, by the server's name, as far as a model may be shown them.
+
+        With a lock file these are the pinned ones, once the tools were listed.
+        """
+        pinned = self._catalog.instructions
+        text = self.instructions if self._setup.pins is None else pinned
+        return {} if text is None else {self.name: text}
 
     @property
     def server_answer(self) -> Mapping[str, Any]:
