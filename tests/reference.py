@@ -47,6 +47,14 @@ FOREIGN = frozenset(
     {
         *("AIza", "Authorization", "CallFailed", "DPoP", "LoggerProvider", "ToolAnnotations"),
         *("Weather", "WeatherSync"),
+        # of the official SDK
+        *("Client", "ClientSession", "ClientSession.experimental", "ClientSessionGroup"),
+        *("MultiServerMCPClient", "McpToolSpec", "InitializeResult", "ServerCapabilities"),
+        *("ListToolsResult", "CallToolResult", "ListResourcesResult"),
+        *("ListResourceTemplatesResult", "ReadResourceResult", "ListPromptsResult"),
+        *("GetPromptResult", "CompleteResult", "CreateMessageRequestParams"),
+        *("ElicitRequestParams", "LoggingMessageNotificationParams", "SamplingCapability"),
+        *("CreateTaskResult", "GetTaskResult"),
         *("mcp_client.call", "mcp_client.outcome", "mcp_client.server"),  # attributes, loggers
     }
 )
