@@ -19,7 +19,7 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
-    "audit": 2978,  # arguments are left out if the tool is not known; options as in approval
+    "audit": 2977,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4490,  # options as in approval; the meta of lists
     "cli": 3992,
@@ -33,7 +33,7 @@ CODE_LINES = {
     "handlers": 1333,  # a handler for any notification
     "host": 2106,  # ttl
     "protocol": 2852,  # the newest revision of one era
-    "runtime": 3867,
+    "runtime": 3869,
     "sandbox": 1088,  # options as in approval
     "session": 2851,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1192,  # the rows of the journal have a type

@@ -56,6 +56,8 @@ MAX_LINE_BYTES = 1024 * 1024
 
 _MAX_TRIES = 20
 _LOCK_SECONDS = 2.0
+_PLACE = frozenset({"line", "file", "previous", "hash"})
+"""The members of a line that are not of its record."""
 _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
 
 
@@ -162,13 +164,11 @@ def seal(
 ) -> tuple[bytes, Position]:
     """Return the line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file
-    place = {"line": number, "file": file, "previous": last.hash}
-    whole = {**place, **record}
-    if len(whole) < len(record) + 3 or "hash" in record:
+    if type(record) is not dict or not _PLACE.isdisjoint(record):
         # Members of the record cannot replace those of the chain, nor repeat them.
-        whole |= place
-        whole.pop("hash", None)
-    head = _dump(whole).encode("ascii")[:-1]
+        record = {name: value for name, value in record.items() if name not in _PLACE}
+    place = f'{{"line":{number},"file":{file},"previous":"{last.hash}"'
+    head = f"{place},{_dump(record)[1:-1]}".encode("ascii") if record else place.encode("ascii")
     digest = _hash(head, key)
     return b'%b,"hash":"%b"}' % (head, digest.encode("ascii")), Position(number, file, digest)
 

@@ -374,6 +374,8 @@ def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
     The lock belongs to this opening of the file, so threads take turns as processes do. It ends
     with ``unlock`` or when the descriptor is closed. Raises ``OSError``.
     """
+    if _try(file, shared):
+        return True
     until = time.monotonic() + seconds
     tries = 0
     while not _try(file, shared):
