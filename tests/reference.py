@@ -45,7 +45,8 @@ GIVEN = ("App", "Config", "Connecting", "Session", "Skill", "Task")
 """Classes whose objects a function or a method returns: nobody needs the constructor."""
 FOREIGN = frozenset(
     {
-        *("AIza", "Authorization", "CallFailed", "DPoP", "LoggerProvider", "ToolAnnotations"),
+        *("AIza", "Authorization", "CallFailed", "ClientSession", "DPoP", "LoggerProvider"),
+        "ToolAnnotations",
         *("Weather", "WeatherSync"),
         # of the official SDK
         *("Client", "ClientSession", "ClientSession.experimental", "ClientSessionGroup"),
@@ -59,6 +60,8 @@ FOREIGN = frozenset(
     }
 )
 """Names in docstrings that are neither of Python nor ours."""
+ABOUT_OTHERS = ("mcp_client.adapters.official", "guides.coming_from")
+"""Pages with many names of other packages."""
 
 Doc: TypeAlias = pdoc.doc.Doc[Any]
 Pages: TypeAlias = dict[str, pdoc.doc.Module]
@@ -367,7 +370,9 @@ def undocumented(made: Pages) -> Iterator[str]:
             owner = page.get(each.qualname.rpartition(".")[0]) if "." in each.qualname else page
             assert owner is not None
             about = "\n".join(base.__doc__ or "" for base in getattr(owner.obj, "__mro__", ()))
-            named = re.search(rf"``(\w+\()?\.?{each.name}(=[^`]*)?``", about)
+            named = re.search(
+                rf"``(\w+\()?\.?{each.name}(=[^`]*)?``|^ +{each.name}: ", about, re.MULTILINE
+            )
             may_do = page.modulename not in PAGES and each.kind == "variable"
             may_do |= each.name == "__init__" or typing.is_typeddict(owner.obj)
             if not (each.docstring or named or may_do):
@@ -388,7 +393,7 @@ def dangling_names(folder: Path, made: Pages) -> Iterator[str]:
     """Names in docstrings that are no links, though they look like ours; where the docstring is one
     of ``PAGES``, names that the reference does not have."""
     known = [each for name, each in sys.modules.items() if name.startswith("mcp_client.")]
-    for page in made:
+    for page in made.keys() - ABOUT_OTHERS:
         there = [builtins, typing, *(known if page not in PAGES else ())]
         text = (folder / f"{page.replace('.', '/')}.html").read_text(encoding="utf-8")
         for code in re.findall(r"<code>([^<]*)</code>", text):

@@ -122,6 +122,7 @@ class FileState(State):
         from ..runtime.folder import given_path
 
         self.path: Path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
+        """The directory, as an absolute path."""
         if self.path.is_file():
             raise ConfigError(
                 f"FileState({folder!r}): it is a file, and a state is a directory; for decisions "
