@@ -2,7 +2,7 @@
 
 No call runs until the host's code or a person has approved it.
 
-The names of the first day are here. Every other public name is in one room, which also has those
+The most important names are here. Every other public name is in one submodule, which also has those
 of its names that are here::
 
     mcp_client.errors      every error, as one tree
@@ -39,22 +39,22 @@ One directory per subject; imports go down this list only::
     host/        many servers as one set of tools: Host, naming, filters, status
     config/      config files: find and load them; who may start a server of one
     session/     connect, Session, and the life of one tool call, top to bottom
-    extensions/  what goes beyond the core: each declared, each in files of its own
-    handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
-    state/       where decisions, pins, tokens and the audit are kept: memory, folder, database
+    extensions/  the extensions of the protocol: each declared, each in files of its own
+    handlers/    handlers for a server's requests: elicitation, sampling, roots; its log
+    state/       where decisions, pins, tokens and the audit are stored: memory, directory, database
     audit/       the record of every call, opened before it is decided, and how to verify it
     approval/    the gate every call passes: rules, remembered decisions, the approval hook
     content/     the public names of content, resources and prompts
-    catalog/     what a server offers: tools, resources, prompts, their changes, trust, pins
+    catalog/     the offers of a server: tools, resources, prompts, their changes, trust, pins
     connection/  the live connection: establish it, one request and its response, deadlines
     auth/        OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
     validation/  arguments and results against their JSON Schemas, within bounds
-    transports/  how messages travel; knows JSON-RPC, knows no MCP method
-    sandbox/     what a server's process can reach, and what holds it
-    protocol/    what the specification says; nothing there waits
+    transports/  the transport of messages: JSON-RPC, without any MCP method
+    sandbox/     the rights of a server's process, and their enforcement
+    protocol/    the protocol as the specification defines it; nothing there waits
     processes/   processes of servers: started without a shell, none left behind
     runtime/     knows nothing of MCP: limits, safe text, event loop, files, console
-    errors.py    what is raised, as one tree
+    errors.py    the errors, as one tree
 """
 
 from .runtime.lazy import lazy as _lazy

@@ -6,16 +6,15 @@
     report = await weather.get_weather(location="Oslo")
     report["temperature"]
 
-One class a server for each world: ``Weather`` for a ``Session`` or ``Host`` of ``mcp_client``,
-``WeatherSync`` for those of ``mcp_client.sync``. Given a host, the server is the one of the name
-that the tools were listed under. Parameters are keyword-only, optional ones that are not given are
-not sent. A tool with an output schema returns its structured content, other tools the
-``ToolResult``. Each method carries the fingerprint of the definition it was generated from: a call
-of a tool that is defined otherwise now raises ``ToolChanged`` before anybody is asked to approve
-it.
+Each server has two classes: ``Weather`` for a ``Session`` or ``Host`` of ``mcp_client``, and
+``WeatherSync`` for those of ``mcp_client.sync``. With a host, the class calls the server under
+whose name the tools were listed. Parameters are keyword-only; optional ones are sent only if set. A
+tool with an output schema returns its structured content, other tools the ``ToolResult``. Each
+method has the fingerprint of the definition it was generated from: if the definition has changed, a
+call raises ``ToolChanged`` before approval is requested.
 
-What a server wrote ends up in string literals and docstrings only, escaped. The output is the same
-for the same tools, passes ``mypy --strict`` and is formatted as by ``ruff format``.
+A server's text is only in string literals and docstrings, escaped. The output is the same for the
+same tools, passes ``mypy --strict`` and is formatted as by ``ruff format``.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""The value of an optional parameter that was not given, and is not sent."""
+"""The value of an optional parameter that was not set, and is not sent."""
 
 
 S = TypeVar("S")
@@ -145,11 +144,11 @@ def _check(tool: Tool, fingerprint: str) -> None:
 def generate(tools: Iterable[Tool]) -> str:
     """Return a Python module with a class for each server of ``tools``, as text.
 
-    Each tool becomes a method; names that Python does not allow are changed to ones that it does. A
-    schema that Python's types cannot express becomes ``Any`` at that place: the server's own schema
-    still validates every call. So does one that is too deep or too long, which the method notes:
-    the text is at most as long as a multiple of the schemas. Raises ``ConfigError`` for what is not
-    a list of tools.
+    Each tool becomes a method; names that are not legal in Python are changed. A schema that
+    Python's types cannot express becomes ``Any`` at that place: the server's own schema still
+    validates every call. A schema that is too deep or too long also becomes ``Any``, with a note in
+    the method. The length of the text is limited to a multiple of the schemas. Raises
+    ``ConfigError`` if ``tools`` is not a list of tools.
     """
     by_server: dict[str, list[Tool]] = {}
     for tool in tools_of(tools, "generate()"):

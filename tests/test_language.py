@@ -19,6 +19,7 @@ pytestmark = pytest.mark.one_backend
 
 ROOT = Path(mcp_client.__file__).parent
 DONE = (
+    "__init__",
     "__main__",
     "adapters",
     "approval",
@@ -29,6 +30,7 @@ DONE = (
     "handlers",
     "protocol",
     "session",
+    "stubs",
     "sync",
     "testing",
     "validation",

@@ -170,7 +170,10 @@ class Session(_Blocking[AsyncSession]):
 
     @property
     def session_id(self) -> str | None:
-        """The id that the server assigned to the session, or None. A secret."""
+        """The id that the server assigned to the session (``Mcp-Session-Id``), or None.
+
+        It is a secret.
+        """
         return self._async.session_id
 
     @property
@@ -258,5 +261,8 @@ class App(_Blocking[AsyncApp]):
     link.__doc__ = AsyncApp.link.__doc__
 
     def close(self) -> None:
-        """Cancel the view's pending requests and refuse later ones, when the view closes."""
+        """Cancel the view's pending requests and refuse later ones.
+
+        Call this when the view closes.
+        """
         self._in_loop(self._async.close)

@@ -1,18 +1,18 @@
-"""The part of a schema that can be judged, and what had to be skipped.
+"""The usable part of a schema, and the skipped parts.
 
-Servers write schemas that deviate from JSON Schema in harmless ways, and what a client cannot judge
-is not its business to forbid. ``usable_schema`` returns what ``checker`` can use:
+Schemas of servers deviate from JSON Schema in harmless ways, and a client should not forbid parts
+that it cannot check. ``usable_schema`` returns a schema that ``checker`` can use:
 
-- Patterns of ECMA-262 are written for Python (``ecma_patterns``).
-- ``$schema`` is spelled as its dialect is named (``schema_shape``).
-- A list of ``items`` and a boolean ``exclusiveMinimum`` mean one thing only, whatever the dialect:
+- Patterns of ECMA-262 are translated for Python (``ecma_patterns``).
+- ``$schema`` is replaced by the official name of its dialect (``schema_shape``).
+- A list of ``items`` and a boolean ``exclusiveMinimum`` have one meaning only in every dialect:
   they are written in the dialect of the schema.
-- A keyword that is not of its shape is skipped, as are a pattern that cannot be translated, a
-  reference that leads nowhere, and a part of an unknown dialect.
+- A keyword with a value of the wrong shape is skipped, as are a pattern that cannot be translated,
+  a reference without a target, and a part of an unknown dialect.
 
-It keeps one promise: what the original accepts is accepted. A part that is skipped within ``not``,
-``if`` or ``oneOf`` takes the whole construct along, because there less would be accepted without
-it, and ``unevaluatedProperties`` goes wherever anything is skipped.
+It has one invariant: every value that the original accepts is accepted. If a part within ``not``,
+``if`` or ``oneOf`` is skipped, the whole construct is skipped, because the schema would accept less
+without the part. ``unevaluatedProperties`` is removed wherever anything is skipped.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ class UsableSchema:
 
 
 def usable_schema(schema: Any) -> UsableSchema:
-    """Return what can be judged of ``schema``, which may be any JSON value. Raises nothing.
-
-    What exceeds the default ``Limits`` of a schema is returned as it is: it is refused elsewhere.
-    """
+    """Return the usable part of ``schema``, which may be any JSON value. Raises nothing."""
     if type(schema) is bool or is_ordinary(schema):
         return UsableSchema(schema)
     if type(schema) is not dict:
