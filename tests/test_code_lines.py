@@ -19,13 +19,13 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
-    "audit": 2977,  # arguments are left out if the tool is not known; options as in approval
+    "audit": 2975,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4490,  # options as in approval; the meta of lists
     "cli": 3992,
     "code": 890,  # the record of a run has the tag
     "config": 2868,  # config files came out of "host"
-    "connection": 1603,  # calls wait their turn; the one scope that a CancelToken cancels
+    "connection": 1614,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1768,
     "errors": 200,
@@ -36,7 +36,7 @@ CODE_LINES = {
     "runtime": 3869,
     "sandbox": 1088,  # options as in approval
     "session": 2851,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
-    "state": 1192,  # the rows of the journal have a type
+    "state": 1189,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer
     "testing": 514,

@@ -99,6 +99,7 @@ class EntryMembers:
 
     def __init__(self, audit: Recorder, about: About) -> None:
         self.about: About = about
+        self.id: str = about.id
         self.traffic: Traffic = Traffic()
         self.counts: Record = {}
         """The additional members of ``closed``, for a script's run."""
@@ -117,11 +118,6 @@ class EntryMembers:
         self._edited: Record | None = None
         self._changed: Record | None = None
         self._marks: dict[str, float] = {}
-
-    @property
-    def id(self) -> str:
-        """The id of the entry."""
-        return self.about.id
 
     def _opening(self) -> Record:
         about, audit = self.about, self._audit

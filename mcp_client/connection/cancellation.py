@@ -12,9 +12,9 @@ before each ``tools/call`` is written is ``stop_if_cancelled``, which no callbac
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import anyio
@@ -89,29 +89,44 @@ class CancelToken:
         return kind(f"the call was {when}", **about)
 
 
-@asynccontextmanager
-async def cancelled_by(
-    token: CancelToken | None, error: Callable[[CancelToken], McpError]
-) -> AsyncIterator[None]:
+class cancelled_by:  # noqa: N801 - used as a function
     """Cancel the body if ``token`` is cancelled, and raise ``error(token)`` then.
 
     The body does not begin if the token is cancelled already. Cancelling the task takes precedence
     over cancelling the token.
     """
-    if token is None:
-        yield
-        return
-    before = cancel_requests()
-    if not token.cancelled:
-        with anyio.CancelScope() as scope:
-            forget = token._watch(scope, current())
-            try:
-                yield
-                return
-            finally:
-                forget()
-        await stop_if_cancelled(None, before)
-    raise error(token) from None
+
+    __slots__ = ("_before", "_error", "_forget", "_scope", "_token")
+
+    def __init__(self, token: CancelToken | None, error: Callable[[CancelToken], McpError]) -> None:
+        self._token = token
+        self._error = error
+
+    async def __aenter__(self) -> None:
+        token = self._token
+        if token is None:
+            return
+        self._before = cancel_requests()
+        if token.cancelled:
+            raise self._error(token) from None
+        self._scope = anyio.CancelScope()
+        self._scope.__enter__()
+        self._forget = token._watch(self._scope, current())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        token = self._token
+        if token is None:
+            return
+        self._forget()
+        was_swallowed = self._scope.__exit__(kind, error, traceback)
+        if was_swallowed and kind is not None:  # on trio, no error counts as swallowed
+            await stop_if_cancelled(None, self._before)
+            raise self._error(token) from None
 
 
 async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:

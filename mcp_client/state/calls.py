@@ -28,10 +28,10 @@ import json
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..catalog.call_context import context_from_json
 from ..catalog.result import ToolResult
@@ -85,8 +85,7 @@ class UnsettledCall:
     """The process that sent it: machine, namespace, number and start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A call in the journal."""
 
     digest: str
@@ -110,17 +109,15 @@ class Row:
     @classmethod
     def from_json(cls, row: Object) -> Row:
         """Parse a row. Raises ``TypeError`` or ``ValueError`` if it is not one."""
-        found = cls(**{name: row[name] for name in cls.__slots__ if name in row})
+        found = cls(**row)
         if found.state not in (_CLAIMED, _SENT, _SETTLED):
             raise ValueError("its state is not known")
         return found
 
     def to_json(self) -> Object:
         """Return the members that it has."""
-        members = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            name: value for name, value in members.items() if value is not None or name == "context"
-        }
+        members = zip(self._fields, self, strict=True)
+        return {name: value for name, value in members if value is not None or name == "context"}
 
 
 class Calls:
@@ -251,7 +248,7 @@ class Calls:
             elif found.state == _CLAIMED:
                 return fresh
             elif repeats:
-                return replace(found, **owner)
+                return found._replace(**owner)
             else:
                 claim = Claim.LOST
             return found
@@ -287,7 +284,7 @@ class Calls:
                 )
             if found.state == _SENT:
                 return found
-            return replace(found, state=_SENT, sent_at=time.time(), due=0)
+            return found._replace(state=_SENT, sent_at=time.time(), due=0)
 
         self._change(key, sent)
 
@@ -317,7 +314,7 @@ class Calls:
             if outcome is not None:
                 return self._settled(found, outcome)
             is_unsettled = may_have_run and found.state == _SENT
-            return replace(found, mark="", lease="") if is_unsettled else None
+            return found._replace(mark="", lease="") if is_unsettled else None
 
         self._change(key, end, also)
         self._lease.leave(mark)
@@ -331,7 +328,7 @@ class Calls:
     def _settled(self, row: Row, outcome: Object, *, for_good: bool = False) -> Row:
         now = time.time()
         due = None if for_good else now + self._keep
-        return replace(row, state=_SETTLED, settled_at=now, outcome=outcome, due=due)
+        return row._replace(state=_SETTLED, settled_at=now, outcome=outcome, due=due)
 
     def _is_lost(self, row: Row) -> bool:
         return row.state == _SENT and self._lease.is_gone(row)
