@@ -22,7 +22,7 @@ CODE_LINES = {
     "audit": 2975,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4490,  # options as in approval; the meta of lists
-    "cli": 3992,
+    "cli": 3996,  # pins --name
     "code": 890,  # the record of a run has the tag
     "config": 2868,  # config files came out of "host"
     "connection": 1614,  # calls wait their turn; the one scope that a CancelToken cancels

@@ -264,6 +264,8 @@ def _add_server_commands(commands: Any) -> None:
     pins.add_argument(
         "--accept", action="append", default=[], metavar="TOOL", help="write down what it is now"
     )
+    about = "what the program that uses the lock file calls the server"
+    pins.add_argument("--name", dest="server_name", metavar="NAME", help=about)
 
 
 def _add_positional(command: argparse.ArgumentParser, name: str, about: str) -> None:

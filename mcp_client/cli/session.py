@@ -215,13 +215,15 @@ async def _session(
     options: argparse.Namespace,
     queue: ApprovalQueue | None,
 ) -> AsyncIterator[Session]:
-    chosen = options_of(options, queue)
+    chosen, name = options_of(options, queue), getattr(options, "server_name", None)
     if isinstance(target, Configured):
+        if name is not None:
+            raise UsageError(f"--name does not go with {target.name!r}: its config file names it")
         async with _configured(target, options, chosen, queue) as session:
             yield session
         return
     server = _recorded(confined(await logged_in(target, options), sandbox_of(options)), options)
-    async with connect(server, revision=options.revision, **chosen) as session:
+    async with connect(server, name=name, revision=options.revision, **chosen) as session:
         yield session
 
 

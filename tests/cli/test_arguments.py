@@ -380,7 +380,11 @@ SESSION: dict[str, Any] = {
         ("run t s", "run_command", {"script": "s"}),
         ("shell t", "shell", {}),
         ("doctor t", "doctor", {}),
-        ("pins t --accept a --accept b", "file_commands", {"accept": ["a", "b"]}),
+        (
+            "pins t --accept a --accept b --name n",
+            "file_commands",
+            {"accept": ["a", "b"], "server_name": "n"},
+        ),
     ],
 )
 def test_a_command_with_a_server_has_these_options(

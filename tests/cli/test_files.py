@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import AuditLog, FileState
+from mcp_client import AuditLog, FileState, Host, ServerConfig, StdioServer
 from mcp_client.approval import Remember
 from mcp_client.state import PostgresState
 from tests.cli.shell import ROOT, at_terminal, environment, example, python, run
@@ -199,6 +199,19 @@ def test_pins_show_what_changed_and_accept_it(tmp_path: Path) -> None:
     assert run(*words, "--accept", "set_alram").code == 4
     assert run(*words, "--accept", "set_alarm").code == 0
     assert run(*words).code == 0
+
+
+async def test_pins_of_a_name_are_what_a_host_lists_of_its_lazy_server(tmp_path: Path) -> None:
+    lock, program = tmp_path / "mcp.lock", ROOT / "examples" / "servers" / "weather.py"
+    words = ["pins", python(program), "--pins", str(lock), "--name", "sky"]
+    assert run(*words).code == 0
+    sky = ServerConfig(StdioServer("/does/not/exist"), lazy=True)
+    async with Host({"sky": sky}, pins=lock) as host:
+        assert [tool.name for tool in await host.list_tools()] == ["get_weather", "set_alarm"]
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"sky": {"command": sys.executable}}}))
+    done = run("pins", "sky", "--config", str(config), "--pins", str(lock), "--name", "other")
+    assert done.code == 2 and "--name does not go with 'sky'" in done.err
 
 
 def test_servers_are_listed_with_whether_they_may_start(tmp_path: Path) -> None:
