@@ -31,7 +31,7 @@ CODE_LINES = {
     "errors": 200,
     "extensions": 2009,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1333,  # a handler for any notification
-    "host": 2106,  # ttl
+    "host": 2097,  # ttl
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3869,
     "sandbox": 1088,  # options as in approval

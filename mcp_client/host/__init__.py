@@ -8,13 +8,12 @@ The names for config files are in ``mcp_client.config``.
     options.py          the options of a host
     server.py           the life of one server: started, listed, lost, restarted, closed
     status.py           how each server is doing, and why its tools are missing
-    tools.py            the tools of all servers
+    tools.py            the tools of all servers, and the calls that scripts make of them
     availability.py     whether the tools of a server are listed that cannot be asked now
     listing.py          the tools of one server, kept up to date
     naming.py           what each tool is called
     directory.py        the tools by their qualified names
     library.py          the resources, prompts and skills of all servers
-    scripts.py          the calls of scripts (code mode)
     from_config.py      ``Host.from_config``, ``Host.reload`` and ``watch=True``
 """
 

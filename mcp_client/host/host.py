@@ -34,10 +34,9 @@ from .directory import Entry
 from .library import LibraryOfHost
 from .naming import Names, naming_of
 from .options import HostOptions, SharedOptions, names_of
-from .scripts import ScriptsOfHost
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
-from .tools import HostTools, HostToolWatch
+from .tools import HostTools, HostToolWatch, ScriptsOfHost
 
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook, Policy

@@ -1,23 +1,34 @@
-"""The tools of all servers of a host: listed side by side, and followed as they change."""
+"""The tools of all servers of a host: listed side by side, and followed as they change.
+
+Scripts of a model (code mode) call them through ``ScriptsOfHost``.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolList, not_a_name
 from ..catalog.watch import ToolChanges, tools_compared
+from ..connection.call_options import CallOptions
 from ..errors import McpError, UnknownTool
 from ..runtime.event_loop import current
 from ..runtime.watch import Watch
+from ..session.session_options import ForScripts
 from .directory import Directory, Entry
 from .naming import Names
+from .options import SharedOptions
 from .status import StatusEvents, wait_for_most
 
 if TYPE_CHECKING:
+    from ..approval.script import Script
+    from ..runtime.storage import Storage
+    from ..session.session import Session
     from .server import HostedServer
 
-__all__ = ["HostToolWatch", "HostTools"]
+__all__ = ["HostToolWatch", "HostTools", "ScriptsOfHost"]
 
 
 class HostTools:
@@ -211,3 +222,49 @@ class HostToolWatch(Watch[ToolChanges]):
         before, self._before = self._before, now
         changes = None if now is before else tools_compared(before, now)
         return changes or None
+
+
+class ScriptsOfHost(ABC):
+    """The part of ``Host`` that scripts use."""
+
+    _tools: HostTools
+    _options: SharedOptions
+
+    @property
+    @abstractmethod
+    def sessions(self) -> Mapping[str, Session]: ...
+
+    @abstractmethod
+    async def _find_or_record(
+        self, name: str, arguments: Any, options: CallOptions
+    ) -> tuple[Entry, Session]: ...
+
+    @property
+    @abstractmethod
+    def _paused_in(self) -> Storage | None: ...
+
+    @property
+    def _shown_instructions(self) -> dict[str, str]:
+        return self._tools.instructions
+
+    @property
+    def _for_scripts(self) -> ForScripts:
+        options = self._options
+        audit = options.audit_of("")  # of no one server
+        of_calls = audit, options.has_state, self._paused_in, self._call_as_code, self._end_run
+        return ForScripts(options.limits, options.timeouts, *of_calls)
+
+    def _end_run(self, script: str) -> None:
+        for session in self.sessions.values():
+            session._for_scripts.end_run(script)
+
+    async def _call_as_code(
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions, script: Script
+    ) -> ToolResult:
+        """Return a call that a script of a model makes, of the tool of that qualified name."""
+        entry, session = await self._find_or_record(name, arguments, options)
+        try:
+            return await session._call_as_code(entry.tool_name, arguments, options, script)
+        except McpError as error:
+            await self._tools.failed(name, entry, error)
+            raise
