@@ -23,14 +23,22 @@ PROGRAMS = (
 )
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_framework_makes_one_call_and_is_refused_one(program: str) -> None:
-    python = peers.frameworks()
+def run(program: str) -> str:
+    """What a program prints."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    words = [str(python), f"examples/coming_from/{program}.py"]
+    words = [str(peers.frameworks()), f"examples/{program}.py"]
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
-    said = done.stdout
+    return done.stdout
+
+
+def test_a_session_over_a_websocket_calls_a_tool() -> None:
+    assert run("hosting/over_websocket") == "Good morning.\n"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_framework_makes_one_call_and_is_refused_one(program: str) -> None:
+    said = run(f"coming_from/{program}")
     assert "Oslo: 22.5 " in said
     assert "refused: The call was not approved: the siren stays silent" in said
     assert "nothing was sent" in said
