@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4234,  # misspelt options of its constructors are errors with a suggestion
+    "approval": 4234,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2975,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval
     "catalog": 4490,  # options as in approval; the meta of lists
@@ -33,16 +33,16 @@ CODE_LINES = {
     "handlers": 1333,  # a handler for any notification
     "host": 2097,  # ttl
     "protocol": 2852,  # the newest revision of one era
-    "runtime": 3869,
+    "runtime": 3869,  # threads of hooks are used again
     "sandbox": 1088,  # options as in approval
     "session": 2851,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1189,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4793,  # options as in approval; session_id, end_session; StreamServer
+    "transports": 4793,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2625,
-    "processes": 1139,  # they came out of "runtime"
+    "processes": 1139,  # reads what has arrived; they came out of "runtime"
 }
 """The lines of code of each room: no blanks, comments or docstrings. If a room has fewer, write the
 smaller number. A larger one needs a sentence of reason, as a comment beside it."""
