@@ -332,7 +332,7 @@ class Toolset:
     # --------------------------------------------------------- prompts and resources
 
     def instructions(self, target: Any, *, max_chars: int = INSTRUCTIONS_CHARS) -> str:
-        """Return what the servers of ``target``, a session or host, say about their tools.
+        """Return the instructions of the servers of ``target``, a session or host, for a model.
 
         The text is for the system prompt, if the host wants it there: each server's instructions
         are marked as its data, and share ``max_chars`` characters. It is empty if there are none.
