@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2852,  # the newest revision of one era
     "runtime": 3869,  # threads of hooks are used again
     "sandbox": 1088,  # options as in approval
-    "session": 2851,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2850,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1189,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer

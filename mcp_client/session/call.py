@@ -123,6 +123,7 @@ class Caller:
         script: Script | None = None,
     ) -> CallState:
         """Return a call with these options, or else the session's. Raises ``ConfigError``."""
+        arguments = {} if arguments is None else arguments
         given = Given(
             name, arguments, origin, script, self._timeouts, self.validation.results, self._retry
         )
@@ -247,7 +248,7 @@ class Caller:
         if not plan.callers[given.origin]:
             raise not_for(tool)
         attempt.as_task = era.has_tasks and is_task(plan, era, call.hands_over)
-        arguments, text = call.freeze_arguments()
+        arguments, text = call.arguments = call.arguments or object_of("arguments", given.arguments)
         findings = plan.findings
         frozen = new_call(
             id=attempt.id,

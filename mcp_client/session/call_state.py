@@ -57,7 +57,7 @@ class Given(NamedTuple):
     """The options of one call: those of ``call_tool``, or else the session's own."""
 
     name: str
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, Any]
     origin: CallOrigin
     """The kind of caller. This and ``script`` are set internally, never by ``call_tool``."""
     script: Script | None
@@ -141,9 +141,7 @@ class CallState:
 
     def freeze_arguments(self) -> tuple[dict[str, Any], str]:
         """Return the arguments and their canonical text. Raises ``InvalidArguments``."""
-        if self.arguments is None:
-            given = self.given.arguments
-            self.arguments = object_of("arguments", {} if given is None else given)
+        self.arguments = self.arguments or object_of("arguments", self.given.arguments)
         return self.arguments
 
     def complete(self, error: McpError) -> None:
