@@ -41,10 +41,11 @@ async def main() -> None:
         script = [calls("get_weather"), calls("set_alarm"), "Cloudy, and no alarm."]
         model = ReplayChatCompletionClient(script, model_info=info)
         agent = AssistantAgent("watch", model, tools=tools, max_tool_iterations=3)
-        for message in (await agent.run(task="Watch Oslo.")).messages:
+        messages = (await agent.run(task="Watch Oslo.")).messages
+        for message in messages:
             if message.type == "ToolCallExecutionEvent":
                 print(f"tool: {message.to_text()}")
-        print(f"ai: {message.to_text()}")
+        print(f"ai: {messages[-1].to_text()}")
 
 
 anyio.run(main)
