@@ -19,6 +19,7 @@ pytestmark = pytest.mark.one_backend
 
 ROOT = Path(mcp_client.__file__).parent
 DONE = (
+    "README",
     "__init__",
     "__main__",
     "adapters",

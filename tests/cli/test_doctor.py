@@ -319,7 +319,7 @@ def test_each_thing_that_was_asked_is_a_step_with_its_answer() -> None:
         ("start", True, "began"),
         ("a", False, "error -32601: no\\u{1b}"),
         ("b", False, "answered"),
-        ("c", False, "failed: late; give it longer with --timeout S"),
+        ("c", False, "failed: late; allow more time with --timeout S"),
         ("d", True, "no response"),
         ("ping (asked by the server)", False, ""),
         ("close", True, "closed"),

@@ -280,7 +280,7 @@ def test_each_error_has_its_exit_code(name: str, code: int) -> None:
         (Advice("y", "header"), "x; give what it accepts with --header Authorization=env:NAME"),
         (
             Advice("y", "connect_timeout", "wait"),
-            "x; give it longer with --timeout S, or wait and see",
+            "x; allow more time with --timeout S, or wait and see",
         ),
         (Advice("y", "revision"), "x; leave out --revision"),
         (Advice("y", "env", "A"), "x; A: give it with --env NAME, or in the config file"),
@@ -301,7 +301,7 @@ def test_advice_is_in_the_words_of_the_shell(advice: Advice | None, said: str) -
     document = {"type": "ServerError", "message": said, "server": "s", "tool": None}
     assert error_document(error) == {"error": {**document, "retryable": False}}
     late = in_shell(errors.CallTimeout("x", advice=advice)).message
-    assert late == ("x; give it longer with --timeout S" if advice is None else said)
+    assert late == ("x; allow more time with --timeout S" if advice is None else said)
 
 
 def test_an_unexpected_error_is_a_document_too() -> None:

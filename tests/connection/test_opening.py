@@ -535,7 +535,7 @@ STDIO = [
     Row(
         "a silent process is asked twice, and described",
         {P: ["silent"], I: ["silent"]},
-        (ConnectError, "within 30 s: it does not answer initialize; give it longer"),
+        (ConnectError, "within 30 s: it does not answer initialize; allow more time"),
         ["start", P, *offer(NEW), "start", *offer(NEW)],
     ),
     Row(
