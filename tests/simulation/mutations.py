@@ -128,7 +128,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a claim is not released": Mutation(
         "state.calls",
-        '            is_unsettled = may_have_run and found["state"] == _SENT\n',
+        "            is_unsettled = may_have_run and found.state == _SENT\n",
         "            return found\n            is_unsettled = may_have_run\n",
     ),
     "a sent call of a dead process is made again": Mutation(
