@@ -187,8 +187,8 @@ def test_one_that_swallows_what_it_is_sent_is_given_up_after_a_bound(
         state.change(KIND, "a", lambda found: {"n": 1})
         proxy.swallows = True
         began = time.monotonic()
-        assert "it does not answer" in str(down(lambda: state.get(KIND, "a")))
-        assert "it does not answer" in str(down(lambda: state.get(KIND, "a"))), "a new connection"
+        assert "it does not respond" in str(down(lambda: state.get(KIND, "a")))
+        assert "it does not respond" in str(down(lambda: state.get(KIND, "a"))), "a new connection"
         assert time.monotonic() - began < 60
         proxy.swallows = False
         assert state.get(KIND, "a") == {"n": 1}
