@@ -62,7 +62,9 @@ class Database(Protocol):
     """A protocol: the part of a state that the log needs."""
 
     @property
-    def key(self) -> bytes | None: ...
+    def key(self) -> bytes | None:
+        """The key of the state."""
+
     def _connection(self) -> AbstractContextManager[Any]:
         """Return a connection in autocommit mode.
 

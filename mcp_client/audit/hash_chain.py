@@ -6,9 +6,9 @@ where there was none. Its last member is ``hash``: SHA-256, in hexadecimal, of a
 line before ``,"hash"``; with a key, HMAC-SHA-256 under that key. So it can be verified with two
 commands and without this package.
 
-Three events are the file's own: ``begun`` is the first line of each file; ``repaired`` says that
+Three events are the file's own: ``begun`` is the first line of each file; ``repaired`` reports that
 the bytes before it are a line that was cut off by a crash, how many they are, and their hash;
-``lost`` says that the last line a host wrote was gone when it wrote the next (see ``log_file``).
+``lost`` reports that the last line a host wrote was gone when it wrote the next (see ``log_file``).
 
 What a chain proves: no line was changed, removed, inserted or moved unless every line after it was
 rewritten as well. Without a key, everybody who can write the file can rewrite it completely; with
@@ -267,6 +267,7 @@ class Check:
         self._closed: set[tuple[str, str]] = set()
 
     def file(self, path: Path, file: BinaryIO, size: int) -> None:
+        """Check the lines of a file."""
         self._files.append(str(path))
         number, cut, first, begun = 0, b"", 0, False
         while size > 0:
@@ -351,6 +352,7 @@ class Check:
                 self._closed.add(key)
 
     def done(self, path: Path | str) -> Verified:
+        """Return the verified content."""
         if not self._found:
             raise self.wrong(path, None, "the line that was noted is gone: its end was cut off")
         return Verified(
@@ -366,10 +368,12 @@ class Check:
         )
 
     def changed(self, path: Path | str, number: int, begun: bool) -> AuditError:
+        """Return the error for a line that was changed."""
         hint = "" if begun or self._last else ", or the key is not the one it was written with"
         return self.wrong(path, number, f"it was changed, or cut off by a crash{hint}")
 
     def wrong(self, path: Path | str, number: int | None, reason: str) -> AuditError:
+        """Return the error for a line, with the reason."""
         return AuditError(
             f"the audit log {path} is not as it was written: "
             + (reason if number is None else f"line {number}: {reason}"),

@@ -67,6 +67,7 @@ class Turn:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
+        """Take the file, for one thread at a time."""
         if self._pid != os.getpid():
             self._begin()
         lock = self._lock

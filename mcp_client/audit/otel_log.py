@@ -55,6 +55,7 @@ class OpenTelemetryLog:
             ) from None
 
     def __call__(self, record: Mapping[str, Any]) -> None:
+        """Handle one call."""
         try:
             self._emit(record)
         except Exception as error:  # noqa: BLE001 - a fault in telemetry is not the call's

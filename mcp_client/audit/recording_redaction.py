@@ -49,6 +49,7 @@ class SessionRecord:
         self._given.follow(secrets.values)
 
     def stand_ins(self, value: Any) -> Any:
+        """Return ``value`` with placeholders for secrets."""
         if not self._tasks:
             return value
         if isinstance(value, str):
@@ -62,6 +63,7 @@ class SessionRecord:
         return value
 
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the parameters of a request without secrets."""
         rest = {key: value for key, value in params.items() if key not in ("_meta", "arguments")}
         shown = self._redaction.whole(rest, answer=True)
         found = dict(shown.value)
@@ -77,6 +79,7 @@ class SessionRecord:
         return clean
 
     def result(self, method: str, result: Any) -> Any:
+        """Return a result without secrets."""
         if isinstance(result, dict):
             self._note_task(result)
             self._note_task(result.get("task"))
@@ -89,6 +92,7 @@ class SessionRecord:
         return self._given.json(self._whole(result))
 
     def value(self, value: Any) -> Any:
+        """Return any other value without secrets."""
         if isinstance(
             value, dict
         ):  # notices of a task may come before the response that creates it

@@ -118,9 +118,9 @@ class Shown:
 
 @with_option_names()
 class Redaction:
-    """The definition of secrets: names of members, and regular expressions.
+    r"""The definition of secrets: names of members, and regular expressions.
 
-    ``Redaction(keys={*KEYS, "iban"}, patterns=[*PATTERNS, r"\\bDE\\d{20}\\b"])``. The names count
+    ``Redaction(keys={*KEYS, "iban"}, patterns=[*PATTERNS, r"\bDE\d{20}\b"])``. The names count
     in strings as well (``iban=...``). A pattern of your own should need no more than linear time:
     arguments may be anything.
     """

@@ -29,9 +29,11 @@ class RedactionFunction(Redaction):
         self._bounds = Redaction(keys=(), patterns=())
 
     def show(self, value: Any, schema: Any = None) -> Shown:
+        """Return what the host's function shows of ``value``."""
         return self._decided(value, self._bounds.show)
 
     def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
+        """Return what the host's function shows of all of ``value``."""
         if answer:
             return super().whole(value, schema, answer=True)
         return self._decided(value, self._bounds.whole)
@@ -47,6 +49,7 @@ class RedactionFunction(Redaction):
         return shown
 
     def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
+        """Return ``text`` without the hidden secrets."""
         try:
             own = self._function(text)
         except Exception:  # noqa: BLE001 - many functions take arguments only

@@ -1,9 +1,9 @@
-"""Find the secrets in a text.
+r"""Find the secrets in a text.
 
 Two kinds of evidence count. **Looks**: ``PATTERNS``, regular expressions of what is a secret
 in any place. **Names**: a name of a secret with a value next to it, in any notation:
 
-    password = "a b"      password: x         {"password": "a b"}      {\\"password\\": \\"a b\\"}
+    password = "a b"      password: x         {"password": "a b"}      {\"password\": \"a b\"}
     Cookie: a=b; c=d      --token X           Password=a b;Server=x    tokens: [a, b]
     name: X_TOKEN, value: x                   <password>x</password>   "Authorization", "Bearer x"
 

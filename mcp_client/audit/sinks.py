@@ -96,18 +96,34 @@ class Recorder(Protocol):
     refuses: bool
 
     @property
-    def clock(self) -> Callable[[], float]: ...
+    def clock(self) -> Callable[[], float]:
+        """Returns the Unix time in seconds."""
+
     @property
-    def sinks(self) -> Sequence[Sink]: ...
+    def sinks(self) -> Sequence[Sink]:
+        """The places of the records."""
+
     @property
-    def redaction(self) -> Redaction: ...
+    def redaction(self) -> Redaction:
+        """The redaction of the records."""
+
     @property
-    def identity(self) -> Identity | None: ...
+    def identity(self) -> Identity | None:
+        """The server's identity."""
+
     @property
-    def secrets(self) -> KnownSecrets: ...
-    def shown_name(self, name: str) -> str: ...
-    def shown_context(self, context: Hashable) -> Any: ...
-    def whose(self, context: Hashable, tag: Any) -> Record: ...
+    def secrets(self) -> KnownSecrets:
+        """The secrets that the server was given."""
+
+    def shown_name(self, name: str) -> str:
+        """Return a name as a record may show it."""
+
+    def shown_context(self, context: Hashable) -> Any:
+        """Return a call's context as a record may show it."""
+
+    def whose(self, context: Hashable, tag: Any) -> Record:
+        """Return the members of records for the host's own words on a call."""
+
     def began(self, entry: object) -> None:
         """Note that ``entry`` has to be closed before the session is."""
 

@@ -393,6 +393,7 @@ class Progress:
         self._now: tuple[float, float | None, str] = 0.0, None, ""
 
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Handle one call."""
         part = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
         self._now = progress, total, f"{part} {message or ''}".rstrip()
         if not in_dialogue():

@@ -1,5 +1,4 @@
-"""Standard input, read so that a signal ends the command while nothing comes; and the terminal at
-which a person is asked."""
+"""Read standard input so that a signal ends the command; find the terminal to ask a person at."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def _refuse_grant(fields: Fields, name: str, value: Any) -> None:
 
 
 def _kind(fields: Fields) -> str | None:
-    """ "command" or "url": what the server is reached by."""
+    """Return "command" or "url", the way to the server."""
     there = [each for each in ("command", "url") if fields.has(each)]
     named = fields.raw("type")
     if named is not None:

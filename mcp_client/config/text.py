@@ -64,6 +64,7 @@ class OutOfRange(float):
     """
 
     def __new__(cls) -> OutOfRange:
+        """Create it."""
         return super().__new__(cls, "inf")
 
 

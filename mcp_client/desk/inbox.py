@@ -311,6 +311,7 @@ _WHOSE = (
 
 
 def login_list(logins: Sequence[DeviceLogin]) -> Html:
+    """Return the list of logins that wait for a person."""
     return joined(map(_login, logins))
 
 

@@ -130,6 +130,7 @@ class ApprovalPage:
         self._signer = Signer(secret or secrets.token_bytes(32))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one call."""
         if scope["type"] == "lifespan":
             await _live(receive, send)
             return

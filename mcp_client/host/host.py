@@ -1,6 +1,6 @@
 """Many servers as one set of tools.
 
-Each server is opened, listed and kept up on its own (``server``); their tools have one name each
+Each server is opened, listed and restarted on its own (``server``); their tools have one name each
 (``naming``) under which they are looked up (``directory``). A call goes to the session of its
 server, and so through its gate. Nothing here takes a task for a call, and nothing polls.
 """

@@ -1,4 +1,4 @@
-"""The list of one server's tools, kept up to date."""
+"""The current list of one server's tools."""
 
 from __future__ import annotations
 
@@ -29,19 +29,23 @@ class ListedServer(Protocol):
     now: Callable[[], float]
 
     @property
-    def is_connected(self) -> bool: ...
+    def is_connected(self) -> bool:
+        """Whether it is connected."""
 
-    def status(self) -> ServerStatus: ...
+    def status(self) -> ServerStatus:
+        """Return its status."""
 
-    def note(self, error: McpError) -> None: ...
+    def note(self, error: McpError) -> None:
+        """Note an error of its session."""
 
     def job(
         self, work: Callable[[], Awaitable[None]], keep: Callable[[LoopEvent | None], None]
-    ) -> Any: ...
+    ) -> Any:
+        """Run ``work`` in the background."""
 
 
 class ServerListing:
-    """A list of one server's tools, kept up to date."""
+    """A current list of one server's tools."""
 
     def __init__(self, server: ListedServer, events: StatusEvents) -> None:
         self.tools: ToolList | None = None

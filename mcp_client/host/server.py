@@ -110,7 +110,7 @@ class HostedServer:
 
     @property
     def live_session(self) -> Session | None:
-        """Its session while it is connected."""
+        """The server's session while it is connected."""
         return self.session if self.is_connected else None
 
     @property

@@ -80,6 +80,7 @@ class LoopProcess(Process):
         return bool(data)
 
     def read_arrived(self) -> bool:
+        """Read what has arrived, and return whether there was anything."""
         for _ in range(_MAX_CHUNKS_AT_ONCE):
             if self._stdout not in self._watches or not self._read_output():
                 break
@@ -93,6 +94,7 @@ class LoopProcess(Process):
             self._unwatch(self._stderr_fd)
 
     async def drain(self, seconds: float) -> None:
+        """Read the rest of the output, for so many seconds."""
         for fd, take in ((self._stdout, self._output), (self._stderr_fd, self._stderr.feed)):
             for _ in range(1024):  # without waiting; bounded, as it may never end
                 data = _read(fd) if fd in self._watches else None
@@ -103,6 +105,7 @@ class LoopProcess(Process):
     # ----------------------------------------------------------------- writing
 
     def write(self, data: bytes, crowded: bool = False) -> Pending | None:
+        """Write a line, and return it if it could not leave at once."""
         if self._closing is not None:
             raise BrokenPipeError
         if self._unwritten:
@@ -115,6 +118,7 @@ class LoopProcess(Process):
         return self._write_now(data)
 
     def withdraw(self, pending: Pending) -> bool:
+        """Remove a line if nothing of it has been written, and return whether that was so."""
         if pending.begun or pending not in self._unwritten:
             return False
         self._unwritten.remove(pending)
@@ -189,6 +193,7 @@ class LoopProcess(Process):
             flusher.cancel()
 
     def unread(self) -> int | None:
+        """Return the number of sent bytes that the server has not read yet."""
         if self._closing is not None:
             return None
         count = bytes_unread(self._stdin)

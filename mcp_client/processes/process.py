@@ -7,12 +7,12 @@ There are two ways to run one, with one interface (``Process``):
   and anywhere else if the environment variable ``MCP_CLIENT_STDIO`` is ``threads``: for an event
   loop without ``add_reader``, and for the tests, which run over both.
 
-What both have in common is here: the end of a process, and what is kept of it.
+What both have in common is here: the end of a process, and the stored part of its output.
 
 Ending a process is the specification's sequence (2026-07-28 ``basic/transports/stdio``, shutdown):
-close its input, wait, ask it and all it started to end, wait, kill them. ``ProcessTree`` says how a
-system does the last two. A process that is not closed ends with its ``Process`` object or with the
-interpreter.
+close its input, wait, ask it and all it started to end, wait, kill them. ``ProcessTree`` defines
+how a system does the last two. A process that is not closed ends with its ``Process`` object or
+with the interpreter.
 
 Standard error is always drained, into a ring that keeps both ends of it: a full pipe would stop the
 server.

@@ -33,9 +33,15 @@ class ProcessTree(Protocol):
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
         """Block until the process has exited, and return its exit code; None if that is lost."""
 
-    def ask_to_end(self) -> None: ...
-    def kill(self) -> None: ...
-    def is_empty(self) -> bool: ...
+    def ask_to_end(self) -> None:
+        """Ask the processes to end."""
+
+    def kill(self) -> None:
+        """Kill the processes."""
+
+    def is_empty(self) -> bool:
+        """Whether all processes have ended."""
+
     def close(self) -> None:
         """Release what belongs to the system. The tree is not used afterwards."""
 

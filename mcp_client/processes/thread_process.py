@@ -75,6 +75,7 @@ class ThreadProcess(Process):
             self._read_to_end.set()
 
     async def drain(self, seconds: float) -> None:
+        """Read the rest of the output, for so many seconds."""
         with anyio.move_on_after(seconds):
             await self._read_to_end.wait()
 
@@ -82,17 +83,21 @@ class ThreadProcess(Process):
 
     @property
     def backlog(self) -> int:
+        """The bytes that wait to be written."""
         return self._writer.backlog
 
     def write(self, data: bytes, crowded: bool = False) -> Pending | None:
+        """Write a line, and return it if it could not leave at once."""
         if self._closing is not None or self._writer.broken:
             raise BrokenPipeError
         return self._writer.put(data)
 
     def withdraw(self, pending: Pending) -> bool:
+        """Remove a line if nothing of it has been written, and return whether that was so."""
         return self._writer.withdraw(pending)
 
     def unread(self) -> int | None:
+        """Return the number of sent bytes that the server has not read yet."""
         if self._closing is not None:
             return None
         return self._writer.unread()

@@ -395,6 +395,7 @@ if sys.platform == "win32":
         return lock_byte(msvcrt.get_osfhandle(file), shared)
 
     def unlock(file: int) -> None:
+        """Release the lock."""
         unlock_byte(msvcrt.get_osfhandle(file))
 
 else:
@@ -408,4 +409,5 @@ else:
         return True
 
     def unlock(file: int) -> None:
+        """Release the lock."""
         fcntl.flock(file, fcntl.LOCK_UN)

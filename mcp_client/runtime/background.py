@@ -1,5 +1,7 @@
-"""Work that belongs to a connection and not to a task: started by any task or by a loop callback,
-ended by any other."""
+"""Work that belongs to a connection and not to a task.
+
+Any task or loop callback starts it, and any other ends it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal, for one dialogue at a time: everything that reads it in this package is here.
+r"""The terminal, for one dialogue at a time: everything that reads it in this package is here.
 
 The question goes to standard error and the answer comes from standard input; both must be a
 terminal. ``ask_at`` names another one, for a program whose standard input is a pipe. Lines are
@@ -7,7 +7,7 @@ back on every way out:
 
 - The interrupt key (Ctrl-C) sends no SIGINT, which would end the program (asyncio cancels the main
   task, trio raises in whatever task runs): it ends the line instead, arrives as a character, and
-  means no. Ctrl-Z and Ctrl-\\ do what they always do.
+  means no. Ctrl-Z and Ctrl-\ do what they always do.
 - What was typed before the question was shown is discarded: it cannot be an answer to it. What is
   typed while a slow terminal still shows it is an answer.
 - While a page is printed, the terminal does not wrap lines: a character that it draws wider than

@@ -1,6 +1,6 @@
 """A question as lines of a terminal, laid out so that untrusted text cannot imitate ours.
 
-Our own words start at the left margin. Text from a server, a model or a caller stands behind a
+Our own words start at the left margin. Text from a server, a model or a caller is behind a
 mark, on each line that it takes::
 
     Tool         | delete_everything_that_is

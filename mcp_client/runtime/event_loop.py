@@ -8,7 +8,7 @@ a waiter, timers and file watches cheap enough for every call.
 ``on_readable`` and ``on_writable`` run in no task on asyncio. There, anyio asks ``sniffio`` (where
 it is installed) which loop is running; ``sniffio`` looks for a current task, finds none and
 concludes that no loop runs. So ``anyio.CancelScope()`` raises there in a program started with
-``asyncio.run``, although it works under ``anyio.run``, which tells ``sniffio`` beforehand. Code
+``asyncio.run``, although it works under ``anyio.run``, which informs ``sniffio`` beforehand. Code
 that such a callback can reach uses ``Backend`` and ``LoopEvent`` instead, and ``BackgroundTasks``,
 which creates its scopes inside the tasks. Setting an ``anyio.Event`` or cancelling a scope that a
 task created is fine anywhere.

@@ -193,7 +193,6 @@ class Portal:
 
     def _cancel_other_threads(self) -> None:
         """Cancel what they wait for. From a signal handler."""
-
         main = threading.main_thread().ident
         waiting = [call for call in list(self._waiting) if call.thread != main]
 
@@ -378,7 +377,7 @@ class Lease:
 
 
 class Blocking(Generic[A_co]):
-    """A stand-in for an async object of the portal's event loop."""
+    """A blocking proxy of an async object of the portal's event loop."""
 
     _async: A_co
     _portal: Portal | Lease

@@ -75,7 +75,7 @@ _EMOJI = re.compile(f"{_ONE}(?:\u200d{_ONE})*|[#*0-9]\ufe0f?\u20e3")
 
 
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
-    """Return ``text`` with invisible and misleading characters written as ``\\u{...}``.
+    r"""Return ``text`` with invisible and misleading characters written as ``\u{...}``.
 
     Those are control, format, private and unassigned characters, and those drawn as nothing; also
     combining marks without a letter, or too many on one. Characters that choose the look of an

@@ -49,6 +49,7 @@ class SecretText(str):
     secrets: tuple[str, ...]
 
     def __new__(cls, text: str, secrets: Iterable[str]) -> SecretText:
+        """Create it."""
         made = super().__new__(cls, text)
         made.secrets = tuple(secrets)
         return made

@@ -72,8 +72,10 @@ class Storage(ABC):
     def _change(
         self, kind: str, key: str, function: Change, also: Callable[[Any], object] | None = None
     ) -> Object | None:
-        """``change``, and in the same transaction what ``also`` does with its connection: only of a
-        storage that also has an audit."""
+        """Do ``change``, and call ``also`` with the connection in the same transaction.
+
+        Only a storage that also has an audit supports this.
+        """
         raise NotImplementedError
 
     @abstractmethod

@@ -378,7 +378,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @functools.cache
 def lacking() -> str | None:
-    """Return why abstract sockets cannot be kept out of reach here; None if they can."""
+    """Return why abstract sockets stay within reach here; None if they do not."""
     if not sys.executable or getattr(sys, "frozen", False):
         return "that needs a Python interpreter to start, and this program has none"
     abi = ctypes.CDLL(None).syscall(_CREATE_RULESET, None, None, _VERSION)

@@ -89,7 +89,7 @@ class Row(NamedTuple):
     """A call in the journal."""
 
     digest: str
-    """The digest of everything that tells the call from others."""
+    """The digest of everything that identifies the call."""
     server: str
     tool: str
     context: Any

@@ -83,7 +83,7 @@ class HttpServer:
     via_httpx: bool = False
     """Whether httpx makes every request, instead of a faster path of this package."""
     end_session: bool = True
-    """Whether closing the session tells the server to end it."""
+    """Whether closing the session ends it on the server, too."""
 
     def __post_init__(self) -> None:
         _check_url(self.url)

@@ -14,7 +14,7 @@ once.
 
 *Sessions end.* A 404 to a request that names our session means that the server does not know it any
 more, and so did not run the request. ``lost_session`` has the other forms of that. Three unreadable
-responses in a row end the session too, although their requests may have run. ``gone`` tells the
+responses in a row end the session too, although their requests may have run. ``gone`` asks the
 host to open a new one.
 
 ``http_listener`` reads the messages that the server sends by itself.

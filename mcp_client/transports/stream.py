@@ -96,25 +96,31 @@ class StreamTransport(Transport):
         self._backlog = 0
 
     def clone(self) -> StreamTransport:
+        """Return a new, unopened transport to the same server."""
         return StreamTransport(self._server)
 
     @property
     def lasting_identity(self) -> str | None:
+        """A text that identifies the program or address, equal in every process."""
         identity = self._server._identity
         return None if identity is None else f"stream:{identity}"
 
     @property
     def is_local(self) -> bool:
+        """Whether the server is on this machine."""
         return False  # nothing tells where it leads
 
     @property
     def alive(self) -> bool:
+        """Whether a request can be sent now."""
         return self._task is not None and not self._over and not self._closed
 
     def unmatched_output(self) -> UnmatchedOutput | None:
+        """Return the server's output that is not a response to a request."""
         return self._multiplexer.unmatched_output()
 
     def permit(self, policy: StartPolicy | None) -> None:
+        """Raise ``StartDenied`` if ``policy`` refuses the server that this leads to."""
         if policy is not None and policy.allow is not None:
             reason = "it lists what may be connected to, and cannot judge a StreamServer"
             raise StartDenied(
@@ -126,6 +132,7 @@ class StreamTransport(Transport):
     # ----------------------------------------------------------------- opening
 
     async def open(self, context: TransportContext) -> None:
+        """Make the connection, for one session. Raises ``ConnectError``."""
         if self._task is not None:
             raise ConfigError("this transport already has a session: give each its own")
         self.permit(context.policy)
@@ -229,6 +236,7 @@ class StreamTransport(Transport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> LineExchange:
+        """Send a request, or make it ready to leave. Raises ``NotSent``."""
         if not self.alive:
             raise self._gone()
         exchange = self._multiplexer.exchange(id)
@@ -236,6 +244,7 @@ class StreamTransport(Transport):
         return exchange
 
     def withdraw(self, id: Id) -> bool:
+        """Remove a line if nothing of it has been written, and return whether that was so."""
         return any(self._take_back(item) for item in tuple(self._outbox) if item.id == id)
 
     def _take_back(self, item: _Outgoing) -> bool:
@@ -246,6 +255,7 @@ class StreamTransport(Transport):
         return True
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         if not self.alive:
             raise self._gone()
         item = self._put(text)
@@ -263,6 +273,7 @@ class StreamTransport(Transport):
             raise self._gone()
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        """Send a one-way message some time soon; if the connection is gone, do not."""
         if self._backlog > _MAX_BACKLOG_CHARS:
             self._context.stats.unsent += 1
         elif self.alive:
@@ -288,9 +299,11 @@ class StreamTransport(Transport):
         )
 
     def exit_advice(self) -> Advice | None:
+        """Return a possible reason why the server ended, and what to do; None if unknown."""
         return None
 
     async def aclose(self) -> None:
+        """End it, in any task, any number of times, within bounded time."""
         self._closed = True
         if self._task is None or self._ended.is_set():
             return

@@ -89,7 +89,7 @@ class TestJsonFile(SharedStateContract):
 
 
 def test_a_file_of_some_kinds_keeps_no_other(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="keeps no cats"):
+    with pytest.raises(ValueError, match="stores no cats"):
         open_file(str(tmp_path / "things.json")).get("cats", "a")
 
 
