@@ -232,7 +232,8 @@ class ScriptsOfHost(ABC):
 
     @property
     @abstractmethod
-    def sessions(self) -> Mapping[str, Session]: ...
+    def sessions(self) -> Mapping[str, Session]:
+        """The sessions of the connected servers, by name."""
 
     @abstractmethod
     async def _find_or_record(
