@@ -1,11 +1,11 @@
 """Whether a server of a config file may be started, and who decides it.
 
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024.
-What decides, in one gate, in this order: a policy given as ``confirm``; an approval that is remembered
-for exactly this; a hook given as ``confirm``; without one, the place of the file: a person's own
-settings are started, and nothing of a project's file is. No one is asked about what the policy of
-the machine refuses: see ``mcp_client.approval.managed_policy``. Each decision is recorded in the
-audit: see ``mcp_client.audit.entry_members``.
+What decides, in one gate, in this order: a policy given as ``confirm``; an approval that is
+remembered for exactly this; a hook given as ``confirm``; without one, the place of the file: a
+person's own settings are started, and nothing of a project's file is. No one is asked about what
+the policy of the machine refuses: see ``mcp_client.approval.managed_policy``. Each decision is
+recorded in the audit: see ``mcp_client.audit.entry_members``.
 """
 
 from __future__ import annotations
