@@ -211,7 +211,7 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
 def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
     report.promises[feature] = f"broken: {safe_text(one_line(in_shell(error).message), 120)}"
     if isinstance(error, OutcomeUnknown):
-        kind, advice = "slow", "Give it longer with --timeout; look at what the server waits for."
+        kind, advice = "slow", "Allow more time with --timeout; look at what the server waits for."
     else:
         kind, advice = (
             "breaks promises",
@@ -369,7 +369,7 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
         report.found(
             "slow",
             f"{tool.name} did not respond: {in_shell(error).message}",
-            "Give it longer with --timeout.",
+            "Allow more time with --timeout.",
         )
         state = "no response"
     except McpError as error:
@@ -425,4 +425,4 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
         return "Check the URL, and whether the server runs and can be reached from here."
     if isinstance(error, ConnectError) and error.no_such_command:
         return "Install the program, or give its full path."
-    return "Run it by hand and see what it waits for; give it longer with --timeout S."
+    return "Run it by hand and see what it waits for; allow more time with --timeout S."

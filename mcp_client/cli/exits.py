@@ -69,7 +69,7 @@ def exit_code(error: McpError) -> int:
     return code if code == LOGIN_NEEDED else _OWN_CODES.get(type(error), code)
 
 
-_TIMEOUT = "give it longer with --timeout S"
+_TIMEOUT = "allow more time with --timeout S"
 _ADVICE = {
     "login": "log in with 'mcp-client login {about}', or, if you have a token already, put "
     "'Bearer ...' into a variable and give --header Authorization=env:NAME",

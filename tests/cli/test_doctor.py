@@ -338,7 +338,7 @@ NO_COMMON = (
     ("error", "target", "kind", "code", "advice"),
     [
         (NegotiationError("x"), "prog", "breaks promises", 5, NO_COMMON),
-        (CallTimeout("x"), "prog", "unreachable", 7, "Give it longer with --timeout S."),
+        (CallTimeout("x"), "prog", "unreachable", 7, "Allow more time with --timeout S."),
         (ConnectError("x", exit_code=0), "prog", "unreachable", 5, "The program ended by itself. "),
         (ConnectError("x"), URL, "unreachable", 5, "Check the URL, and whether the server runs "),
         (ConnectError("x", no_such_command=True), "prog", "unreachable", 5, "Install the program"),
