@@ -69,7 +69,16 @@ class ResourceResult:
 
     @classmethod
     def from_wire(cls, result: dict[str, Any], server: str, uri: str) -> ResourceResult:
-        """Parse a result. Raises ``ValueError`` if it breaks the specification."""
+        """Parse a result.
+
+        Args:
+            result: The result of ``resources/read``.
+            server: The host's name for the server.
+            uri: The URI that was read.
+
+        Raises:
+            ValueError: The result breaks the specification.
+        """
         found = result.get("contents", ())
         found = [] if found is None else found
         if type(found) is not list:

@@ -48,7 +48,17 @@ class ToolResult:
 
     @staticmethod
     def from_wire(result: dict[str, Any], server: str, tool: str, origin: str = "") -> ToolResult:
-        """Parse a result. Raises ``ValueError`` if it breaks the specification."""
+        """Parse a result.
+
+        Args:
+            result: The result of ``tools/call``.
+            server: The host's name for the server.
+            tool: The name of the tool.
+            origin: The origin of the server, if it is at a URL.
+
+        Raises:
+            ValueError: The result breaks the specification.
+        """
         content = result.get("content", [])
         if type(content) is not list:
             if content is not None:

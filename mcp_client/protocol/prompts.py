@@ -57,7 +57,16 @@ class Prompt(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Prompt:
-        """Parse an entry. Raises ``ValueError`` with the reason if it is rejected."""
+        """Parse an entry of a list.
+
+        Args:
+            entry: The entry.
+            server: The host's name for the server.
+            origin: The origin of the server, if it is at a URL.
+
+        Raises:
+            ValueError: The reason why the entry is rejected.
+        """
         if type(entry) is not dict:
             raise ValueError("it is not a JSON object")
         name, arguments = entry.get("name"), entry.get("arguments")

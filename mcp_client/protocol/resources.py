@@ -55,7 +55,16 @@ class Resource(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Resource:
-        """Parse an entry. Raises ``ValueError`` with the reason if it is rejected."""
+        """Parse an entry of a list.
+
+        Args:
+            entry: The entry.
+            server: The host's name for the server.
+            origin: The origin of the server, if it is at a URL.
+
+        Raises:
+            ValueError: The reason why the entry is rejected.
+        """
         uri, name = _identity(entry, "uri")
         reason = usable_uri(uri)
         if reason is not None:
