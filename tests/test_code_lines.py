@@ -17,7 +17,7 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4307,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4234,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2984,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval

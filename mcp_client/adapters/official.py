@@ -24,9 +24,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import anyio
-import anyio.to_thread
-
 from ..connection.cancellation import CancelToken
 from ..errors import (
     CallDenied,
@@ -37,6 +34,7 @@ from ..errors import (
     UnknownTool,
 )
 from ..protocol.canonical_json import plain
+from ..runtime.daemon_thread import run_in_thread
 from ..runtime.portal import Blocking
 from .answers import explain
 from .official_callbacks import handlers
@@ -309,7 +307,7 @@ class OfficialSession:
         try:
             if isinstance(session, Blocking):
                 run = functools.partial(session._wait_for, work)
-                return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+                return await run_in_thread(run, abandon_on_cancel=True)
             return await work(session)
         except McpError as error:
             if meant and self._denied == "result" and isinstance(error, _MEANT_FOR_A_MODEL):
