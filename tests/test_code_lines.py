@@ -20,11 +20,11 @@ CODE_LINES = {
     "adapters": 4307,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4234,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2984,  # arguments are left out if the tool is not known; options as in approval
-    "auth": 4193,  # options as in approval
+    "auth": 4193,  # options as in approval; longer errors
     "catalog": 4490,  # options as in approval; the meta of lists
-    "cli": 3996,  # pins --name
+    "cli": 3996,  # pins --name; longer errors
     "code": 890,  # the record of a run has the tag
-    "config": 2868,  # config files came out of "host"
+    "config": 2868,  # config files came out of "host"; longer errors
     "connection": 1614,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1768,
