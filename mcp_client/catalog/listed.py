@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from ..protocol.canonical_json import FrozenObject
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .finding import Finding
@@ -41,7 +41,7 @@ class Listed(tuple[T, ...]):
     rejected: tuple[Rejected, ...]
     """The omitted entries, each with its reason."""
     meta: Mapping[str, Any]
-    """The server's ``_meta`` of the first page, as it came; empty without one."""
+    """The server's ``_meta`` of the first page, as it came and read-only; empty without one."""
     _findings: tuple[Finding, ...]
 
     def __new__(
@@ -49,7 +49,7 @@ class Listed(tuple[T, ...]):
         entries: Iterable[T] = (),
         rejected: Sequence[Rejected] = (),
         findings: Sequence[Finding] = (),
-        meta: Mapping[str, Any] = MappingProxyType({}),
+        meta: Mapping[str, Any] = FrozenObject(),
     ) -> Self:
         """Return a list with its findings and rejected entries."""
         self = super().__new__(cls, entries)

@@ -27,12 +27,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
+from ..protocol.canonical_json import FrozenObject, frozen
 from ..runtime.backoff import NoticePace
 from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import one_line, safe_text
@@ -365,7 +365,7 @@ class PagedCache(ABC, Generic[L]):
             fields = {"cursor": cursor}
         else:
             raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
-        shown = MappingProxyType(meta if isinstance(meta, dict) else {})
+        shown = frozen(meta if isinstance(meta, dict) else {})
         return _Fetched(found, freshness, ends.findings, shown)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
@@ -422,7 +422,7 @@ class _Fetched(NamedTuple):
     freshness: Freshness
     findings: tuple[Finding, ...]
     """How the pages deviate from the specification."""
-    meta: Mapping[str, Any] = MappingProxyType({})
+    meta: Mapping[str, Any] = FrozenObject()
     """``_meta`` of the first page."""
 
 

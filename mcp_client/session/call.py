@@ -48,7 +48,7 @@ from ..handlers.input_rounds import InputRequest, InputRequiredLoop
 from ..protocol.canonical_json import object_of
 from ..protocol.era import Complete, InputRequired
 from ..protocol.jsonrpc import Json
-from ..runtime.event_loop import current
+from ..runtime.event_loop import cancel_requests, current
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import (
@@ -171,7 +171,7 @@ class Caller:
             return await self._attempts(call)
 
     async def _attempts(self, call: CallState) -> Outcome:
-        call.cancel_requests = self._backend.current_task().cancelling()
+        call.cancel_requests = cancel_requests()  # the loop may be another one's
         while True:
             try:
                 return await self._attempt(call)
