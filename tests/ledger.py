@@ -31,12 +31,14 @@ from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.http_sse import SseTransport
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
+from mcp_client.transports.stream import StreamTransport
 
 TRANSPORTS: tuple[type[Transport], ...] = (
     HttpTransport,
     MemoryTransport,
     SseTransport,
     StdioTransport,
+    StreamTransport,
 )
 
 

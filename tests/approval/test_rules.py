@@ -788,7 +788,7 @@ def test_a_context_in_a_file_of_rules_is_read_and_a_list_is_a_tuple(tmp_path: Pa
     (rule,) = Rules.from_file(file)
     assert rule.context == ("acme", 7)
     file.write_text('[[rules]]\noutcome = "deny"\ncontext = { a = 1 }\n')
-    with pytest.raises(ConfigError, match="rule 1: its context is not text"):
+    with pytest.raises(ConfigError, match="rule 1: the context is not a str"):
         Rules.from_file(file)
 
 

@@ -108,7 +108,7 @@ def test_the_items_of_a_list_that_may_be_null_are_numbers_when_the_key_is_repeat
     schema = {"properties": {"a": {"anyOf": [NUMBERS, NULL]}}}
     assert arguments_of(["a=1", "a=2"], schema, str) == {"a": [1, 2]}
     assert arguments_of(["a=[1]", "a=2"], schema, str) == {"a": [1, 2]}
-    with pytest.raises(UsageError, match="wants integer"):
+    with pytest.raises(UsageError, match="requires integer"):
         arguments_of(["a=x"], schema, str)
     either = {"properties": {"a": {"anyOf": [TEXT, NUMBERS]}}}
     assert arguments_of(["a=1"], either, str) == {"a": "1"}
@@ -581,7 +581,7 @@ def test_an_option_of_another_command_is_said_to_be_one_of_it() -> None:
         ],
         (
             "tools t --allow-finding gon",
-            "argument --allow-finding: 'gon' is no kind of finding; did",
+            "argument --allow-finding: 'gon' is not a kind of finding; did",
         ),
     ],
 )

@@ -605,7 +605,7 @@ async def test_pins_that_refuse_say_that_the_first_list_was_written_down_unseen(
     pins = Pins(tmp_path / "mcp.lock", policy="refuse")
     async with connect(SkillServer().transport, approval=allow_all, pins=pins) as session:
         (finding,) = (await session.list_skills()).findings
-        assert "written down unseen (1 of them)" in str(finding)
+        assert "(1 of them)" in str(finding)
         assert (await session.list_skills()).findings == ()
 
 

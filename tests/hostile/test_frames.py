@@ -150,7 +150,7 @@ async def test_an_oversized_response_without_a_readable_id_fails_every_pending_c
 
 async def test_what_looks_wrong_all_through_ends_with_the_clock_and_says_so() -> None:
     async with _session() as session:
-        with pytest.raises(CallTimeout, match="not JSON-RPC messages, the last began 'oops'"):
+        with pytest.raises(CallTimeout, match="not JSON-RPC messages, .* 'oops'"):
             await session.call_tool("raw", {"lines": ["oops"]}, timeout=1)
         await _goes_on(session)
 
@@ -195,7 +195,7 @@ async def test_a_result_this_revision_does_not_have_is_a_broken_promise(
 
 async def test_a_server_that_asks_back_for_ever_is_stopped() -> None:
     async with _session("stateless", limits=Limits(rounds=3)) as session:
-        with pytest.raises(ProtocolViolation, match=r"3 times \(Limits.rounds\)"):
+        with pytest.raises(ProtocolViolation, match=r"3 times.*Limits\.rounds"):
             await session.call_tool("again", timeout=60)
         await _goes_on(session)
 

@@ -31,6 +31,7 @@ SHOWN_BY = {
     "Limits.entries": "catalog/test_resources.py::test_caps_on_how_many_there_may_be_have_a_knob",
     "Limits.watched": "catalog/test_watch.py::test_there_is_a_cap_on_how_many_are_watched",
     "Limits.list_bytes": "hostile/test_resources.py::test_a_list_that_is_too_large_is_an_error",
+    "Limits.in_flight": "connection/test_turns.py::test_more_calls_wait_their_turn_in_order",
     "Limits.notices": "hostile/test_questions.py::test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered",
     "Limits.rounds": "hostile/test_frames.py::test_a_server_that_asks_back_for_ever_is_stopped",
     "Limits.questions": "hostile/test_questions.py::test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused",
