@@ -287,7 +287,9 @@ class Process:
         finally:
             self._last_resort.detach()
             self._release()
-            self._popen.poll()
+            if self._popen.poll() is None:  # killed, and slow to end: it is reaped when it has
+                with contextlib.suppress(NoThread):
+                    start_thread(self._popen.wait, f"mcp_client end of {self.pid}")
             self._tree.close()
             self._closing.set()
 

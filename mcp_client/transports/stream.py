@@ -127,6 +127,7 @@ class StreamTransport(Transport):
                 f"the transport {self._shown} was not opened: refused by the policy: {reason}",
                 reason=reason,
                 source="policy",
+                server=self.name,
             )
 
     # ----------------------------------------------------------------- opening

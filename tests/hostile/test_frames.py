@@ -150,7 +150,7 @@ async def test_an_oversized_response_without_a_readable_id_fails_every_pending_c
 
 async def test_what_looks_wrong_all_through_ends_with_the_clock_and_says_so() -> None:
     async with _session() as session:
-        with pytest.raises(CallTimeout, match="not JSON-RPC messages, .* 'oops'"):
+        with pytest.raises(CallTimeout, match=r"not JSON-RPC messages, .* 'oops'"):
             await session.call_tool("raw", {"lines": ["oops"]}, timeout=1)
         await _goes_on(session)
 

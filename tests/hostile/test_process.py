@@ -29,6 +29,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.errors import CallWithdrawn, ConnectionLost
+from mcp_client.processes.process_tree import PosixGroup
 from tests.clock import Clock
 from tests.server.start import scripted
 from tests.stdio_ways import CONFINED, process_here
@@ -259,6 +260,20 @@ async def test_a_server_that_ignores_sigterm_is_killed_within_the_bound(clock: C
             await _until_it_waits()
             clock.resume()  # the kill takes what it takes on this machine
     assert not _lives(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+async def test_a_server_that_is_slow_to_die_is_reaped_when_it_has_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(PosixGroup, "kill", lambda group: None)
+    async with _session("--ignore-sigterm", timeouts=Timeouts(close=0.1)) as session:
+        pid = process_here(int((await session.call_tool("pid")).text))
+    assert _lives(pid)
+    os.kill(pid, signal.SIGKILL)
+    with anyio.fail_after(60):
+        while Path(f"/proc/{pid}").exists():  # until somebody has waited for it
+            await anyio.sleep(0.01)
 
 
 async def test_a_server_that_is_busy_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:

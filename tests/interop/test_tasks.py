@@ -90,7 +90,7 @@ async def main() -> None:
         try:
             session.resume_task(open(saved).read())
         except ConfigError as error:
-            print("the same state" in str(error))
+            print("one state in both" in str(error))
 
 anyio.run(main)
 """

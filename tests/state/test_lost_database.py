@@ -21,6 +21,7 @@ from mcp_client import (
     OAuth,
     Session,
     Timeouts,
+    ToolCall,
     allow_all,
     connect,
 )
@@ -209,10 +210,14 @@ USES: dict[str, Any] = {
 }
 
 
+async def approve(call: ToolCall) -> Allow:
+    return Allow()  # in place of ``allow_all``, which decides before stored decisions are read
+
+
 def connecting(
     server: Server, state: PostgresState, use: str
 ) -> AbstractAsyncContextManager[Session]:
-    options = {"approval": allow_all, "timeouts": Timeouts(approval=BOUND), **USES[use](state)}
+    options = {"approval": approve, "timeouts": Timeouts(approval=BOUND), **USES[use](state)}
     return connect(server.transport, **options)
 
 
