@@ -288,7 +288,8 @@ class PagedCache(ABC, Generic[L]):
                         entries = entries.with_finding(finding)
         except TimeoutError:
             raise CallTimeout(
-                f"the list of {self.kind.noun} was not complete within {seconds:g} s (total clock)",
+                f"the list of {self.kind.noun} was not complete within {seconds:g} s "
+                "(total timeout)",
                 clock="total",
                 server=self._server,
             ) from None

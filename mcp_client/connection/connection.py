@@ -279,7 +279,7 @@ class _KeepAlive:
         self._connection = connection
         self._server = context.server
         self._every = every
-        self._clocks = context.timeouts.for_call(min(every, context.timeouts.idle))
+        self._ping_timeouts = context.timeouts.for_call(min(every, context.timeouts.idle))
         self._close = context.timeouts.close
         self._tasks: BackgroundTasks | None = None
         self._task: BackgroundTask | None = None
@@ -311,12 +311,12 @@ class _KeepAlive:
         why = "the connection has ended"
         if rpc.transport.alive:
             try:
-                await rpc.request(rpc.sign_of_life, {}, self._clocks)
+                await rpc.request(rpc.sign_of_life, {}, self._ping_timeouts)
                 return
             except AuthError:
                 raise
             except (OutcomeUnknown, NotSent) as error:
-                why = f"the server did not respond to a ping within {self._clocks.total:g} s"
+                why = f"the server did not respond to a ping within {self._ping_timeouts.total:g} s"
                 _log.warning("%s: %s (%s): connecting again", self._server, why, error.message)
             except McpError:
                 return  # an error is a sign of life

@@ -374,7 +374,7 @@ class RpcConnection:
         )
 
     def _timeout(self, method: str, timeouts: Timeouts, clock: str) -> McpError:
-        missing = "sign of life" if clock == "idle" else "answer"
+        missing = "sign of life" if clock == "idle" else "response"
         clock, seconds = timeouts.expired(clock)
         junk = self._stats.junk_lines
         noise = (
@@ -384,7 +384,7 @@ class RpcConnection:
             else ""
         )
         return CallTimeout(
-            f"no {missing} within {seconds_text(seconds)} ({clock} clock, {method}); it may have "
+            f"no {missing} within {seconds_text(seconds)} ({clock} timeout, {method}); it may have "
             f"run{noise}",
             clock=clock,
             server=self.server,

@@ -126,8 +126,8 @@ class HandshakeTaskRun(TaskRun):
         self.state: TaskState = replace(state, is_whole=False)
         try:
             rpc = clock.on(await self._connection.ensure_connected())
-            clocks = timeouts.after(clock.spent)
-            raw = await self._request(rpc, "tasks/result", {}, clocks, options)
+            left = timeouts.after(clock.spent)
+            raw = await self._request(rpc, "tasks/result", {}, left, options)
         except ServerError as error:
             if state.ended:
                 raise  # it is what the call would have been answered with

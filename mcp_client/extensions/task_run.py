@@ -2,8 +2,8 @@
 
 The interval between polls is the newest that the server asked for, at least 50 ms; a second if it
 does not state one. A question (``input_required``) is answered under the rules and limits of any
-question (``handlers.dispatcher``): each key once, however many polls repeat it. The ``total`` clock
-bounds the whole, and is paused while a handler is called.
+question (``handlers.dispatcher``): each key once, however many polls repeat it. The ``total``
+timeout bounds the whole, and is paused while a handler is called.
 
 Polls are reads. A poll that is lost with its connection is sent again on the next one, and
 responses that did not arrive are sent again if the server still waits for them. A server that no
@@ -238,8 +238,8 @@ class TaskRun:
         if left <= 0:
             which, seconds = timeouts.expired("total")
             raise CallTimeout(
-                f"the task did not end within {seconds_text(seconds)} ({which} clock); its status "
-                f"was {self.state.status}, and it may have run",
+                f"the task did not end within {seconds_text(seconds)} ({which} timeout); its "
+                f"status was {self.state.status}, and it may have run",
                 clock=which,
                 server=self._context.server,
             )
@@ -374,9 +374,9 @@ class TaskRun:
 
         Raises what a request may raise, but not for a task that the server does not know.
         """
-        clocks = timeouts or Timeouts(idle=_CANCEL_SECONDS, total=_CANCEL_SECONDS)
+        limits = timeouts or Timeouts(idle=_CANCEL_SECONDS, total=_CANCEL_SECONDS)
         try:
-            await self._request(rpc, "tasks/cancel", {}, clocks, RequestOptions(withdraws=False))
+            await self._request(rpc, "tasks/cancel", {}, limits, RequestOptions(withdraws=False))
         except McpError as error:
             if not (isinstance(error, ServerError) and error.code == _UNKNOWN):
                 raise hide_id(error, self.state.id) from _without(error.__cause__, self.state.id)

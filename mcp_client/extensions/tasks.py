@@ -272,9 +272,9 @@ class Task:
         if run is None or run.over:
             return
         await self._call_end().admit()
-        clocks = self._timeouts
+        timeouts = self._timeouts
         try:
-            await run.cancel(await self._tasks.ensure_connected(), clocks)
+            await run.cancel(await self._tasks.ensure_connected(), timeouts)
         except McpError as error:
             self._completed(error)
             raise
@@ -283,9 +283,9 @@ class Task:
             return  # those who wait for the result will see the end
         async with self._turn:
             if self._outcome is None and not run.over:
-                await self._ended(lambda: run.refresh(clocks))
+                await self._ended(lambda: run.refresh(timeouts))
             if self._outcome is None and run.over:
-                await self._settle(clocks, None)
+                await self._settle(timeouts, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-compatible dict, of which ``resume_task`` makes this task again.
@@ -305,7 +305,7 @@ class Task:
             return
         seconds = seconds_text(timeouts.total)
         raise CallTimeout(
-            f"the task did not end within {seconds} (total clock); it may have run",
+            f"the task did not end within {seconds} (total timeout); it may have run",
             clock="total",
             server=self.server,
             tool=self.tool,

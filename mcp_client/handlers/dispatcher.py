@@ -472,8 +472,8 @@ class Dispatcher:
                     raise
                 self._log_failure(f"the handler of {type(request).__name__}", error)
                 raise InvalidHandlerAnswer(f"its handler raised {type(error).__name__}") from error
-        clock = f"{self._timeouts.approval:g} s, Timeouts(approval=...)"
-        raise InvalidHandlerAnswer(f"no response within {clock}")
+        limit = f"{self._timeouts.approval:g} s, Timeouts(approval=...)"
+        raise InvalidHandlerAnswer(f"no response within {limit}")
 
     async def _call_handler(self, request: HandlerRequest) -> Any:
         answer = getattr(self._handlers, request.handler)

@@ -354,7 +354,7 @@ class Caller:
             if came:
                 self._rounds.turns.give_back()
             raise NotSent(
-                f"too many calls of the server were under way for {total:g} s (total clock); "
+                f"too many calls of the server were under way for {total:g} s (total timeout); "
                 "the call was not sent. Raise Limits(in_flight=...), or call again",
                 retryable=True,
             )

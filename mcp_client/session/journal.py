@@ -359,8 +359,8 @@ class KeyedCall(JournalRow, Observer):
 
         Before anything of it is sent, the limit allows for the time of a person's decision.
         """
-        clocks = self._call.given.timeouts
-        most = clocks.total if state == "sent" else clocks.approval
+        timeouts = self._call.given.timeouts
+        most = timeouts.total if state == "sent" else timeouts.approval
         if waited >= most:
             raise CallTimeout(
                 "another caller's call with this idempotency_key did not end within "

@@ -150,9 +150,9 @@ class ServerMessages:
         level = self._logs.min_level
         if level is None or not _sets_log_level(rpc):
             return
-        clocks = self._context.timeouts.for_connecting()
+        timeouts = self._context.timeouts.for_connecting()
         try:
-            await rpc.request("logging/setLevel", {"level": level}, clocks)
+            await rpc.request("logging/setLevel", {"level": level}, timeouts)
         except McpError as error:
             _log.warning("%s: the log level could not be set: %s", self._context.server, error)
 

@@ -150,7 +150,7 @@ class StreamTransport(Transport):
             await self.aclose()
             raise ConnectError(
                 f"the transport {self._shown} did not open within {seconds_text(seconds)} "
-                "(connect clock)",
+                "(connect timeout)",
                 retryable=True,
             ) from None
         except BaseException:

@@ -422,7 +422,7 @@ async def assert_cancelled(server: Tasking) -> None:
 async def test_the_total_clock_cancels_the_task(clock: Clock) -> None:
     server = Tasking(working())
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        with pytest.raises(CallTimeout, match="total clock") as caught:
+        with pytest.raises(CallTimeout, match="total timeout") as caught:
             await session.call_tool("slow", timeout=Timeouts(idle=60, total=0.3))
         assert "within 0.3 s" in str(caught.value)
         assert caught.value.clock == "total" and caught.value.tool == "slow"

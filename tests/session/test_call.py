@@ -117,10 +117,10 @@ class Silent(Rounds):
 @pytest.mark.parametrize(
     ("given", "timeouts", "silence", "said"),
     [
-        ({"timeout": 0.5}, Timeouts(), 0.6, "no answer within 0.5 s (total clock"),
-        ({"timeout": 30}, Timeouts(idle=1), 1.1, "no sign of life within 1 s (idle clock"),
-        ({"timeout": Timeouts(idle=9, total=20)}, Timeouts(idle=1), 9.1, "within 9 s (idle clock"),
-        ({}, Timeouts(idle=90, total=25), 25.1, "no answer within 25 s (total clock"),
+        ({"timeout": 0.5}, Timeouts(), 0.6, "no response within 0.5 s (total timeout"),
+        ({"timeout": 30}, Timeouts(idle=1), 1.1, "no sign of life within 1 s (idle timeout"),
+        ({"timeout": Timeouts(idle=9, total=20)}, Timeouts(idle=1), 9.1, "9 s (idle timeout"),
+        ({}, Timeouts(idle=90, total=25), 25.1, "no response within 25 s (total timeout"),
     ],
 )
 @pytest.mark.parametrize("states", ["", "a"])
