@@ -627,7 +627,7 @@ class TestTheOptionsOfAToolset:
         "options", [{"search": True}, {"search": "auto"}, {"search": "native"}, {"budget": 1}]
     )
     def test_code_goes_with_no_other_search(self, options: Any) -> None:
-        with pytest.raises(ConfigError, match="does not go with code=True"):
+        with pytest.raises(ConfigError, match="cannot be used with code=True"):
             openai_chat.toolset([], code=True, **options)
         openai_chat.toolset([], code=True, search=False)
 

@@ -37,8 +37,8 @@ WRONG: Any = 5
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: StdioServer("x", [WRONG]), "StdioServer(args=...): give a list of texts"),
-        (lambda: StdioServer("x", WRONG), "StdioServer(args=...): give a list of texts"),
+        (lambda: StdioServer("x", [WRONG]), "StdioServer(args=...): give a list of str"),
+        (lambda: StdioServer("x", WRONG), "StdioServer(args=...): give a list of str"),
         (lambda: StdioServer("x", env=WRONG), "StdioServer(env=...): give a dict"),
         (lambda: StdioServer("x", env=["A=b"]), "StdioServer(env=...): give a dict"),  # type: ignore[arg-type]
         (lambda: StdioServer("x", cwd=WRONG), "StdioServer(cwd=5): give the path of a directory"),

@@ -54,10 +54,11 @@ def _asked(max_chars: Callable[[str], Any], name: str) -> int:
     try:
         chars = max_chars(name)
     except Exception as error:  # noqa: BLE001 - the call was made: its answer is due
-        _log.error("max_chars failed for %s: %d", safe_text(name, 128), MAX_CHARS, exc_info=error)
+        shown = safe_text(name, 128)
+        _log.error("max_chars failed for %s: using %d", shown, MAX_CHARS, exc_info=error)
         return MAX_CHARS
     if _is_limit(chars):
         return int(chars)
     kind = type(chars).__name__
-    _log.error("max_chars gave a %s for %s: %d", kind, safe_text(name, 128), MAX_CHARS)
+    _log.error("max_chars returned a %s for %s: using %d", kind, safe_text(name, 128), MAX_CHARS)
     return MAX_CHARS

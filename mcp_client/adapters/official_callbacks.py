@@ -98,7 +98,7 @@ def _wire(result: Any) -> Any:
     """Return what a callback gave as plain JSON. Raises the error that it gave in its place."""
     said = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     if "code" in said and "message" in said and "action" not in said:
-        raise RuntimeError(f"the callback answered with an error: {said['message']}")
+        raise RuntimeError(f"the callback returned an error: {said['message']}")
     return said
 
 

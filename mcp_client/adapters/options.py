@@ -94,7 +94,7 @@ def check_toolset_options(options: Mapping[str, Any]) -> None:
     if options.get("code"):
         for name in ("search", "budget"):
             if options.get(name, False) is not False:
-                raise ConfigError(f"{name}= does not go with code=True, which has its own search")
+                raise ConfigError(f"{name}= cannot be used with code=True, which has a search")
 
 
 def _check_flag(name: str, value: object) -> None:

@@ -375,8 +375,8 @@ def _checked(result: object, wanted: type[T], method: str, source: str) -> T:
         return result
     waits = " that was not awaited" if inspect.isawaitable(result) else ""
     raise ConfigError(
-        f"{method}() was given a {type(result).__name__}{waits}: give what {source}() of a session "
-        "or host returns"
+        f"{method}() was given a {type(result).__name__}{waits}: give the result of {source}() "
+        "of a session or host"
     )
 
 

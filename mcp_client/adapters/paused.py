@@ -92,7 +92,7 @@ async def pause(
         _bound(record["calls"])
         await _in(storage, _keep, storage, _key(paused), record)
     except (McpError, NotJson) as error:
-        _log.error("a response that waits for approval cannot be kept: %s", error)
+        _log.error("cannot store a response that waits for approval: %s", error)
     else:
         raise _pending(waiting, len(answers), paused)
 
@@ -209,7 +209,7 @@ class Resumption:
             try:
                 await _in(self._storage, self._storage.change, _ROWS, self._key, noted)
             except McpError as error:
-                _log.error("how far a script has come cannot be kept: %s", error)
+                _log.error("cannot store the progress of a script: %s", error)
 
     def _options_of(self, record: Object, number: int) -> CallOptions:
         options: CallOptions = {**self._options}
@@ -283,7 +283,7 @@ def _past_of(past: Object) -> Object:
     """Return the stored part of a script. Raises ``ConfigError`` if it is too large."""
     if past["answers"] is None or len(json.dumps(past)) > _MAX_PAST_CHARS:
         raise ConfigError(
-            f"the results that a script has by now take more than {_MAX_PAST_CHARS:,} characters"
+            f"the results of a paused script have more than {_MAX_PAST_CHARS:,} characters"
         )
     return {"past": past}
 

@@ -304,7 +304,7 @@ def check_target(target: object, what: str = "run") -> None:
     if inspect.isawaitable(target) and not callable(getattr(type(target), "call_tool", None)):
         raise ConfigError(
             f"{what}() was given a {type(target).__name__} that is not open yet: give the session "
-            "or host that 'async with' or 'await' gives"
+            "or host that 'async with' or 'await' returns"
         )
     if not callable(getattr(target, "call_tool", None)):
         raise ConfigError(

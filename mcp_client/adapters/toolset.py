@@ -134,7 +134,7 @@ class Toolset:
         seen: set[str] = set()
         for raw in self._found(response):
             if raw.id and raw.id in seen:
-                _log.warning("two calls of a model have the same id: the second is left out")
+                _log.warning("two calls of a model have the same id: the second is ignored")
                 continue
             seen.add(raw.id)
             count += 1
@@ -148,7 +148,7 @@ class Toolset:
                 is_own = problem is _TOO_MANY_SCRIPTS
                 yield ModelCall(raw.id, raw.name, {}, problem, None, raw.name, is_own=is_own)
         if count > most:
-            _log.warning("a model's response has %d calls: %d are made", count, most)
+            _log.warning("a model's response has %d calls: only %d are made", count, most)
 
     @overload
     def run(

@@ -72,7 +72,7 @@ _POLL_SECONDS = 0.05
 _PROBE_SHARE = 0.5
 """The part of the connect timeout a probe may take where silence is slowness."""
 _MUTE_SHARE = 1 / 3
-"""The part of the connect timeout after which a server is restarted if it is mute since the probe."""
+"""The part of the connect timeout after which a server that is mute is restarted."""
 _MUTE_SHARE_BLIND = 1 / 2
 _BUSY_SECONDS = 0.25
 """The pause before a busy server is asked again, unless it names one. It is doubled each time."""

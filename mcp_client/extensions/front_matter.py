@@ -190,7 +190,7 @@ class _Reader:
             if event.style is None and name in ("<<", "="):
                 raise _refused(line, "a merge key")
             if name in fields:
-                raise _refused(line, "a name that comes twice")
+                raise _refused(line, "a duplicate name")
             if len(name) > _MAX_KEY_CHARS:
                 raise _refused(line, f"a name of more than {_MAX_KEY_CHARS:,} characters")
             fields[name] = self._value(next(self._events), level, indent)
@@ -220,7 +220,7 @@ class _Reader:
         """PyYAML takes a comment without a space before it, which YAML does not."""
         end = event.end_mark
         if self._text[end.index : end.index + 1] == "#":
-            raise _refused(end.line, "something behind a value")
+            raise _refused(end.line, "something after a value")
 
 
 def _plain_value(text: str) -> Any:

@@ -66,7 +66,7 @@ def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
         return ExtensionResult("task", result)
     if not is_call_result(result):
         raise ProtocolViolation(
-            "the response to a call that asked for a task is neither a task nor a result; the tool "
+            "the response to a call that requested a task is neither a task nor a result; the tool "
             "may have run",
             result=result,
         )
@@ -151,7 +151,7 @@ class HandshakeTaskRun(TaskRun):
         named = related_task(raw)
         if named is not None and named != self.state.id:
             raise ProtocolViolation(
-                "the response to tasks/result is about another task than the one asked about",
+                "the response to tasks/result is about another task than the requested one",
                 result=raw,
                 server=self._context.server,
             )

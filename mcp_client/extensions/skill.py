@@ -141,7 +141,7 @@ class SkillReader:
         entry = self._entry
         file = None if entry.dynamic else entry.file(plain)
         if file is None and not entry.dynamic:
-            raise self.error(path, "unlisted", f"the skill has no such file by its entry; {_AGAIN}")
+            raise self.error(path, "unlisted", f"the skill's entry lists no such file; {_AGAIN}")
         if file is None:
             return await self._read_dynamic(plain, timeout, traffic)
         kept = self._kept.get(file.uri)
@@ -153,7 +153,7 @@ class SkillReader:
                 what = f"it has {len(content):,} bytes, and its entry has {file.size:,}"
                 raise self.error(path, "size", f"{what}; {_AGAIN}")
             if "sha256:" + sha256(content).hexdigest() != file.digest:
-                raise self.error(path, "digest", f"its digest is not that of its entry; {_AGAIN}")
+                raise self.error(path, "digest", f"its digest differs from its entry's; {_AGAIN}")
             kept = self._kept[file.uri] = content
         return kept
 

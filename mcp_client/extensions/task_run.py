@@ -355,8 +355,7 @@ class TaskRun:
         round = InputRequired(new, None, {"inputRequests": new})
         if self._rounds >= most:
             raise ProtocolViolation(
-                f"the server asked for input {most} times (Limits.rounds), the most that is "
-                "answered",
+                f"the server requested input more than {most} times (Limits.rounds)",
                 result=round.result,
                 server=self._context.server,
             )

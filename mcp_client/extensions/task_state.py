@@ -127,9 +127,9 @@ def read_status(
     """
     id, status = said.get("taskId"), said.get("status")
     if type(id) is not str or not id or len(id) > _MAX_ID_CHARS:
-        raise Malformed(f"the taskId of a task is not a text of 1 to {_MAX_ID_CHARS} characters")
+        raise Malformed(f"the taskId of a task is not a string of 1 to {_MAX_ID_CHARS} characters")
     if expected is not None and id != expected:
-        raise Malformed("the response is about another task than the one asked about")
+        raise Malformed("the response is about another task than the requested one")
     if type(status) is not str:
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
     if status not in STATUSES:

@@ -197,7 +197,7 @@ class FrozenObject(dict[str, Any]):
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            "this cannot be changed; to send other arguments, answer Allow(arguments=...)"
+            "this cannot be changed: to send other arguments, return Allow(arguments=...)"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -47,7 +47,7 @@ def address_of(url: object) -> Address:
         parts = urlsplit(url)
         host, _ = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:
-        raise NotOpenable("the URL cannot be read") from None
+        raise NotOpenable("the URL cannot be parsed") from None
     if parts.scheme not in ("https", "http"):
         raise NotOpenable("the URL is neither https nor http to this machine")
     if not host or not (":" in host or _NAME.fullmatch(host)):

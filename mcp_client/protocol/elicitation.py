@@ -145,7 +145,7 @@ def form_of(schema: object, *, titled: bool = True) -> Form:
     if found := next(
         (word for word in _COMBINING if word in schema and word != "properties"), None
     ):
-        raise NotAForm(f"it has {found!r}, which forms must not have")
+        raise NotAForm(f"it has {found!r}, which forms do not allow")
     asked = frozenset(required)
     fields = [_field(name, p, name in asked, titled, root) for name, p in properties.items()]
     return Form(tuple(fields))
@@ -157,7 +157,7 @@ def _field(name: str, raw: object, required: bool, titled: bool, root: object) -
     if not isinstance(raw, Mapping) or not isinstance(schema, Mapping):
         raise NotAForm(f"property {name[:80]!r} has no schema")
     if found := next((word for word in _COMBINING if word in schema), None):
-        raise NotAForm(f"property {name[:80]!r} has {found!r}, which forms must not have")
+        raise NotAForm(f"property {name[:80]!r} has {found!r}, which forms do not allow")
     items, _ = _simplified(schema.get("items"), root, place)
     kind, choices = _kind(name, schema, items, titled)
     least, most = (schema.get(word) for word in _BOUNDS.get(kind, ("", "")))
@@ -194,7 +194,7 @@ def _simplified(schema: Any, root: object, place: str) -> tuple[Any, bool]:
             return schema, may_be_null
         schema, is_null = found
         may_be_null = may_be_null or is_null
-    raise NotAForm(f"{place} has a '$ref' that leads on without end")
+    raise NotAForm(f"{place} has a '$ref' that is not resolved after {_MAX_STEPS} steps")
 
 
 def _simplified_once(
@@ -235,7 +235,7 @@ def _target(ref: str, root: object, place: str) -> object:
             return resolve(root, parse(unquote(ref[1:])))
     except (LookupError, ValueError):
         pass
-    raise NotAForm(f"{place} has the '$ref' {ref[:80]!r}, which leads nowhere in requestedSchema")
+    raise NotAForm(f"{place} has the '$ref' {ref[:80]!r}, which is not in requestedSchema")
 
 
 def _merged(inner: object, outer: Mapping[str, Any], word: str) -> object:
@@ -291,7 +291,7 @@ def _kind(
                 return "texts", ()
         case "string" | "number" | "integer" | "boolean" as plain if "oneOf" not in schema:
             return plain, ()
-    raise NotAForm(f"property {name[:80]!r} is of a kind that forms must not have")
+    raise NotAForm(f"property {name[:80]!r} has a type that forms do not allow")
 
 
 def _named(name: str, values: object, titles: object) -> tuple[Choice, ...]:

@@ -114,7 +114,7 @@ def negotiate(
             return era
         asked += isinstance(step, Ask) - isinstance(step, Wait)
         if asked > MAX_REQUESTS:
-            raise NegotiationError(f"no agreement after {MAX_REQUESTS} requests")
+            raise NegotiationError(f"no revision was agreed after {MAX_REQUESTS} requests")
         outcome = yield step
 
 
@@ -306,7 +306,7 @@ class _Conversation:
         if self._pin is not None:
             why = f": {outcome.error.args[0]}" if isinstance(outcome, Failed) else ""
             raise NegotiationError(
-                f"the server does not speak {self._pin}, which revision= asks for{why}",
+                f"the server does not support revision {self._pin}, which revision= requires{why}",
                 advice=Advice("drop revision= to let older revisions be tried", "revision"),
             )
         return None

@@ -166,7 +166,7 @@ def choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]
         return common
     listed = ", ".join(str(version)[:20] for version in versions[:8]) or "none"
     raise NegotiationError(
-        f"no revision in common: the server lists {listed}; we speak "
+        f"no revision in common: the server lists {listed}; supported: "
         f"{', '.join((*STATELESS, *HANDSHAKE))}" + (f" ({said[:200]})" if said else "")
     )
 
@@ -191,15 +191,15 @@ def accepted_revision(result: Any, pin: str | None) -> str:
     offered = pin if pin in HANDSHAKE else LATEST_HANDSHAKE
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
     if not isinstance(revision, str):
-        raise NegotiationError("the server's answer to initialize has no protocolVersion")
+        raise NegotiationError("the server's response to initialize has no protocolVersion")
     if revision not in HANDSHAKE:
         raise NegotiationError(
-            f"the server asks for {revision[:40]!r}, which is not supported; supported: "
+            f"the server chose {revision[:40]!r}, which is not supported; supported: "
             f"{', '.join(HANDSHAKE)} by handshake (offered: {offered})"
         )
     if pin in HANDSHAKE and revision != pin:
         raise NegotiationError(
-            f"the server answered {revision} although {pin} was asked for",
+            f"the server chose revision {revision}, and revision={pin!r} requires another",
             advice=Advice("drop revision= to accept it", "revision"),
         )
     return revision

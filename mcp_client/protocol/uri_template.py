@@ -199,5 +199,5 @@ def _check_path(uri: str, spans: list[tuple[int, int]]) -> None:
             at += 1
         if at < len(spans) and spans[at][0] < segment.end():
             raise ValueError(
-                f"a value makes {segment[0]!r} a segment of the path, which leads elsewhere"
+                f"a value makes {segment[0]!r} a segment of the path, which changes the path"
             )

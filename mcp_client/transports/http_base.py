@@ -140,7 +140,7 @@ class HttpBasedTransport(Transport):
             await self._post(text, headers)
         if scope.cancelled_caught:
             raise ConnectError(
-                f"the server does not take a notification within {within:g} s",
+                f"the server did not accept a notification within {within:g} s",
                 server=self.context.server,
                 retryable=True,
             )

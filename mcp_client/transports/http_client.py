@@ -143,8 +143,8 @@ class HttpClient:
         )
         if scheme == "http" and secret and not is_loopback(host):
             _log.warning(
-                "%s: credentials travel unencrypted to %s, and anybody on the way can read and "
-                "use them; use https://",
+                "%s: credentials are sent unencrypted to %s, and anyone on the network path can "
+                "read and use them. Use https://",
                 self.context.server,
                 self.endpoint.shown,
             )
@@ -187,7 +187,7 @@ class HttpClient:
             if has_default_url and response.status in (301, 308):
                 self.url = target
         raise ConnectError(
-            f"{self.endpoint.shown} redirects without end", http_status=response.status
+            f"too many redirects of {self.endpoint.shown}", http_status=response.status
         )
 
     async def finish(self, response: HttpResponse) -> None:
@@ -347,8 +347,7 @@ class HttpClient:
         fault = header_fault({} if value is None else value)
         if fault:
             raise self._unauthorized(
-                f"what the function given as HttpServer({option}=...) returned cannot be sent: "
-                f"{fault}"
+                f"cannot send the result of the function HttpServer({option}=...): {fault}"
             )
         return value or {}
 
@@ -395,9 +394,8 @@ class HttpClient:
         if target is None:
             elsewhere = response.mask(shown(location or ""))
             raise ConnectError(
-                f"{self.endpoint.shown} redirects to {elsewhere!r}, another origin, and "
-                "credentials and messages stay with the one they are meant for; connect to that "
-                "URL if it is the right one",
+                f"{self.endpoint.shown} redirects to {elsewhere!r}, which is on another origin; "
+                "nothing is sent there. Connect to that URL if it is the right one",
                 http_status=response.status,
                 server=self.context.server,
             )

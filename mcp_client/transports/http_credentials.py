@@ -74,8 +74,8 @@ class HttpCredentials:
                 login = await self._auth.authorization()
             return self._digest(given, login, key)
         raise AuthError(
-            "what authorizes the requests to this server (HttpServer auth= or headers=) did not "
-            f"answer within {self._seconds:g} s (connect timeout); nothing was sent"
+            "HttpServer(auth=...) or HttpServer(headers=...) did not return credentials within "
+            f"{self._seconds:g} s (connect timeout); nothing was sent"
         )
 
     @contextmanager

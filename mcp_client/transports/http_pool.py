@@ -323,7 +323,7 @@ class _Connection:
             self._http.send(h11.EndOfMessage())
             self._writer = None
         except Exception as error:  # noqa: BLE001 - the task that reads sees what is wrong
-            _log.debug("a request was not sent to its end: %s", type(error).__name__)
+            _log.debug("a request was not sent completely: %s", type(error).__name__)
 
     def _next_event(self) -> Any:
         try:

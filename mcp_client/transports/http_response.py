@@ -189,7 +189,7 @@ class HttpResponse:
             except StopAsyncIteration:
                 pass
             except Exception as error:  # noqa: BLE001 - it is being given up
-                _log.debug("a response was given up: %s", type(error).__name__)
+                _log.debug("a response was abandoned: %s", type(error).__name__)
         self.ended = True
 
     def is_html(self, body: bytes) -> bool:
@@ -246,7 +246,7 @@ class _Inflater:
             out = self._inflate.decompress(data, _STEP_BYTES)
         except zlib.error:
             if self._started:
-                raise InvalidFrame("its compression is broken") from None
+                raise InvalidFrame("it cannot be decompressed") from None
             # "deflate" without the zlib wrapper, as some servers have it
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
             self._started = True
@@ -265,7 +265,7 @@ class _Unknown:
 
     def more(self, data: bytes) -> bytes:
         raise InvalidFrame(
-            f"its content encoding is {self._coding[:40]!r}, which was not asked for"
+            f"its content encoding is {self._coding[:40]!r}, which was not requested"
         )
 
 

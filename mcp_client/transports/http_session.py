@@ -414,6 +414,6 @@ def _usable_id(session_id: str | None, server: str) -> str | None:
     if len(session_id) > _MAX_SESSION_ID_CHARS or not all(
         "!" <= char <= "~" for char in session_id
     ):
-        _log.warning("%s: its session id is not of visible ASCII, and is not used", server)
+        _log.warning("%s: ignored a session id with other characters than visible ASCII", server)
         return None
     return session_id

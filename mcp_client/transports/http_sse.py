@@ -122,7 +122,7 @@ class SseTransport(HttpBasedTransport):
                     )
                 settled.set()
             elif self._endpoint is None:
-                raise ConnectError(f"{shown} began its stream with another event than endpoint")
+                raise ConnectError(f"{shown} did not begin its stream with the event endpoint")
             elif event.kind == "message":
                 self._take(event.data.strip(), response)
 

@@ -109,7 +109,7 @@ class Recorder:
         try:
             if how & os.O_CREAT and os.path.lexists(self._path):
                 if not os.path.isfile(self._path) or os.path.islink(self._path):
-                    raise OSError("it is there, and not a regular file")
+                    raise OSError("it exists and is not a regular file")
                 os.unlink(self._path)
             how |= os.O_WRONLY | CLOSED_IN_CHILDREN | NO_FOLLOW | BINARY
             return os.open(self._path, how, 0o600)
@@ -219,7 +219,7 @@ class Recorder:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
             self._end()
-            _log.error("record %r ends here: %s", self._path, error.strerror)
+            _log.error("cannot write more to the record %r: %s", self._path, error.strerror)
 
 
 class RecordingTransport(Transport):

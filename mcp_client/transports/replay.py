@@ -110,15 +110,15 @@ def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
         )
     if "key" in head:
         raise ConfigError(
-            f"{where}: it was written by an earlier version, and what it leaves out can be found "
-            "with the key in its line 1: delete it, and record again"
+            f"{where}: an earlier version wrote it, and the key in its line 1 reveals the values "
+            "that it hides. Delete it and record again"
         )
     requests: dict[int, _Recorded] = {}
     for number, line in enumerate(complete[1:], 2):
         try:
             _take(requests, _parsed(line, where, number), number)
         except _NotOfARecord as error:
-            raise ConfigError(f"{where}: line {number} is not of a record: {error}") from None
+            raise ConfigError(f"{where}: line {number} is not one of a record: {error}") from None
     return list(requests.values())
 
 
@@ -206,7 +206,7 @@ _Null = type(None)
 
 def _member(entry: dict[str, Any], name: str, *types: type) -> Any:
     if name not in entry or type(entry[name]) not in types:
-        raise _NotOfARecord(f"{name} is missing, or not what it is in one")
+        raise _NotOfARecord(f"{name} is missing or has the wrong type")
     return entry[name]
 
 

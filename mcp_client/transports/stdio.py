@@ -98,22 +98,22 @@ class StdioServer:
         if not isinstance(self.command, str | os.PathLike) or not str(self.command):
             raise ConfigError(f"StdioServer(command={self.command!r}): give a command")
         if isinstance(self.args, str):
-            raise ConfigError("StdioServer(args=...) is one string: give a list, one item a word")
+            raise ConfigError("StdioServer(args=...) is one string: give a list of words")
         try:
             words = [os.fspath(self.command), *(os.fspath(word) for word in self.args)]
         except TypeError:
             raise ConfigError(
-                "StdioServer(args=...): give a list of texts, one item a word"
+                "StdioServer(args=...): give a list of str, one for each word"
             ) from None
         if not all(isinstance(word, str) and "\0" not in word for word in words):
-            raise ConfigError("StdioServer: every word of the command is text without a NUL")
+            raise ConfigError("StdioServer: every word of the command must be a str without a NUL")
         object.__setattr__(self, "command", words[0])
         object.__setattr__(self, "args", tuple(words[1:]))
         pairs = {} if self.env is None else self.env
         if not isinstance(pairs, Mapping):
             raise ConfigError("StdioServer(env=...): give a dict of names and values")
         if not all(isinstance(part, str) for pair in pairs.items() for part in pair):
-            raise ConfigError("StdioServer(env=...): names and values are text")
+            raise ConfigError("StdioServer(env=...): names and values must be str")
         object.__setattr__(self, "env", dict(pairs))
         if self.cwd is not None and not isinstance(self.cwd, str | os.PathLike):
             raise ConfigError(f"StdioServer(cwd={self.cwd!r}): give the path of a directory")

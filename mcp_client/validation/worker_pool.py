@@ -194,7 +194,7 @@ class _Worker:
                 if "unusable" not in answer:
                     self._known.add(id)
                 return answer
-        raise WorkerFailed(f"there was no verdict within {budget:g} s (Timeouts.validation)")
+        raise WorkerFailed(f"the check did not end within {budget:g} s (Timeouts.validation)")
 
     async def _send(self, frames: Iterator[bytes]) -> None:
         assert self._process is not None

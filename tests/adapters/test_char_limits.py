@@ -61,7 +61,7 @@ def test_a_function_that_gives_no_number_costs_no_answer(
     wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert char_limits(lambda name: wrong)("read\x1b") == MAX_CHARS
-    assert f"max_chars gave a {type(wrong).__name__} for read" in caplog.text
+    assert f"max_chars returned a {type(wrong).__name__} for read" in caplog.text
     assert "\x1b" not in caplog.text
 
 

@@ -245,9 +245,9 @@ def test_a_resource_is_bounded_and_an_empty_one_says_so(provider: Provider) -> N
 @pytest.mark.parametrize("wrong", [None, "text", {"messages": []}, [], 7], ids=str)
 def test_what_is_no_prompt_and_no_resource_is_refused(provider: Provider, wrong: Any) -> None:
     kit = provider.toolset([])
-    with pytest.raises(ConfigError, match=r"prompt\(\) was given a \w+: give what get_prompt"):
+    with pytest.raises(ConfigError, match=r"prompt\(\) was given a \w+: give the result of get"):
         kit.prompt(wrong)
-    with pytest.raises(ConfigError, match=r"resource\(\) was given a \w+: give what read_resour"):
+    with pytest.raises(ConfigError, match=r"resource\(\) was given a \w+: give the result of read"):
         kit.resource(wrong)
     with pytest.raises(ConfigError, match="resource"):
         kit.resource(prompt_of())

@@ -530,7 +530,7 @@ async def test_where_nothing_can_be_kept_what_ran_is_not_lost(
         texts = dict(CHAT.answers(await kit.run(session, CHAT.response(WANTED))))
     assert "waits for a person's approval" in texts["1"]
     assert texts["4"].endswith("ran")
-    assert "cannot be kept: the disk is full" in caplog.text
+    assert "approval: the disk is full" in caplog.text
 
 
 @pytest.mark.parametrize("left", range(5))

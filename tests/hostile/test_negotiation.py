@@ -92,7 +92,7 @@ async def test_an_unsupported_version_that_is_listed_as_supported_ends_the_talk(
 
 
 async def test_an_unsupported_version_with_no_list_says_what_we_speak() -> None:
-    with pytest.raises(NegotiationError, match="lists none; we speak 2026-07-28"):
+    with pytest.raises(NegotiationError, match="lists none; supported: 2026-07-28"):
         await connect(scripted("--era", "stateless", "--unsupported", "nothing"))
 
 

@@ -324,7 +324,7 @@ def test_a_fifth_question_is_not_asked() -> None:
     other = AnsweredWithError(-32602, "no", {"supported": [OLD]})
     played = play([unsupported(S), UNKNOWN_METHOD, other, AnsweredWithError(-32600, "no")])
     assert isinstance(played.error, NegotiationError)
-    assert "no agreement after 4 requests" in str(played.error)
+    assert "no revision was agreed after 4 requests" in str(played.error)
     assert played.log == [P, P, I0, f"initialize:{OLD}", "recall", "restart"]
 
 

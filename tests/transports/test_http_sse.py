@@ -54,7 +54,7 @@ async def test_a_stream_of_something_else_is_not_taken_for_the_first_revision() 
         await reply.send(400, b"no")
 
     async with serving(handler) as server:
-        with pytest.raises(ConnectError, match="another event than endpoint"):
+        with pytest.raises(ConnectError, match="did not begin its stream"):
             await _connect(server.url)
 
 

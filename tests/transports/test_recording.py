@@ -196,7 +196,7 @@ class TestARecord:
             os.close(full)
             assert (await session.call_tool("open", {})).text.startswith("call 1")
             assert (await session.call_tool("open", {})).text.startswith("call 2")
-        assert [one.message for one in caplog.records if "ends here" in one.message]
+        assert [one.message for one in caplog.records if "cannot write more" in one.message]
 
 
 RECORD = [
