@@ -65,7 +65,7 @@ async def test_a_skill_md_that_is_not_what_was_announced_is_not_handed_over(
         (MAIN.replace(b"allowed-tools: Bash\n", b""), "lacks the field 'allowed-tools'"),
         (MAIN.replace(b"allowed", b"hooks: x\nallowed"), "has a field 'hooks'"),
         (MAIN.replace(b"name: pdf", b"name: &pdf pdf"), "an anchor"),
-        (MAIN.replace(b"name: pdf", b"name: pdf\nname: pdf"), "comes twice"),
+        (MAIN.replace(b"name: pdf", b"name: pdf\nname: pdf"), "a duplicate name"),
         (b"\n" + MAIN, "does not begin"),
         (b"# No front matter\n", "does not begin"),
         (MAIN + b"\xff", "UTF-8"),

@@ -251,7 +251,7 @@ FAILED: list[tuple[str, list[Outcome], str, Log]] = [
     (
         "initialize answered with an unknown revision",
         [UNKNOWN_METHOD, accepted("2020-01-01")],
-        "asks for '2020-01-01'",
+        "chose '2020-01-01'",
         [P, I0],
     ),
     (
@@ -425,7 +425,7 @@ def test_the_stateless_era_is_agreed_on_where_it_is_wanted() -> None:
 def test_only_the_stateless_era_is_tried_where_it_alone_is_wanted(outcome: Outcome) -> None:
     played = play([outcome], pin="stateless")
     assert isinstance(played.error, ConnectError)
-    assert isinstance(outcome, Failed) or "stateless, which revision= asks for" in str(played.error)
+    assert isinstance(outcome, Failed) or "cannot use revision='stateless'" in str(played.error)
     assert played.log == [P]
 
 
