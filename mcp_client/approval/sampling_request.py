@@ -109,7 +109,16 @@ class SamplingRequest(ApprovalRequest):
 
     @classmethod
     def of(cls, params: Mapping[str, Any], server: str, **members: Any) -> SamplingRequest:
-        """Parse the parameters of the wire format, which were checked as far as needed."""
+        """Parse the parameters of the wire format, which were checked as far as needed.
+
+        Args:
+            params: The ``params`` of ``sampling/createMessage``.
+            server: The host's name for the server.
+            **members: Other fields of the request, by their names.
+
+        Returns:
+            The request.
+        """
         return cls(
             server,
             tuple(map(SamplingMessage.of, params["messages"])),

@@ -147,7 +147,17 @@ class FileState(State):
         return self._file(kind).several(kind, keys)
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
-        """Replace an object by the result of ``function``, and return it."""
+        """Replace an object by the result of ``function``, and return it.
+
+        Args:
+            kind: The kind of the object.
+            key: The key of the object.
+            function: Gets the object, or None; returns the new one, or None to remove it. It may be
+                called more than once, and must not use a storage. If it raises, nothing is changed.
+
+        Returns:
+            The new object, which is stored permanently.
+        """
         return self._file(kind).change(kind, key, function)
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
@@ -178,11 +188,30 @@ class FileState(State):
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None
     ) -> dict[str, Object]:
-        """Return the objects that are due from ``low`` to below ``high``, the first ones first."""
+        """Return the objects that are due from ``low`` to below ``high``, the first ones first.
+
+        Args:
+            kind: The kind of the objects.
+            low: The lowest value of ``"due"``.
+            high: The end of the range, itself excluded.
+            limit: The maximum number of objects; None for all.
+
+        Returns:
+            The objects by their keys.
+        """
         return self._file(kind).due(kind, low, high, limit)
 
     def sweep(self, kind: str, before: float, limit: int = 100) -> int:
-        """Remove objects that are due before ``before``, and return their number."""
+        """Remove objects whose ``"due"`` is from 1 to below ``before``.
+
+        Args:
+            kind: The kind of the objects.
+            before: The end of the range, itself excluded.
+            limit: The maximum number of objects.
+
+        Returns:
+            The number of objects that were removed.
+        """
         return self._file(kind).sweep(kind, before, limit)
 
     def _file(self, kind: str) -> Storage:

@@ -60,19 +60,24 @@ class HttpServer:
     httpx. With a proxy or a ``client`` they use httpx. ``via_httpx=True`` sends everything through
     ``httpx.AsyncClient``, so that its loggers, mocks such as respx, and instrumentation see it.
 
-    ``headers`` are sent with every request, or a function, sync or async, returns them. ``auth`` is
-    ``BearerToken("...")`` for a token that you have, ``OAuth()`` for a person,
-    ``ClientCredentials(...)`` and others for a service, any ``httpx.Auth``, or a function, sync or
-    async, that returns a bearer token (or headers). ``client`` is an ``httpx.AsyncClient`` of your
-    own, for proxies, certificates or HTTP/2; you close it. ``identity`` names headers whose values
-    distinguish this server from others, as its URL does (``["X-Tenant"]``): remembered decisions
-    and pins are for one of them. Files store only digests.
+    Args:
+        url: The URL of the MCP endpoint, ``https://`` or ``http://``.
+        headers: Headers for every request, or a function, sync or async, that returns them.
+        auth: ``BearerToken("...")`` for a token that you have, ``OAuth()`` for a person,
+            ``ClientCredentials(...)`` and others for a service, any ``httpx.Auth``, or a function,
+            sync or async, that returns a bearer token (or headers).
+        client: An ``httpx.AsyncClient`` of your own, for proxies, certificates or HTTP/2. You close
+            it.
+        identity: The names of headers whose values distinguish this server from others, as its URL
+            does (``["X-Tenant"]``): remembered decisions and pins are for one of them. Files store
+            only digests.
+        via_httpx: Whether httpx makes every request.
+        end_session: Whether closing a session of the handshake era ends it on the server, too
+            (``DELETE``). False is for a session that outlives this connection:
+            ``session.session_id`` is its id.
 
-    In the handshake era closing a session ends it on the server, too (``DELETE``).
-    ``end_session=False`` leaves that to the server, for one that outlives this connection:
-    ``session.session_id`` is its id.
-
-    Raises ``ConfigError`` for a URL or a header that HTTP cannot carry.
+    Raises:
+        ConfigError: If HTTP cannot carry the URL or a header.
     """
 
     url: str

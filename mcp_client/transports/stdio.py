@@ -57,22 +57,25 @@ _MAX_BACKLOG_BYTES = 1024 * 1024
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 
-    The ``command`` is looked up on ``PATH`` and run with ``args``, without a shell, in the
-    directory ``cwd``. ``env`` is added to the few variables every server gets (HOME, PATH, LANG,
-    ...). ``stderr`` is called with each line of its standard error; errors have the last ones.
-
     A value that may be secret (``runtime.masking.secrets_given``) is replaced by ``***`` if the
     server repeats it in errors, log lines, records and the audit. Results stay unchanged.
 
     Remembered decisions are for the server with this command, these arguments and this ``env``.
     Variables that are secrets by their names (``runtime.secret_names``) do not count, because they
     may be renewed, unless the value is a path: an approval for ``DATABASE=staging`` is not one for
-    ``DATABASE=production``. ``identity`` names the variables that count instead (``["PROJECT"]``;
-    ``[]`` for none), and then pins are for one of these servers, too. Files store keyed digests.
+    ``DATABASE=production``. Files store keyed digests.
 
-    ``sandbox`` is a ``Sandbox``, or ``True`` for one that grants nothing. It confines the server
-    and its child processes; if that is not possible, nothing is started. None (use
-    ``Host(sandbox=...)``) and ``False`` start the server with all the rights of this program.
+    Args:
+        command: The program, which is looked up on ``PATH`` and run without a shell.
+        args: The arguments of the program.
+        env: Variables, added to the few that every server gets (HOME, PATH, LANG, ...).
+        cwd: The directory in which the program runs.
+        stderr: Called with each line of its standard error; errors have the last ones.
+        identity: The names of variables that count instead (``["PROJECT"]``; ``[]`` for none). Then
+            pins are for one of these servers, too.
+        sandbox: A ``Sandbox``, or ``True`` for one that grants nothing. It confines the server
+            and its child processes; if that is not possible, nothing is started. None (use
+            ``Host(sandbox=...)``) and ``False`` start the server with all rights of this program.
     """
 
     command: str
@@ -102,9 +105,7 @@ class StdioServer:
         try:
             words = [os.fspath(self.command), *(os.fspath(word) for word in self.args)]
         except TypeError:
-            raise ConfigError(
-                "StdioServer(args=...): give a list of str, one for each word"
-            ) from None
+            raise ConfigError("StdioServer(args=...): give a list of str") from None
         if not all(isinstance(word, str) and "\0" not in word for word in words):
             raise ConfigError("StdioServer: every word of the command must be a str without a NUL")
         object.__setattr__(self, "command", words[0])

@@ -33,7 +33,7 @@ def test_a_wrong_option_is_refused_by_its_name(options: dict[str, Any]) -> None:
         ("node x.js", "StdioServer('node', ['x.js'])"),
         ("example.com/mcp", "https://example.com/mcp"),
         ("", "give a URL"),
-        (["node", 3], "a list of texts"),
+        (["node", 3], "a list of str"),
     ],
 )
 def test_what_is_no_server_is_refused_at_once(server: Any, says: str) -> None:
