@@ -87,8 +87,8 @@ class Dialect:
         except Unsuitable:
             raise
         except Exception as error:  # noqa: BLE001 - one tool must not take the others along
-            _log.error("a tool's schema could not be read", exc_info=error)
-            what = f"its schema could not be read and is left out{Effect.ACCEPTS_MORE.value}"
+            _log.error("a tool's schema could not be converted", exc_info=error)
+            what = f"its schema could not be converted and is left out{Effect.ACCEPTS_MORE.value}"
             return Definition({"type": "object", "properties": {}}, (what,), None, False)
 
     def _made(self, tool: Tool, strict: bool) -> Definition:

@@ -121,7 +121,7 @@ def _check_look_behinds(tree: Any) -> None:
             if str(operator) in ("ASSERT", "ASSERT_NOT") and argument[0] < 0:
                 low, high = argument[1].getwidth()
                 if low != high:
-                    raise Untranslatable("a look-behind of no fixed width")
+                    raise Untranslatable("a look-behind without a fixed width")
             waiting += _inner(argument)
 
 
@@ -156,7 +156,7 @@ class _Translator:
             flags, self._at = "(?i)", 4
         text = flags + self._alternatives()
         if self._at < len(self._source):
-            raise Untranslatable("a ')' that nothing opens")
+            raise Untranslatable("an unmatched ')'")
         if self._referred & self._repeated:
             raise _Inexpressible("a reference to a group that is repeated")
         return text
@@ -164,7 +164,7 @@ class _Translator:
     def _alternatives(self) -> str:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise _Inexpressible("groups nested too deep")
+            raise _Inexpressible("too many nested groups")
         branches = [""]
         while self._at < len(self._source) and self._source[self._at] != ")":
             if self._source[self._at] == "|":
@@ -185,7 +185,7 @@ class _Translator:
         if quantifier is None:
             return text
         if not may_repeat:
-            raise Untranslatable("a repeat of nothing")
+            raise Untranslatable("a quantifier without anything to repeat")
         self._at = quantifier.end()
         low, comma, high, no_low, only_high = quantifier.groups()
         if (low or no_low) and quantifier[0] not in ("{1}", "{0,1}", "{0}"):
@@ -223,9 +223,9 @@ class _Translator:
             case "\\":
                 return self._escape()
             case "*" | "+" | "?":
-                raise Untranslatable("a repeat of nothing")
+                raise Untranslatable("a quantifier without anything to repeat")
             case "{" if _QUANTIFIER.match(self._source, self._at - 1):
-                raise Untranslatable("a repeat of nothing")
+                raise Untranslatable("a quantifier without anything to repeat")
         return _literal(ord(char)), True
 
     # ------------------------------------------------------------------ groups
@@ -242,20 +242,20 @@ class _Translator:
         elif source.startswith("?P=", at):
             end = source.find(")", at)
             if end < 0:
-                raise Untranslatable("a group that does not end")
+                raise Untranslatable("an unterminated group")
             self._at = end + 1
             return self._reference(self._number(source[at + 3 : end])), True
         else:
             if source.startswith("?", at):
                 name = _GROUP_NAME.match(source, at + 1 + source.startswith("?P", at))
                 if name is None:
-                    raise Untranslatable("a group of an unknown kind")
+                    raise Untranslatable("an unknown kind of group")
                 self._at = name.end()
             self._groups += 1
             number = self._groups
         inner = self._alternatives()
         if self._at >= len(source):
-            raise Untranslatable("a group that does not end")
+            raise Untranslatable("an unterminated group")
         self._at += 1
         if number:
             self._closed.add(number)
@@ -390,7 +390,7 @@ class _Translator:
         char = self._source[self._at : self._at + 1]
         self._at += 1
         if not char:
-            raise Untranslatable("a set that does not end")
+            raise Untranslatable("an unterminated character set")
         if char != "\\":
             if char == "[" and self._source.startswith(":", self._at):
                 raise _Inexpressible("a class of POSIX")
@@ -419,7 +419,7 @@ def _groups_of(source: str) -> tuple[dict[str, int], int]:
                 name = _GROUP_NAME.match(source, at + 2 + source.startswith("?P", at + 1))
             if name is not None and not source.startswith(("?<=", "?<!"), at + 1):
                 if name[1] in named:
-                    raise Untranslatable("two groups of one name")
+                    raise Untranslatable("two groups with the same name")
                 count += 1
                 named[name[1]] = count
             elif not source.startswith("?", at + 1):
