@@ -17,11 +17,11 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4307,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4234,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2984,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval; longer errors
-    "catalog": 4490,  # options as in approval; the meta of lists
+    "catalog": 4491,  # options as in approval; the meta of lists
     "cli": 3996,  # pins --name; longer errors
     "code": 890,  # the record of a run has the tag
     "config": 2868,  # config files came out of "host"; longer errors
@@ -29,7 +29,7 @@ CODE_LINES = {
     "content": 19,
     "desk": 1768,
     "errors": 200,
-    "extensions": 2009,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 2008,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1333,  # a handler for any notification
     "host": 2102,  # ttl
     "protocol": 2852,  # the newest revision of one era
@@ -40,7 +40,7 @@ CODE_LINES = {
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4794,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4790,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2625,
     "processes": 1144,  # reads what has arrived; they came out of "runtime"
 }

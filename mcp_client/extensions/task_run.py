@@ -355,7 +355,7 @@ class TaskRun:
         round = InputRequired(new, None, {"inputRequests": new})
         if self._rounds >= most:
             raise ProtocolViolation(
-                f"the server requested input more than {most} times (Limits.rounds)",
+                f"the server requested input {most} times, the limit (Limits.rounds)",
                 result=round.result,
                 server=self._context.server,
             )

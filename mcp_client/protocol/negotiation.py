@@ -306,7 +306,7 @@ class _Conversation:
         if self._pin is not None:
             why = f": {outcome.error.args[0]}" if isinstance(outcome, Failed) else ""
             raise NegotiationError(
-                f"cannot use revision={self._pin!r}: the server does not support it{why}",
+                f"the server does not support the required revision ({self._pin}){why}",
                 advice=Advice("drop revision= to let older revisions be tried", "revision"),
             )
         return None

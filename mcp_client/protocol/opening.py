@@ -199,7 +199,7 @@ def accepted_revision(result: Any, pin: str | None) -> str:
         )
     if pin in HANDSHAKE and revision != pin:
         raise NegotiationError(
-            f"the server chose revision {revision}, and revision={pin!r} requires another",
+            f"the server chose revision {revision}, and {pin} is required",
             advice=Advice("drop revision= to accept it", "revision"),
         )
     return revision

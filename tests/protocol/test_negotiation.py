@@ -425,7 +425,7 @@ def test_the_stateless_era_is_agreed_on_where_it_is_wanted() -> None:
 def test_only_the_stateless_era_is_tried_where_it_alone_is_wanted(outcome: Outcome) -> None:
     played = play([outcome], pin="stateless")
     assert isinstance(played.error, ConnectError)
-    assert isinstance(outcome, Failed) or "cannot use revision='stateless'" in str(played.error)
+    assert isinstance(outcome, Failed) or "the required revision (stateless)" in str(played.error)
     assert played.log == [P]
 
 
