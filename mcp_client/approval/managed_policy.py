@@ -41,7 +41,7 @@ from typing import Any, NoReturn, cast
 
 from ..errors import ConfigError, StartDenied
 from ..runtime.atomic_file import access_problem
-from ..runtime.folder import NO_FOLLOW, NO_WAIT, given_path
+from ..runtime.directory import NO_FOLLOW, NO_WAIT, given_path
 from ..runtime.safe_text import near, safe_text
 from .decision import Answer, ApprovalHook, Deny, Policy, policy_of
 from .request import ApprovalRequest
@@ -206,10 +206,10 @@ def _place() -> str:
 
         key = r"SOFTWARE\Microsoft\Windows\CurrentVersion\Explorer\Shell Folders"
         try:
-            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as folders:
-                base = winreg.QueryValueEx(folders, "Common AppData")[0]
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as directories:
+                base = winreg.QueryValueEx(directories, "Common AppData")[0]
         except OSError as error:
-            _unusable("policy.toml", f"the system does not tell its folder ({error.strerror})")
+            _unusable("policy.toml", f"the data directory is unknown ({error.strerror})")
         return os.path.join(base, "mcp-client", "policy.toml")
     base = "/Library/Application Support" if sys.platform == "darwin" else "/etc"
     return f"{base}/mcp-client/policy.toml"

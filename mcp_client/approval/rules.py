@@ -63,7 +63,7 @@ from ..catalog.call_context import CallOrigin, same_context
 from ..catalog.finding import Finding
 from ..connection.call_options import check_context
 from ..errors import ConfigError
-from ..runtime.folder import given_path
+from ..runtime.directory import given_path
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import near, safe_text
 from .constraints import Constraints, glob

@@ -259,11 +259,11 @@ def _links(word: str, file: str | None) -> Iterator[str]:
         if file is None:
             return
         yield file
-        folder, name = os.path.split(file)
-        folder = os.path.realpath(folder)
-        yield os.path.join(folder, name)
+        directory, name = os.path.split(file)
+        directory = os.path.realpath(directory)
+        yield os.path.join(directory, name)
         try:
-            file = os.path.normpath(os.path.join(folder, os.readlink(file)))
+            file = os.path.normpath(os.path.join(directory, os.readlink(file)))
         except OSError:
             return
 

@@ -193,7 +193,7 @@ class StartRequest(ApprovalRequest):
         is_program = self.command is not None
         confined = "; ".join(self.confined) or "not confined: it can do whatever you can"
         facts += facts_of(
-            ("In folder", self.cwd, "cwd"),
+            ("In directory", self.cwd, "cwd"),
             (
                 "Whole URL",
                 None if is_program or not self.whole_url else _word(self.whole_url),

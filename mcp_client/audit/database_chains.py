@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import AuditError, ConfigError
-from ..runtime.atomic_file import own_folder
+from ..runtime.atomic_file import own_directory
 from .hash_chain import NOTHING, Check, Verified, key_of, unseal
 
 __all__ = [
@@ -124,11 +124,11 @@ class Chains:
             rows = self.run(connection, _NEXT_PAGE, chain, number).fetchall()
 
 
-def export(chains: Chains, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Write each chain into a file of the directory ``folder``."""
-    path, made = Path(folder).expanduser().absolute(), []
+def export(chains: Chains, directory: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Write each chain into a file in ``directory``."""
+    path, made = Path(directory).expanduser().absolute(), []
     try:
-        own_folder(path)
+        own_directory(path)
         with chains.snapshot() as connection:
             for chain in chains.all(connection):
                 file = path / f"{chain.number:06d}-{chain.name}.jsonl"

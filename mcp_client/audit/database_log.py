@@ -318,13 +318,13 @@ class DatabaseLog:
                 for number, line in self._chains.read(connection, chain.name):
                     yield chain.name, number, line
 
-    def export(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """Write each chain into a file of the directory ``folder``, and return the files.
+    def export(self, directory: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """Write each chain into a file in ``directory``, and return the files.
 
         ``verify_audit`` verifies them. The directory is made for its owner alone. Raises
         ``ConfigError`` if a file is there.
         """
-        return export(self._chains, folder)
+        return export(self._chains, directory)
 
 
 class _DatabaseSink(Sink):

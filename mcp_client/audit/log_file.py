@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
-from ..runtime.folder import given_path
+from ..runtime.directory import given_path
 from ..runtime.option_names import with_option_names
 from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
 from .opened_file import OpenedFile, Turn

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from ..runtime.folder import given_path
+from ..runtime.directory import given_path
 from .hash_chain import Check, Verified, key_of, opened_files
 
 if TYPE_CHECKING:

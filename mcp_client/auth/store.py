@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from ..errors import ConfigError
 from ..processes.process_id import is_alive, process_id
 from ..runtime.daemon_thread import run_in_thread
-from ..runtime.folder import given_path
+from ..runtime.directory import given_path
 from ..runtime.json_file import JsonFile
 from ..runtime.storage import Change, MemoryStorage, Object, Storage
 from ..runtime.strict_json import read_json_object
@@ -209,7 +209,7 @@ class FileTokens(TokenStore):
         if path is None:
             path = default_directory() / "tokens.json"
         self.path: Path = Path(given_path(path, f"FileTokens({path!r})")).expanduser()
-        super().__init__(JsonFile(self.path, "tokens", KINDS, _REMEDY, own_folder=True))
+        super().__init__(JsonFile(self.path, "tokens", KINDS, _REMEDY, own_directory=True))
 
     def __repr__(self) -> str:
         return f"FileTokens({str(self.path)!r})"
@@ -282,7 +282,7 @@ class _KeyringStorage(Storage):
     def __init__(self, service: str, index: Path) -> None:
         self._service = service
         self._keyring = _keyring("KeyringTokens")
-        self._index = JsonFile(index, "token claims", [*KINDS, "keys"], _REMEDY, own_folder=True)
+        self._index = JsonFile(index, "token claims", [*KINDS, "keys"], _REMEDY, own_directory=True)
 
     def __repr__(self) -> str:
         return f"<the keyring entries of {self._service!r}>"

@@ -135,9 +135,9 @@ class SkillPins:
 
 
 def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    folder = uri.rpartition("/")[0] + "/"
+    directory = uri.rpartition("/")[0] + "/"
     for file in sorted({*old, *new}):
-        shown = f"its file '{safe_text(file.removeprefix(folder), 110)}'"
+        shown = f"its file '{safe_text(file.removeprefix(directory), 110)}'"
         if file not in old:
             yield f"{shown} is new"
         elif file not in new:

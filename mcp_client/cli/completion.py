@@ -339,8 +339,8 @@ def is_plain(word: str) -> bool:
 
 def _cache_file() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or ""
-    folder = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
-    return os.path.join(folder, "mcp-client", "completion.json")
+    directory = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    return os.path.join(directory, "mcp-client", "completion.json")
 
 
 class SeenNames:

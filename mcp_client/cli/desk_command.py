@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 
 from ..runtime.atomic_file import lock
-from ..runtime.folder import CLOSED_IN_CHILDREN
+from ..runtime.directory import CLOSED_IN_CHILDREN
 from .output import note, print_answer
 from .session import state_file, state_of
 

@@ -41,7 +41,7 @@ __all__ = [
     "current_line",
     "json_without_escapes",
     "log_to_stderr",
-    "make_save_folder",
+    "make_save_directory",
     "note",
     "note_error",
     "note_of_server",
@@ -341,7 +341,7 @@ def _keep(kind: str, data: str | bytes, number: int, options: argparse.Namespace
     note(f"({named}: saved as {_save(content, kind, number, options)})")
 
 
-def make_save_folder(options: argparse.Namespace) -> None:
+def make_save_directory(options: argparse.Namespace) -> None:
     """Make the directory of ``--save``, before any request. Raises ``UsageError``."""
     try:
         if options.save is not None:
@@ -352,12 +352,12 @@ def make_save_folder(options: argparse.Namespace) -> None:
 
 def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -> Path:
     """Return a new file in the directory of ``--save``; what is there already is never replaced."""
-    folder = Path(options.save)
+    directory = Path(options.save)
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", getattr(options, "tool", "") or "content").strip("._")
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ".bin"
     for extra in range(10_000):
         more = "" if extra == 0 else f"-{extra}"
-        path = folder / f"{stem or 'content'}-{number}{more}{extension}"
+        path = directory / f"{stem or 'content'}-{number}{more}{extension}"
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "wb") as out:
@@ -366,8 +366,8 @@ def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -
         except FileExistsError:
             continue
         except OSError as error:
-            raise OutputError(f"--save {folder}: {error.strerror or error}") from None
-    raise OutputError(f"--save {folder}: too many files")
+            raise OutputError(f"--save {directory}: {error.strerror or error}") from None
+    raise OutputError(f"--save {directory}: too many files")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from ..catalog.finding import Finding
 from ..errors import ConfigError, StartDenied
 from ..runtime.atomic_file import access_problem, lock, unlock
 from ..runtime.daemon_thread import run_in_thread
-from ..runtime.folder import NO_WAIT
+from ..runtime.directory import NO_WAIT
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..session.session import Session
@@ -109,7 +109,7 @@ def _file_to_write(option: str, path: str | None) -> str | None:
     """
     if path is None:
         return None
-    folder = os.path.dirname(path) or "."
+    directory = os.path.dirname(path) or "."
     why = None
     if not path:
         why = "give the path of a file"
@@ -117,9 +117,9 @@ def _file_to_write(option: str, path: str | None) -> str | None:
         why = "it is a directory"
     elif option == "--record" and os.path.exists(path) and not os.path.isfile(path):
         why = "it is not a regular file"
-    elif not os.path.isdir(folder):
-        why = f"directory not found: {folder}"
-    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+    elif not os.path.isdir(directory):
+        why = f"directory not found: {directory}"
+    elif not os.access(path if os.path.exists(path) else directory, os.W_OK):
         why = "it cannot be written"
     if why is not None:
         raise UsageError(f"{option} {path}: {why}")
@@ -423,17 +423,17 @@ def state_file(name: str) -> Path:
 
     It is ``$XDG_STATE_HOME/mcp-client``.
     """
-    folder = _state_folder()
+    directory = _state_directory()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror or error}") from None
-    return folder / name
+        raise UsageError(f"{directory} cannot be made: {error.strerror or error}") from None
+    return directory / name
 
 
 def state_of(options: argparse.Namespace) -> State:
     """Return the state of ``--state``, else of the user's state directory."""
-    return _state_named(options.state or str(_state_folder()))
+    return _state_named(options.state or str(_state_directory()))
 
 
 def existing_state_of(options: argparse.Namespace) -> State:
@@ -487,13 +487,13 @@ def decisions_of(options: argparse.Namespace) -> Decisions:
     """Return the decisions. Without a state directory they are stored until the command ends."""
     from ..approval.decisions import Decisions
 
-    folder = _state_folder()
-    nearest = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    directory = _state_directory()
+    nearest = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
     if options.state is None and not nearest.is_dir():
         return Decisions()
     return state_of(options).decisions
 
 
-def _state_folder() -> Path:
+def _state_directory() -> Path:
     base = os.environ.get("XDG_STATE_HOME") or ""
     return (Path(base) if os.path.isabs(base) else Path.home() / ".local/state") / "mcp-client"

@@ -20,7 +20,7 @@ from .exits import DONE, TOOL_FAILED, Interrupted, UsageError, error_document, e
 from .output import (
     current_line,
     json_without_escapes,
-    make_save_folder,
+    make_save_directory,
     note,
     note_error,
     print_content,
@@ -127,7 +127,7 @@ async def call(options: argparse.Namespace) -> int:
     """Call a tool with the arguments that the words give, if that is approved; print its result."""
     if getattr(options, "each", False):
         return await _call_each(options)
-    make_save_folder(options)
+    make_save_directory(options)
     async with open_session(options) as session:
         tool = await _tool(session, options)
         stdin = await standard_input() if "-" in options.arguments else ""
@@ -176,7 +176,7 @@ async def _call_each(options: argparse.Namespace) -> int:
     if "-" in options.arguments:
         raise UsageError("--each reads the arguments from standard input: leave out -")
     options.json = True
-    make_save_folder(options)
+    make_save_directory(options)
     code = DONE
     async with open_session(options) as session:
         tool = await _tool(session, options)
@@ -300,7 +300,7 @@ def _note_rejected(listed: Any) -> None:
 
 async def read(options: argparse.Namespace) -> int:
     """Print the contents of a resource. Raises ``NotFound`` if the server has none."""
-    make_save_folder(options)
+    make_save_directory(options)
     async with open_session(options) as session:
         if options.uri is None:
             listed = await _listed(session, "resources", session.list_resources)
@@ -354,7 +354,7 @@ def _prompt_parts(one: Prompt) -> tuple[str, str]:
 async def prompt(options: argparse.Namespace) -> int:
     """Print the messages of a prompt, filled in with the arguments that the words give."""
     given = dict(_pair(word) for word in options.arguments)
-    make_save_folder(options)
+    make_save_directory(options)
     async with open_session(options) as session:
         one = await _check_prompt(session, options)
         missing = [each.name for each in one.arguments if each.required and each.name not in given]

@@ -35,7 +35,7 @@ from typing import Any
 
 from ..approval.start_request import StartRequest
 from ..errors import ConfigError
-from ..runtime.folder import given_path
+from ..runtime.directory import given_path
 from ..runtime.safe_text import safe_text
 from .fields import ConfigProblem, Reading, listed, shown_key
 from .programs import (
@@ -151,11 +151,11 @@ def load_config(
     document, kind, problem = _parsed(path, _text_of(path, scope), program or place.program)
     if problem is not None:
         return Config(path, PROGRAMS[kind].public_name, scope, {}, (problem,))
-    below = (place.folder, Path.home()) if scope == "project" else None
-    workspace = Path.cwd() if place.is_user else place.folder
+    below = (place.directory, Path.home()) if scope == "project" else None
+    workspace = Path.cwd() if place.is_user else place.directory
     files = Files(below, _MAX_PUT_IN_BYTES, reads=scope == "user")
-    variables = Variables(workspace, dict(inputs or {}), files=files, base=place.folder)
-    reading = Reading(path, scope, PROGRAMS[kind], document, variables, place.folder)
+    variables = Variables(workspace, dict(inputs or {}), files=files, base=place.directory)
+    reading = Reading(path, scope, PROGRAMS[kind], document, variables, place.directory)
     return _config(reading, kind, Files(below, _MAX_PUT_IN_BYTES, reads=True))
 
 
@@ -325,10 +325,10 @@ def _places(reading: Reading, kind: str) -> list[KeyPath]:
 def _claude_projects(reading: Reading) -> Iterator[KeyPath]:
     """Yield the places of a person's own servers for one project in ``~/.claude.json``."""
     projects = reading.document.value["projects"]
-    here = reading.variables.folder
-    for folder in (here, *here.parents):
-        if isinstance(projects, dict) and str(folder) in projects:
-            yield ("projects", str(folder), "mcpServers")
+    here = reading.variables.directory
+    for directory in (here, *here.parents):
+        if isinstance(projects, dict) and str(directory) in projects:
+            yield ("projects", str(directory), "mcpServers")
             return
 
 

@@ -50,13 +50,13 @@ class Program:
     """Whether the file holds other settings too, so that it need not name servers at all."""
     file_names: tuple[str, ...] = ()
     """The names of files that are this program's in any directory."""
-    folder: str = ""
+    directory: str = ""
     """The directory in which every file is this program's, and which is in a project's
     directory."""
     in_project: str = ""
     """The path of its file in a project."""
     of_user: tuple[str, ...] = ()
-    """The paths of a person's files; ``{config}`` and the like are of ``_user_folders``."""
+    """The paths of a person's files; ``{config}`` and the like are of ``_user_directories``."""
     instead: str = ": write the value"
     """The advice for a file that knows no variables."""
 
@@ -80,7 +80,7 @@ def as_ours(*names: str) -> dict[str, str]:
 _STDIO = {**as_ours("type", "command", "args", "env"), OWN: "own"}
 _COMMON = {**_STDIO, **as_ours("url", "headers", "disabled")}
 _CURSOR = {**_COMMON, "envFile": "env_file", "auth": "oauth"}
-_EDITOR = frozenset({"env", "folders"})
+_EDITOR = frozenset({"env", "directories"})
 _LENIENT = frozenset({"comments", "trailing commas"})
 
 PROGRAMS: Mapping[str, Program] = {
@@ -123,7 +123,7 @@ PROGRAMS: Mapping[str, Program] = {
         servers="servers",
         syntax=_EDITOR | {"input"},
         lenient=_LENIENT,
-        folder=".vscode",
+        directory=".vscode",
         in_project=".vscode/mcp.json",
         of_user=("{data}/Code/User/mcp.json",),
     ),
@@ -133,7 +133,7 @@ PROGRAMS: Mapping[str, Program] = {
         _CURSOR,
         syntax=_EDITOR,
         lenient=_LENIENT,
-        folder=".cursor",
+        directory=".cursor",
         in_project=".cursor/mcp.json",
         of_user=("{home}/.cursor/mcp.json",),
     ),
@@ -143,7 +143,7 @@ PROGRAMS: Mapping[str, Program] = {
         _CURSOR,
         syntax=_EDITOR,
         lenient=_LENIENT,
-        folder=".lmstudio",
+        directory=".lmstudio",
         of_user=("{home}/.lmstudio/mcp.json",),
     ),
     "windsurf": Program(
@@ -170,7 +170,7 @@ PROGRAMS: Mapping[str, Program] = {
         syntax=frozenset({"braced", "bare"}),
         lenient=frozenset({"comments"}),
         shared=True,
-        folder=".gemini",
+        directory=".gemini",
         in_project=".gemini/settings.json",
         of_user=("{home}/.gemini/settings.json",),
     ),
@@ -207,7 +207,7 @@ PROGRAMS: Mapping[str, Program] = {
         shared=True,
         instead=": name it in env_vars, env_http_headers or bearer_token_env_var",
         file_names=("config.toml",),
-        folder=".codex",
+        directory=".codex",
         in_project=".codex/config.toml",
         of_user=("{codex}/config.toml",),
     ),
@@ -231,7 +231,7 @@ PROGRAMS: Mapping[str, Program] = {
         },
         syntax=frozenset({"braced", "bare"}),
         file_names=("mcp-config.json",),
-        folder=".github",
+        directory=".github",
         in_project=".github/mcp.json",
         of_user=("{copilot}/mcp-config.json",),
     ),
@@ -250,7 +250,7 @@ PROGRAMS: Mapping[str, Program] = {
         lenient=_LENIENT,
         unused=("context_server_timeout",),
         shared=True,
-        folder=".zed",
+        directory=".zed",
         in_project=".zed/settings.json",
         of_user=("{zed}/settings.json",),
     ),
@@ -272,7 +272,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
 }
 _BY_FILE_NAME = {each: name for name, one in PROGRAMS.items() for each in one.file_names}
-_BY_FOLDER = {one.folder: name for name, one in PROGRAMS.items() if one.folder}
+_BY_FOLDER = {one.directory: name for name, one in PROGRAMS.items() if one.directory}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +288,13 @@ class ConfigFile:
     """"user" for a person's own settings, "project" for a file of the directory."""
 
 
-def find_configs(folder: str | os.PathLike[str] = ".") -> list[ConfigFile]:
+def find_configs(directory: str | os.PathLike[str] = ".") -> list[ConfigFile]:
     """Find the config files of all programs, without parsing them.
 
-    Those of the project in the directory ``folder`` come first, then those of the user. Pass a
+    Those of the project in ``directory`` come first, then those of the user. Pass a
     ``path`` to ``load_config`` or ``Host.from_config``.
     """
-    base = Path(os.path.abspath(folder))
+    base = Path(os.path.abspath(directory))
     places = list(_user_places())
     mine = {os.path.realpath(path) for path, _ in places}
     found = [
@@ -318,7 +318,7 @@ class Place:
     program: str | None
     """The program whose file it is; None if its name and directory do not show it."""
     is_user: bool
-    folder: Path
+    directory: Path
     """The directory in which servers run: the home, or the project's. Of ``x/.vscode/mcp.json`` it
     is ``x``."""
 
@@ -358,35 +358,35 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _user_places() -> Iterator[tuple[Path, str]]:
     """Yield each place with its program; our own first, so that it comes before those of others."""
-    folders = _user_folders()
-    for name in sorted(PROGRAMS, key=lambda one: one != OWN) if folders else ():
+    directories = _user_directories()
+    for name in sorted(PROGRAMS, key=lambda one: one != OWN) if directories else ():
         for place in PROGRAMS[name].of_user:
-            yield Path(place.format_map(folders)), name
+            yield Path(place.format_map(directories)), name
 
 
-def _user_folders() -> Mapping[str, Path]:
+def _user_directories() -> Mapping[str, Path]:
     home = Path.home()
     if not home.is_absolute():
         return {}
     if sys.platform == "darwin":
         data = config = home / "Library" / "Application Support"
     elif sys.platform == "win32":
-        data = config = _folder("APPDATA", home / "AppData" / "Roaming")
+        data = config = _directory("APPDATA", home / "AppData" / "Roaming")
     else:
         data = home / ".config"
-        config = _folder("XDG_CONFIG_HOME", data)
-    elsewhere = _folder("XDG_CONFIG_HOME", home / ".config")
+        config = _directory("XDG_CONFIG_HOME", data)
+    elsewhere = _directory("XDG_CONFIG_HOME", home / ".config")
     return {
         "home": home,
         "data": data,
         "config": config,
-        "codex": _folder("CODEX_HOME", home / ".codex"),
-        "copilot": _folder("COPILOT_HOME", home / ".copilot"),
+        "codex": _directory("CODEX_HOME", home / ".codex"),
+        "copilot": _directory("COPILOT_HOME", home / ".copilot"),
         "zed": data / "Zed" if sys.platform == "win32" else elsewhere / "zed",
     }
 
 
-def _folder(variable: str, otherwise: Path) -> Path:
+def _directory(variable: str, otherwise: Path) -> Path:
     """Return a directory of the user's, from a variable or else ``otherwise``.
 
     A relative path is ignored, as XDG's specification demands: in a project's directory it would

@@ -171,9 +171,9 @@ def _overlap(one: str, other: str) -> bool:
     return _is_in(one, other) or _is_in(other, one)
 
 
-def _is_in(path: str, folder: str) -> bool:
-    real, within = os.path.realpath(path), os.path.realpath(folder)
+def _is_in(path: str, directory: str) -> bool:
+    real, within = os.path.realpath(path), os.path.realpath(directory)
     return any(
         one == two or one.startswith(two.rstrip(os.sep) + os.sep)
-        for one, two in ((path, folder), (real, within))
+        for one, two in ((path, directory), (real, within))
     )

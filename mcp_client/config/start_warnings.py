@@ -120,18 +120,18 @@ def warnings_of(
     launch: Launch, variables: Mapping[str, tuple[str, ...]], program: str | None
 ) -> Iterator[Finding]:
     """Yield the warnings; ``program`` is the file of the command, if that is known."""
-    is_project, folder = launch.reading.scope == "project", str(launch.reading.base)
+    is_project, directory = launch.reading.scope == "project", str(launch.reading.base)
     if is_project:
         yield ANY_SERVER if launch.command is None else ANYTHING
     if launch.command is not None:
         words = [launch.command, *launch.args]
         yield from _of_words(_split(words), program)
         yield from _of_hosts(word.shown for word in words)
-        yield from _of_paths(launch, is_project, folder)
-        yield from _of_environment(launch, is_project, folder)
+        yield from _of_paths(launch, is_project, directory)
+        yield from _of_environment(launch, is_project, directory)
     if launch.url is not None:
         yield from _of_url(launch.url.shown)
-    yield from _of_secrets(launch, is_project, folder)
+    yield from _of_secrets(launch, is_project, directory)
     yield from _of_variables(variables)
 
 
@@ -297,16 +297,16 @@ def _of_host(url: str) -> Iterator[Finding]:
         yield Finding("suspicious_address", text, text)
 
 
-def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
+def _of_paths(launch: Launch, is_project: bool, directory: str) -> Iterator[Finding]:
     """Judged by what they are, and named as they are written."""
     whole_disks = (str(Path.home()), "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:")
-    cwd = None if launch.cwd is None or launch.cwd.value == folder else launch.cwd
+    cwd = None if launch.cwd is None or launch.cwd.value == directory else launch.cwd
     given = launch.sandbox
     grants = [] if given is None or isinstance(given, bool) else [*given.read, *given.write]
     places = [launch.command, *launch.args, cwd, launch.env_file, *grants]
-    base = folder if launch.cwd is None else launch.cwd.value
+    base = directory if launch.cwd is None else launch.cwd.value
     for each in grants:
-        yield from _of_grant(each, is_project, folder)
+        yield from _of_grant(each, is_project, directory)
     for number, each in enumerate(each for each in places if each is not None):
         word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
@@ -316,14 +316,14 @@ def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding
         if (path.rstrip("/\\") or path) in whole_disks:
             text = f"it names your whole home directory or disk: {name}"
             yield Finding("sensitive_place", text, name)
-        elif is_project and _is_outside(path, base, folder, is_command=number == 0):
+        elif is_project and _is_outside(path, base, directory, is_command=number == 0):
             yield Finding("outside_project", f"it names a path outside the project: {name}", name)
-        elif is_project and _leads_out(word, base, folder):
+        elif is_project and _leads_out(word, base, directory):
             text = f"it names a path outside the project, by a link: {name}"
             yield Finding("outside_project", text, name)
 
 
-def _of_grant(grant: Expanded, is_project: bool, folder: str) -> Iterator[Finding]:
+def _of_grant(grant: Expanded, is_project: bool, directory: str) -> Iterator[Finding]:
     """Yield a path that its sandbox grants: also by where its links lead."""
     real, name = os.path.realpath(grant.value), _short(grant.shown)
     if real == "/etc" or real.startswith("/etc/"):
@@ -339,14 +339,14 @@ def _of_grant(grant: Expanded, is_project: bool, folder: str) -> Iterator[Findin
         yield Finding("sensitive_place", text, f"sandbox {shown}")
     if (
         is_project
-        and is_within(grant.value, folder)
-        and not is_within(real, os.path.realpath(folder))
+        and is_within(grant.value, directory)
+        and not is_within(real, os.path.realpath(directory))
     ):
         text = f"its sandbox grants a path outside the project, by a link: {shown}"
         yield Finding("outside_project", text, f"sandbox {shown}")
 
 
-def _is_outside(path: str, base: str, folder: str, *, is_command: bool) -> bool:
+def _is_outside(path: str, base: str, directory: str, *, is_command: bool) -> bool:
     if path.startswith("~"):
         return True
     if not (os.path.isabs(path) or ".." in re.split(r"[/\\]", path)) or "://" in path:
@@ -354,10 +354,10 @@ def _is_outside(path: str, base: str, folder: str, *, is_command: bool) -> bool:
     if is_command and path.startswith(_SYSTEM):
         return False
     whole = os.path.abspath(os.path.join(base, path))
-    return len(path) > _MAX_PATH_CHARS or not is_within(whole, folder)
+    return len(path) > _MAX_PATH_CHARS or not is_within(whole, directory)
 
 
-def _leads_out(word: str, base: str, folder: str) -> bool:
+def _leads_out(word: str, base: str, directory: str) -> bool:
     """Whether a path that is or is in ``word`` is in the project and leads out of it."""
     word = word[:_MAX_PATH_CHARS]
     pieces = [word, *_BETWEEN_PATHS.split(word)[:_MAX_PIECES]]
@@ -365,20 +365,20 @@ def _leads_out(word: str, base: str, folder: str) -> bool:
         pieces.append(word[2:])
     for piece in dict.fromkeys(pieces):
         path = os.path.abspath(os.path.join(base, piece))
-        if is_within(path, folder) and not followed(path, [folder])[1]:
+        if is_within(path, directory) and not followed(path, [directory])[1]:
             return True
     return False
 
 
-def _of_environment(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
+def _of_environment(launch: Launch, is_project: bool, directory: str) -> Iterator[Finding]:
     for name in dict.fromkeys([*launch.env, *launch.env_of_file]):
         if LOADERS.fullmatch(name):
             text = f"the variable {_short(name)} can make programs load or run other code"
             yield Finding("loads_code", text, name)
-    base = folder if launch.cwd is None else launch.cwd.value
+    base = directory if launch.cwd is None else launch.cwd.value
     for name, each in launch.env.items():
         # Its value is not shown here: it may be a secret, and findings are.
-        if is_project and _leads_out(each.value, base, folder):
+        if is_project and _leads_out(each.value, base, directory):
             text = f"the variable {_short(name)} names a path outside the project, by a link"
             yield Finding("outside_project", text, f"variable {name}")
 
@@ -413,7 +413,7 @@ def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]
                 yield Finding("from_variable", text, f"{kind} {name}")
 
 
-def _of_secrets(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
+def _of_secrets(launch: Launch, is_project: bool, directory: str) -> Iterator[Finding]:
     """Yield findings about the files and secrets that are read after an approval."""
     to = "given to the program"
     if launch.url is not None:
@@ -427,7 +427,7 @@ def _of_secrets(launch: Launch, is_project: bool, folder: str) -> Iterator[Findi
             if secret.kind == "file" and _SENSITIVE.search(secret.place):
                 text = f"it reads a place where secrets are stored: {_short(secret.place)}"
                 yield Finding("sensitive_place", text, secret.place)
-            elif secret.kind == "file" and is_project and not is_within(secret.place, folder):
+            elif secret.kind == "file" and is_project and not is_within(secret.place, directory):
                 text = f"it reads a file outside the project: {_short(secret.place)}"
                 yield Finding("outside_project", text, secret.place)
 

@@ -147,14 +147,14 @@ _REFERENCE = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare
 class Variables:
     """The sources of values."""
 
-    folder: Path
+    directory: Path
     """``${workspaceFolder}``."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of ``${input:ID}`` that the host gave."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     home: Path = field(default_factory=Path.home)
     base: Path | None = None
-    """The directory of relative paths of secrets; None for ``folder``."""
+    """The directory of relative paths of secrets; None for ``directory``."""
     defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The values of ``${input:ID}`` in the file itself, used if the host gave none."""
     files: Files = field(
@@ -182,16 +182,18 @@ class Variables:
         if kind == "keyring":
             keyring_entry(name)
             return SecretReference(kind, name, name)
-        path = self.home / name[2:] if name.startswith("~/") else (self.base or self.folder) / name
+        path = (
+            self.home / name[2:] if name.startswith("~/") else (self.base or self.directory) / name
+        )
         return SecretReference(kind, name, self.files.place(path, name))
 
     def named(self, name: str) -> str | None:
         """Return a directory or sign of the program's own; None for an unknown name."""
         match name:
             case "workspaceFolder":
-                return str(self.folder)
+                return str(self.directory)
             case "workspaceFolderBasename":
-                return self.folder.name
+                return self.directory.name
             case "userHome":
                 return str(self.home)
             case "pathSeparator" | "/":
@@ -256,7 +258,7 @@ def _reference(
     if match["bare"]:
         return variables.variable(match["bare"]), match["bare"]
     body: str = match["body"]
-    if "folders" in syntax and (value := variables.named(body)) is not None:
+    if "directories" in syntax and (value := variables.named(body)) is not None:
         return value, None
     kind, colon, name = body.partition(":")
     if colon and kind in syntax and kind in _SOURCES and name:
@@ -463,11 +465,11 @@ def _first_link(here: str, parts: list[str]) -> str | None:
         except ValueError:
             return None
         else:
-            folder = os.path.dirname(here)
-            return os.path.abspath(os.path.join(folder, target, *parts[number + 1 :]))
+            directory = os.path.dirname(here)
+            return os.path.abspath(os.path.join(directory, target, *parts[number + 1 :]))
     return None
 
 
-def is_within(path: str, folder: str) -> bool:
-    """Whether ``path`` is in the directory ``folder``."""
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+def is_within(path: str, directory: str) -> bool:
+    """Whether ``path`` is in ``directory``."""
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)

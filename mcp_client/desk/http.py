@@ -110,8 +110,8 @@ def new_nonce() -> str:
 def static(name: str) -> Response:
     """Return a file of the page, which may be made of several."""
     type, files = _STATIC[name]
-    folder = Path(__file__).parent / "static"
-    return respond(b"".join((folder / file).read_bytes() for file in files), type=type)
+    directory = Path(__file__).parent / "static"
+    return respond(b"".join((directory / file).read_bytes() for file in files), type=type)
 
 
 def respond(

@@ -103,8 +103,8 @@ def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> st
     if os.sep in command:
         candidates = [os.path.join(cwd or "", command)]
     else:
-        folders = env.get("PATH", os.defpath).split(os.pathsep)
-        candidates = [os.path.join(path, command) for path in folders if os.path.isabs(path)]
+        directories = env.get("PATH", os.defpath).split(os.pathsep)
+        candidates = [os.path.join(path, command) for path in directories if os.path.isabs(path)]
     for path in candidates:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)
@@ -158,13 +158,13 @@ def find_on_windows(
 ) -> str | None:
     """Return the absolute path of the file to run; None if it is not found."""
     if ntpath.basename(command) != command:
-        folders = [ntpath.join(cwd or os.getcwd(), ntpath.dirname(command))]
+        directories = [ntpath.join(cwd or os.getcwd(), ntpath.dirname(command))]
     else:
-        folders = [f for f in env.get("PATH", "").split(";") if ntpath.isabs(f.strip('"'))]
+        directories = [f for f in env.get("PATH", "").split(";") if ntpath.isabs(f.strip('"'))]
     name = ntpath.basename(command)
-    for folder in folders:
+    for directory in directories:
         for each in _names(name, env):
-            path = ntpath.abspath(ntpath.join(folder.strip('"'), each))
+            path = ntpath.abspath(ntpath.join(directory.strip('"'), each))
             if is_file(path):
                 return path
     return None

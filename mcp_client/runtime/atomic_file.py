@@ -32,7 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError
 from .backoff import doubled
-from .folder import NO_WAIT, Folder, given_path, open_folder
+from .directory import NO_WAIT, Directory, given_path, open_directory
 from .safe_text import safe_text
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ = [
     "Stamp",
     "access_problem",
     "lock",
-    "own_folder",
+    "own_directory",
     "unlock",
     "wait_for_disk",
 ]
@@ -78,7 +78,7 @@ def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
     return None
 
 
-def _folder_problem(stat: os.stat_result) -> str | None:
+def _directory_problem(stat: os.stat_result) -> str | None:
     """Return the problem with a directory of this package, or None.
 
     It is harmless if others read the names in it; it is not if they place a file there.
@@ -92,7 +92,7 @@ def _folder_problem(stat: os.stat_result) -> str | None:
 
 
 class _Place(NamedTuple):
-    folder: Folder
+    directory: Directory
     name: str
 
 
@@ -101,8 +101,9 @@ class OwnFile:
 
     ``kind`` is its name in errors, ``remedy`` their advice if it cannot be used. A ``private`` file
     is made for its owner alone (0600); any other preserves its mode. A file that others may change
-    (a private one: or read) is not read. With ``own_folder`` its directory belongs to this package,
-    too: it is made if it is missing, others may not write it, and no link to either is followed.
+    (a private one: or read) is not read. With ``own_directory`` the file's directory belongs to this
+    package, too: it is made if it is missing, others may not write it, and no link to either is
+    followed.
     """
 
     def __init__(
@@ -112,13 +113,13 @@ class OwnFile:
         remedy: str,
         *,
         private: bool = False,
-        own_folder: bool = False,
+        own_directory: bool = False,
     ) -> None:
         self.path: Path = Path(given_path(path, f"the {kind} {path!r}"))
         self._kind = kind
         self._remedy = remedy
         self._private = private
-        self._own_folder = own_folder
+        self._own_directory = own_directory
 
     def read(self) -> tuple[Stamp, bytes] | None:
         """Return the file's stamp and content; None if it does not exist."""
@@ -127,7 +128,7 @@ class OwnFile:
                 return None
             try:
                 # A pipe in the file's place would make an ordinary open wait for a writer.
-                file = place.folder.open(place.name, os.O_RDONLY | NO_WAIT)
+                file = place.directory.open(place.name, os.O_RDONLY | NO_WAIT)
             except FileNotFoundError:
                 return None
             try:
@@ -144,7 +145,7 @@ class OwnFile:
     def stamp(self) -> Stamp | None:
         """Return the file's stamp; None if it does not exist."""
         try:
-            stat = os.stat(self.path, follow_symlinks=not self._own_folder)
+            stat = os.stat(self.path, follow_symlinks=not self._own_directory)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -163,7 +164,7 @@ class OwnFile:
             mode = 0o600 if self._private else 0o644
             if not self._private:
                 with suppress(FileNotFoundError):
-                    mode = place.folder.stat(place.name).st_mode & 0o777
+                    mode = place.directory.stat(place.name).st_mode & 0o777
             return _stamp_of(_replace(place, data, mode))
 
     @contextmanager
@@ -190,28 +191,28 @@ class OwnFile:
     @contextmanager
     def _place(self, purpose: str, *, make: bool = False) -> Iterator[_Place | None]:
         """The file's directory, open, and its name there; None where there is no such directory."""
-        path = self.path if self._own_folder else Path(os.path.realpath(self.path))
-        folder = None
+        path = self.path if self._own_directory else Path(os.path.realpath(self.path))
+        directory = None
         try:
-            if make and self._own_folder:
+            if make and self._own_directory:
                 _make(path.parent)
             try:
-                folder = open_folder(path.parent, follow=not self._own_folder)
+                directory = open_directory(path.parent, follow=not self._own_directory)
             except FileNotFoundError:
                 if make:
                     raise
-            if folder is None:
+            if directory is None:
                 yield None
                 return
-            problem = _folder_problem(folder.stat()) if self._own_folder else None
+            problem = _directory_problem(directory.stat()) if self._own_directory else None
             if problem is not None:
                 raise self.unusable(f"its directory {safe_text(path.parent, 300)} {problem}")
-            yield _Place(folder, path.name)
+            yield _Place(directory, path.name)
         except OSError as error:
             raise self._failed(purpose, error) from None
         finally:
-            if folder is not None:
-                folder.close()
+            if directory is not None:
+                directory.close()
 
     def _check(self, stat: os.stat_result) -> None:
         if S_ISLNK(stat.st_mode):
@@ -223,7 +224,7 @@ class OwnFile:
             raise self.unusable(problem)
 
     def _failed(self, purpose: str, error: OSError) -> ConfigError:
-        if self._own_folder and error.errno in _LINKS:
+        if self._own_directory and error.errno in _LINKS:
             return self.unusable(
                 "its directory is not one, or it or its directory is a symbolic link, and links "
                 "are not followed"
@@ -237,7 +238,7 @@ class OwnFile:
         until = time.monotonic() + LOCK_SECONDS
         name = _lock_name(place.name)
         while True:
-            file = place.folder.open(name, os.O_RDWR | os.O_CREAT | NO_WAIT)
+            file = place.directory.open(name, os.O_RDWR | os.O_CREAT | NO_WAIT)
             try:
                 problem = access_problem(os.fstat(file), private=True)
                 if problem is not None:
@@ -247,7 +248,7 @@ class OwnFile:
                         f"{self._named} is being written by another process for more than "
                         f"{LOCK_SECONDS:g} s"
                     )
-                if _is_there(place.folder, name, file):
+                if _is_there(place.directory, name, file):
                     _sweep(place)
                     return file
             except BaseException:
@@ -260,8 +261,8 @@ class OwnFile:
             if sys.platform == "win32":  # which removes no open file
                 return
             with suppress(ConfigError, OSError), self._place("written") as place:
-                if place is not None and _is_there(place.folder, _lock_name(place.name), file):
-                    place.folder.remove(_lock_name(place.name))
+                if place is not None and _is_there(place.directory, _lock_name(place.name), file):
+                    place.directory.remove(_lock_name(place.name))
         finally:
             os.close(file)
 
@@ -270,34 +271,34 @@ def _lock_name(name: str) -> str:
     return f".{name}.lock"
 
 
-def _is_there(folder: Folder, name: str, file: int) -> bool:
+def _is_there(directory: Directory, name: str, file: int) -> bool:
     """Whether the open ``file`` is the one that has this name."""
     try:
-        return os.path.samestat(folder.stat(name), os.fstat(file))
+        return os.path.samestat(directory.stat(name), os.fstat(file))
     except FileNotFoundError:
         return False
 
 
-def own_folder(path: Path) -> None:
+def own_directory(path: Path) -> None:
     """Make a directory for its owner alone if it is missing.
 
     Raises ``ConfigError`` for one that others may write.
     """
     try:
         _make(path)
-        problem = _folder_problem(path.lstat())
+        problem = _directory_problem(path.lstat())
     except OSError as error:
         problem = f"cannot be made ({error.strerror})"
     if problem is not None:
         raise ConfigError(f"the directory {safe_text(path, 300)} cannot be used: it {problem}")
 
 
-def _make(folder: Path) -> None:
+def _make(directory: Path) -> None:
     """Create it with its parents, each with mode 0700; ``os.makedirs`` sets only the last one."""
-    if not folder.is_dir():
-        _make(folder.parent)
+    if not directory.is_dir():
+        _make(directory.parent)
         with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+            directory.mkdir(mode=0o700)
 
 
 def _stamp_of(stat: os.stat_result) -> Stamp:
@@ -322,10 +323,10 @@ def wait_for_disk(file: int) -> None:
 def _sweep(place: _Place) -> None:
     """Remove the drafts that killed writers left. Only within a turn."""
     draft = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{16}}")
-    for each in place.folder.names():
+    for each in place.directory.names():
         if draft.fullmatch(each):
             with suppress(OSError):
-                place.folder.remove(each)
+                place.directory.remove(each)
 
 
 def _replace(place: _Place, data: bytes, mode: int) -> os.stat_result:
@@ -333,9 +334,9 @@ def _replace(place: _Place, data: bytes, mode: int) -> os.stat_result:
 
     The draft is ``.NAME.`` and 16 hexadecimal digits, readable for its owner only.
     """
-    folder, name = place
+    directory, name = place
     draft = f".{name}.{secrets.token_hex(8)}"
-    file = folder.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    file = directory.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with open(file, "wb") as stream:
             stream.write(data)
@@ -343,24 +344,24 @@ def _replace(place: _Place, data: bytes, mode: int) -> os.stat_result:
             if sys.platform != "win32":
                 os.fchmod(file, mode)
             wait_for_disk(file)
-            _make_newer(file, folder, name)
+            _make_newer(file, directory, name)
             written = os.fstat(file)
-        folder.rename(draft, name)
+        directory.rename(draft, name)
     except BaseException:
-        folder.remove(draft)
+        directory.remove(draft)
         raise
-    folder.sync()
+    directory.sync()
     return written
 
 
-def _make_newer(file: int, folder: Folder, name: str) -> None:
+def _make_newer(file: int, directory: Directory, name: str) -> None:
     """Make the file's time newer than that of the present file.
 
     Clocks of file systems tick every few milliseconds, and inodes are used again: without this, the
     second of two quick changes could get the stamp of the file before the first.
     """
     with suppress(FileNotFoundError):
-        before, now = folder.stat(name).st_mtime_ns, os.fstat(file).st_mtime_ns
+        before, now = directory.stat(name).st_mtime_ns, os.fstat(file).st_mtime_ns
         if now <= before and os.utime in os.supports_fd:
             os.utime(file, ns=(now, before + 1))
 

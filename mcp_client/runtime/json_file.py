@@ -37,7 +37,7 @@ class JsonFile(Storage):
     """A storage for objects of the given ``kinds`` in a file.
 
     ``what`` is its name in errors and in the file itself, ``remedy`` their advice if it cannot be
-    used; ``private`` and ``own_folder`` are those of ``OwnFile``.
+    used; ``private`` and ``own_directory`` are those of ``OwnFile``.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class JsonFile(Storage):
         remedy: str,
         *,
         private: bool = True,
-        own_folder: bool = False,
+        own_directory: bool = False,
     ) -> None:
-        self._file = OwnFile(path, what, remedy, private=private, own_folder=own_folder)
+        self._file = OwnFile(path, what, remedy, private=private, own_directory=own_directory)
         self._format = f"mcp-client {what}"
         self._what = what
         self._kinds = frozenset(kinds)

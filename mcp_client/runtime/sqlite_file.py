@@ -22,7 +22,7 @@ from stat import S_ISREG
 from typing import TypeVar
 
 from ..errors import ConfigError, StateError
-from .atomic_file import access_problem, own_folder
+from .atomic_file import access_problem, own_directory
 from .safe_text import safe_text
 from .storage import Change, Object, Storage
 
@@ -218,7 +218,7 @@ class SqliteFile(Storage):
     def _opened(self, make: bool) -> sqlite3.Connection | None:
         file = self._found()
         if file is None and make:
-            own_folder(self.path.parent)
+            own_directory(self.path.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
             try:
                 os.close(os.open(self.path, flags, 0o600))
@@ -249,7 +249,7 @@ class SqliteFile(Storage):
         return stat.st_dev, stat.st_ino
 
     def _connected(self) -> sqlite3.Connection:
-        own_folder(self.path.parent)
+        own_directory(self.path.parent)
         db = sqlite3.connect(
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )

@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError, ConnectError
-from ..runtime.folder import CLOSED_IN_CHILDREN
+from ..runtime.directory import CLOSED_IN_CHILDREN
 from ..runtime.safe_text import safe_text
 from .grants import DEVICES, Confinement, Grants, system_paths
 from .seccomp import machine, namespace_program
@@ -88,7 +88,7 @@ class Launch(NamedTuple):
     pass_fds: Sequence[int]
     """The descriptors that it inherits in addition to its streams; closed here once it is
     started."""
-    folder: str | None
+    directory: str | None
     """A directory of this package, removed with its content when everything has ended."""
 
 
@@ -289,30 +289,30 @@ def _own_devices() -> str | None:
     """
     if sys.platform == "win32" or _is_ordinary_user():
         return None
-    folder = tempfile.mkdtemp(prefix="mcp-client-")
+    directory = tempfile.mkdtemp(prefix="mcp-client-")
     try:
         for device in DEVICES:
-            node = os.path.join(folder, os.path.basename(device))
+            node = os.path.join(directory, os.path.basename(device))
             os.mknod(node, stat.S_IFCHR | 0o600, os.stat(device).st_rdev)
             os.chmod(node, 0o666)  # noqa: S103 - as the machine's own
             os.close(os.open(node, os.O_RDONLY))  # not on a file system without devices
     except OSError:
-        remove(folder)
+        remove(directory)
         return None
-    return folder
+    return directory
 
 
-def remove(folder: str | None) -> None:
+def remove(directory: str | None) -> None:
     """Remove the directory of devices, which has no directory in it."""
-    if folder is None:
+    if directory is None:
         return
     for device in DEVICES:
         try:
-            os.unlink(os.path.join(folder, os.path.basename(device)))
+            os.unlink(os.path.join(directory, os.path.basename(device)))
         except OSError:
             continue
     try:
-        os.rmdir(folder)
+        os.rmdir(directory)
     except OSError:
         return
 

@@ -103,12 +103,12 @@ class ConfinedGroup(PosixGroup):
     def discard(self) -> None:
         """Close and remove all that was made for a process that is not started."""
         self.abandon()
-        remove(self._launch.folder)
+        remove(self._launch.directory)
 
     def close(self) -> None:
         """Remove the directory of the sandbox."""
         super().close()
-        remove(self._launch.folder)
+        remove(self._launch.directory)
 
     def is_empty(self) -> bool:
         """Whether all its processes have ended."""

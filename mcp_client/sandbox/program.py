@@ -29,7 +29,7 @@ from ..processes.executables import find_executable
 from .program_caches import PrivateFiles, default_registry, npm_files, uv_files
 from .visible_paths import beginning, inside
 
-__all__ = ["Program", "home_folders", "program_of"]
+__all__ = ["Program", "home_directories", "program_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?\Z")
 _NODE = frozenset(("node", "nodejs", "bun", "deno", "tsx", "ts-node"))
@@ -100,7 +100,7 @@ class _Search:
         self._cwd = cwd
         self._project = os.path.realpath(cwd)
         self._offline = offline
-        self._homes = home_folders()
+        self._homes = home_directories()
         self.paths: list[str] = []
         self.scripts: list[str] = []
         self.caches: list[str] = []
@@ -166,9 +166,9 @@ class _Search:
 
     def _installation(self, real: str) -> None:
         """Grant what lies around the ``bin`` that a program is in."""
-        folder = os.path.dirname(real)
-        around = os.path.dirname(folder)
-        if os.path.basename(folder) != "bin" or around == "/":
+        directory = os.path.dirname(real)
+        around = os.path.dirname(directory)
+        if os.path.basename(directory) != "bin" or around == "/":
             return
         libraries = [os.path.join(around, name) for name in ("lib", "lib64", "libexec", "share")]
         wanted = [around] if os.path.dirname(around) == "/opt" else libraries
@@ -237,25 +237,25 @@ class _Search:
     def _script_at(self, path: str, kind: str) -> None:
         real = os.path.realpath(path)
         self.names.append(path)
-        folder = real if os.path.isdir(real) else os.path.dirname(real)
+        directory = real if os.path.isdir(real) else os.path.dirname(real)
         if kind == "node":
-            folder = self._package(folder)
-        if self._is_wide(folder):
+            directory = self._package(directory)
+        if self._is_wide(directory):
             self._grant(path, real)
         else:
-            self._grant(path, folder, self.scripts)
+            self._grant(path, directory, self.scripts)
 
-    def _package(self, folder: str) -> str:
-        """Return the nearest directory with a ``package.json``, else ``folder``."""
-        around = folder
+    def _package(self, directory: str) -> str:
+        """Return the nearest directory with a ``package.json``, else ``directory``."""
+        around = directory
         for _ in range(_DEPTH):
             if os.path.isfile(os.path.join(around, "package.json")):
                 break
             around = os.path.dirname(around)
             if self._is_wide(around) or os.path.basename(around) == "node_modules":
-                return folder
+                return directory
         else:
-            return folder
+            return directory
         modules = around
         while os.path.basename(modules) not in ("node_modules", ""):
             modules = os.path.dirname(modules)
@@ -296,7 +296,7 @@ class _Search:
         self.caches += [path for path in real if not self._is_wide(path)]
 
 
-def home_folders() -> set[str]:
+def home_directories() -> set[str]:
     """Home directories, as far as they are known here."""
     homes = {os.path.expanduser("~"), "/root", *glob.glob("/home/*"), *glob.glob("/Users/*")}
     if sys.platform != "win32":

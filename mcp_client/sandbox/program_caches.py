@@ -75,9 +75,9 @@ def uv_files(cache: str, data: str) -> PrivateFiles:
     return PrivateFiles(_existing(links), {}, {"UV_CACHE_DIR": mine})
 
 
-def _names(folder: str) -> list[str]:
+def _names(directory: str) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(folder) if name[0] != ".")[:_MAX_ENTRIES]
+        return sorted(name for name in os.listdir(directory) if name[0] != ".")[:_MAX_ENTRIES]
     except OSError:
         return []
 

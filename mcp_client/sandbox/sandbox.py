@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
-from ..runtime.folder import given_path
+from ..runtime.directory import given_path
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.option_names import with_option_names
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from stat import S_ISREG
 
-from ..runtime.folder import CLOSED_IN_CHILDREN, NO_WAIT
+from ..runtime.directory import CLOSED_IN_CHILDREN, NO_WAIT
 
 __all__ = ["VisiblePaths", "beginning", "inside"]
 
@@ -105,9 +105,9 @@ class VisiblePaths:
         return path
 
 
-def inside(path: str, folder: str) -> bool:
-    """Whether ``path`` is the directory ``folder`` or lies in it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def inside(path: str, directory: str) -> bool:
+    """Whether ``path`` is ``directory`` or lies in it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def beginning(path: str, size: int) -> bytes:

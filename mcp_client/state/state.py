@@ -97,7 +97,7 @@ class FileState(State):
     write a file in it. No link to it or in it is followed.
 
     Args:
-        folder: The path of the directory.
+        directory: The path of the directory.
         decisions: Another file for the decisions, or ``Decisions(...)``.
         keep: The seconds for which results of calls with an ``idempotency_key`` are stored.
 
@@ -112,21 +112,23 @@ class FileState(State):
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        directory: str | os.PathLike[str],
         *,
         decisions: Decisions | str | os.PathLike[str] | None = None,
         keep: float = State.keep,
     ) -> None:
         from pathlib import Path
 
-        from ..runtime.folder import given_path
+        from ..runtime.directory import given_path
 
-        self.path: Path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
+        self.path: Path = (
+            Path(given_path(directory, f"FileState({directory!r})")).expanduser().absolute()
+        )
         """The directory, as an absolute path."""
         if self.path.is_file():
             raise ConfigError(
-                f"FileState({folder!r}): it is a file, and a state is a directory; for decisions "
-                "in a file give Decisions(file), or FileState(directory, decisions=file)"
+                f"FileState({directory!r}): it is a file, and a state is a directory; for "
+                "decisions in a file give Decisions(file), or FileState(directory, decisions=file)"
             )
         self.keep: float = checked_keep(keep)
         self._files: dict[str, Storage] = {}
@@ -180,9 +182,9 @@ class FileState(State):
     def audit(self) -> AuditLog:
         """The record of every call, for ``connect(audit=...)``: the file ``audit.jsonl``."""
         from ..audit.log_file import AuditLog
-        from ..runtime.atomic_file import own_folder
+        from ..runtime.atomic_file import own_directory
 
-        own_folder(self.path)  # a log makes no directory
+        own_directory(self.path)  # a log makes no directory
         return AuditLog(self.path / "audit.jsonl")
 
     def due(
@@ -227,7 +229,7 @@ class FileState(State):
                 from ..runtime.json_file import JsonFile
 
                 path, what = self.path / f"{kind}.json", f"state: {kind}"
-                file = self._files[kind] = JsonFile(path, what, [kind], _REMEDY, own_folder=True)
+                file = self._files[kind] = JsonFile(path, what, [kind], _REMEDY, own_directory=True)
         return file
 
 

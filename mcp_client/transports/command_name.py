@@ -52,10 +52,10 @@ def name_of_command(
     name one. Only words that name a program, a file, a package or an image get into a name, never
     an option or an argument of the server's own, which may be a secret.
     """
-    folder = None if cwd is None else os.fspath(cwd)
+    directory = None if cwd is None else os.fspath(cwd)
     launcher = _launcher(command)
     if launcher is None:
-        return _named(command, folder) or "server"
+        return _named(command, directory) or "server"
     fallback, words = _stem(command), iter(args)
     for word in words:
         option, _, value = word.partition("=")
@@ -65,17 +65,17 @@ def name_of_command(
         if option in _TEXTS and not in_container:
             return fallback
         if option in _FOLDERS:
-            folder = value or next(words, None)
+            directory = value or next(words, None)
         elif option in _WITH_VALUE:
             value = value or next(words, "")
             if _EXTENSION.search(value) and not in_container:  # ``python -u weather.py``
-                return _named(value, folder) or fallback
+                return _named(value, directory) or fallback
         elif word.startswith("-") or value or word in _BEFORE_PROGRAM:
             continue
         elif (inner := _launcher(word)) is not None:
             launcher = inner
         else:
-            return _named(_IMAGE_TAG.sub("", word) if in_container else word, folder) or fallback
+            return _named(_IMAGE_TAG.sub("", word) if in_container else word, directory) or fallback
     return fallback
 
 
@@ -85,12 +85,12 @@ def _launcher(word: str) -> str | None:
     return name if name in _LAUNCHERS else None
 
 
-def _named(word: str, folder: str | None) -> str:
+def _named(word: str, directory: str | None) -> str:
     """Return a name for a program, a file, a package or an image; empty if none fits."""
     word = word.replace("\\", "/").removesuffix(".git")
     parts = [part for part in word.split("/") if part not in ("", ".", "..")]
-    if folder is not None and not word.startswith(("/", "@")):
-        parts = [part for part in folder.replace("\\", "/").split("/") if part] + parts
+    if directory is not None and not word.startswith(("/", "@")):
+        parts = [part for part in directory.replace("\\", "/").split("/") if part] + parts
     names = [_stem(part).lstrip("@") if part.startswith("@") else _stem(part) for part in parts]
     for name in reversed(names):
         if name.lower() not in _GENERIC and _READABLE.fullmatch(name):

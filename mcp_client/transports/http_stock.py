@@ -121,10 +121,10 @@ def tls_context(certificates: bool) -> ssl.SSLContext:
 
 
 def _with_certificates() -> ssl.SSLContext:
-    file, folders = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if folders and not file and not any(map(os.path.isdir, folders.split(os.pathsep))):
+    file, directories = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if directories and not file and not any(map(os.path.isdir, directories.split(os.pathsep))):
         # OpenSSL would trust no server, and every connection would fail without a word of this.
-        raise _unusable("SSL_CERT_DIR", folders, "is not a directory")
+        raise _unusable("SSL_CERT_DIR", directories, "is not a directory")
     if file and (not os.path.exists(file) or os.path.isdir(file)):
         _check_certificates(file)  # httpx 0.27 ignores such a file and trusts its own certificates
     try:

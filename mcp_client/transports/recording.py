@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from ..errors import ConfigError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response, dump
-from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, NO_FOLLOW
+from ..runtime.directory import BINARY, CLOSED_IN_CHILDREN, NO_FOLLOW
 from ..runtime.session_context import KnownSecrets
 from .base import (
     AnnouncedSilence,

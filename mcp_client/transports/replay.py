@@ -32,7 +32,7 @@ import anyio
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
-from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, given_path
+from ..runtime.directory import BINARY, CLOSED_IN_CHILDREN, given_path
 from ..runtime.option_names import with_option_names
 from .memory import JsonRpcError, MemoryTransport, ServerInProcess
 from .recording import FORMAT, LEFT_OUT, SecretNumbers, captured, text_of

@@ -36,7 +36,7 @@ class Recording:
     """The secrets that the file leaves out, as ``Audit(redaction=...)`` takes them."""
 
     def __post_init__(self) -> None:
-        from ..runtime.folder import given_path  # which loads pathlib
+        from ..runtime.directory import given_path  # which loads pathlib
 
         path = given_path(self.path, f"Recording({self.path!r})")
         object.__setattr__(self, "path", path)

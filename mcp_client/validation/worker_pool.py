@@ -50,7 +50,7 @@ _KEPT_ENV = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "SYSTEMROOT
 _CHILD = """\
 import sys, types
 package = types.ModuleType({package!r})
-package.__path__ = [{folder!r}]
+package.__path__ = [{directory!r}]
 sys.modules[{package!r}] = package
 sys.path[:] = {path!r}
 from {package}.{module} import main
@@ -243,7 +243,7 @@ def _code(idle: float = _IDLE_SECONDS) -> str:
         idle=idle,
         package="mcp_client_worker",
         module=engine.__name__.rpartition(".")[2],
-        folder=os.path.dirname(os.path.abspath(engine.__file__)),
+        directory=os.path.dirname(os.path.abspath(engine.__file__)),
         path=[entry for entry in sys.path if os.path.isabs(entry)],
     )
 

@@ -337,7 +337,7 @@ async def test_what_belongs_to_another_user_is_refused(
 ) -> None:
     path = home / "tokens.json"
     await FileTokens(path).save(KEY, TOKEN)
-    me, check = os.geteuid(), {"file": "access_problem", "directory": "_folder_problem"}[whose]
+    me, check = os.geteuid(), {"file": "access_problem", "directory": "_directory_problem"}[whose]
     asks = lambda: sys._getframe(2).f_code.co_name  # noqa: E731
     monkeypatch.setattr(os, "geteuid", lambda: me + (asks() == check))
     words = {"file": "it belongs", "directory": "its directory .* belongs"}[whose]

@@ -178,9 +178,9 @@ def test_a_file_that_cannot_be_kept_is_an_error_of_the_output(tmp_path: Path) ->
     with pytest.raises(OutputError, match=r"--save .*: Not a directory"):
         output._save(b"", "x/y", 1, options)
     with pytest.raises(UsageError, match=r"--save .*: File exists"):
-        output.make_save_folder(options)
-    output.make_save_folder(options_of())
-    output.make_save_folder(options_of(save=str(tmp_path / "a" / "b")))
+        output.make_save_directory(options)
+    output.make_save_directory(options_of())
+    output.make_save_directory(options_of(save=str(tmp_path / "a" / "b")))
     assert (tmp_path / "a" / "b").is_dir()
 
 

@@ -621,7 +621,7 @@ async def test_without_a_terminal_the_answer_is_no_and_says_what_to_do(project: 
 
 _TEXT = st.text(max_size=40).filter(lambda text: "\0" not in text)
 MARGIN = re.compile(
-    r" {13}[|:+]|(Server|From|Command|In folder|URL|Variables|Some from|Headers|"
+    r" {13}[|:+]|(Server|From|Command|In directory|URL|Variables|Some from|Headers|"
     r"Which is|Puts in|Note|Confinement|a covers) *[|]|May this |$|  [ya]  |"
     r"Which is       not one of your own"
 )

@@ -211,7 +211,7 @@ def _outcomes(answers: list[bytes]) -> Iterator[Outcome]:
 # -------------------------------------------------------------------- files of the host
 
 _NAMES = tuple(
-    ((one.file_names or (one.in_project or f"{one.folder}/mcp.json",))[0], name)
+    ((one.file_names or (one.in_project or f"{one.directory}/mcp.json",))[0], name)
     for name, one in PROGRAMS.items()
 )
 

@@ -10,7 +10,7 @@ from stat import S_IFREG
 import pytest
 
 from mcp_client import ConfigError
-from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, own_folder, unlock
+from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, own_directory, unlock
 
 pytestmark = pytest.mark.usefixtures("folder_way")
 
@@ -84,11 +84,11 @@ def test_a_folder_of_ours_is_made_for_its_owner_alone_with_its_parents(tmp_path:
     folder = tmp_path / "a" / "b"
     before = os.umask(0)
     try:
-        own_folder(folder)
+        own_directory(folder)
     finally:
         os.umask(before)
     assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700, 0o700]
-    own_folder(folder)
+    own_directory(folder)
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
@@ -96,10 +96,10 @@ def test_a_folder_of_ours_that_others_may_write_cannot_be_used(tmp_path: Path, m
     folder = tmp_path / "a"
     folder.mkdir()
     folder.chmod(0o755)
-    own_folder(folder)
+    own_directory(folder)
     folder.chmod(mode)
     with pytest.raises(ConfigError, match="chmod go-w"):
-        own_folder(folder)
+        own_directory(folder)
 
 
 def test_a_folder_of_ours_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_folder_of_ours_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"the directory .*/a/b cannot be used: it cannot be made"
     ):
-        own_folder(tmp_path / "a" / "b")
+        own_directory(tmp_path / "a" / "b")
 
 
 def stat_of(user: int, mode: int) -> os.stat_result:

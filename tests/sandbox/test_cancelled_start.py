@@ -37,7 +37,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
 
 
 def nothing_is_left(launch: Launch) -> bool:
-    folder = launch.folder or ""
+    folder = launch.directory or ""
     return not os.path.exists(folder) and not any(map(_is_open, launch.pass_fds))
 
 

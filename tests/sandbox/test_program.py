@@ -34,7 +34,7 @@ def made(folder: Path, *names: str) -> Path:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = made(tmp_path / "people" / "ana", ".ssh/id_rsa", ".env", "notes.txt")
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setattr(program, "home_folders", lambda: {str(home)})
+    monkeypatch.setattr(program, "home_directories", lambda: {str(home)})
     return home
 
 

@@ -20,9 +20,9 @@ __all__ = [
     "CLOSED_IN_CHILDREN",
     "NO_FOLLOW",
     "NO_WAIT",
-    "Folder",
+    "Directory",
     "given_path",
-    "open_folder",
+    "open_directory",
 ]
 
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -36,14 +36,14 @@ _IN_USE_SECONDS = 1.0
 _POLL_SECONDS = 0.01
 
 
-def open_folder(path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
+def open_directory(path: str | os.PathLike[str], *, follow: bool = True) -> Directory:
     """Open a directory. Raises ``OSError``: without ``follow`` also for a symbolic link."""
     if os.open in os.supports_dir_fd:
         return _ByDescriptor(Path(path), follow)
     return _ByPath(Path(path), follow)
 
 
-class Folder:
+class Directory:
     """A directory. Every method raises ``OSError``."""
 
     def stat(self, name: str | None = None) -> os.stat_result:
@@ -74,7 +74,7 @@ class Folder:
         raise NotImplementedError
 
 
-class _ByDescriptor(Folder):
+class _ByDescriptor(Directory):
     def __init__(self, path: Path, follow: bool) -> None:
         self._fd = os.open(path, os.O_RDONLY | _DIRECTORY | (0 if follow else NO_FOLLOW))
 
@@ -103,7 +103,7 @@ class _ByDescriptor(Folder):
         os.close(self._fd)
 
 
-class _ByPath(Folder):
+class _ByPath(Directory):
     def __init__(self, path: Path, follow: bool) -> None:
         found = path.stat(follow_symlinks=follow)
         if not stat.S_ISDIR(found.st_mode):
