@@ -101,8 +101,8 @@ class OwnFile:
 
     ``kind`` is its name in errors, ``remedy`` their advice if it cannot be used. A ``private`` file
     is made for its owner alone (0600); any other preserves its mode. A file that others may change
-    (a private one: or read) is not read. With ``own_directory`` the file's directory belongs to this
-    package, too: it is made if it is missing, others may not write it, and no link to either is
+    (a private one: or read) is not read. With ``own_directory`` its directory belongs to this
+    package too: it is made if it is missing, others may not write it, and no link to either is
     followed.
     """
 
