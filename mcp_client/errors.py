@@ -8,14 +8,14 @@ McpError                     .message .server .tool .retryable .follows .attempt
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
 │   ├── InvalidArguments     .path: not a JSON object, or not valid for the tool's schema
 │   ├── InvalidSchema        the tool's own schema exceeds a limit
-│   ├── CallDenied           .reason .source .told .by .rule: the call was not approved
+│   ├── CallDenied           .reason .source .model_reason .by .rule: the call was not approved
 │   ├── CallPending          .ticket .tickets .paused: the call waits for approval
 │   ├── CallWithdrawn        .reason: the caller cancelled the call before it was sent
 │   ├── StateError           .busy: the database with the state is busy, or cannot be reached
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       │                    .no_such_command
 │       ├── NegotiationError no revision in common
-│       ├── StartDenied      .reason .source .told .by .rule: a config file's server was not
+│       ├── StartDenied      .reason .source .model_reason .by .rule: a config file's server was not
 │       │                    confirmed, or a policy refuses the server
 │       └── AuthError        .challenge .oauth_error: the server requires a login
 ├── OutcomeUnknown           the request was sent and no response came: the call may have run
@@ -191,7 +191,7 @@ class CallDenied(NotSent):
     """The hook's reason, or why there was no decision."""
     source: str = "gate"
     """The source of the denial: "hook", "person", "rule", "memory", or "gate" for no decision."""
-    told: str = ""
+    model_reason: str = ""
     """The part of the reason that a model may see."""
     by: str | None = None
     """The name of the person who denied the call, if the hook returned one."""
@@ -268,7 +268,7 @@ class StartDenied(ConnectError):
     """The reason of ``confirm``, the policy that refuses, or why there was no decision."""
     source: str = "gate"
     """The source of the denial: "hook" (``confirm``), "person", "rule", "policy" or "gate"."""
-    told: str = ""
+    model_reason: str = ""
     """The part of the reason that a model may see."""
     by: str | None = None
     """The name of the person who denied the start, if the hook returned one."""

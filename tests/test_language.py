@@ -40,9 +40,7 @@ REPLACED = {
     r"(?<=\. )Where": "If",
 }
 """Words, and what is written instead."""
-ALLOWED = {
-    ".told": "an attribute of CallDenied",
-}
+ALLOWED: dict[str, str] = {}
 """Phrases with such a word that are right, and why: at most twenty."""
 
 _CODE = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"|^ {4,}.*$", re.S | re.M)

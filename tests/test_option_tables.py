@@ -597,7 +597,7 @@ WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
     "budget": (-1, "budget=-1: give a whole number of characters, 0 or more"),
     "structured": (True, "structured=True: give 'auto' or 'always'"),
     "large_results": ("lose", "large_results='lose': give 'cut' or 'keep'"),
-    "kept_bytes": (0, "kept_bytes=0: give a whole number above 0"),
+    "stored_bytes": (0, "stored_bytes=0: give a whole number above 0"),
     "show_images": (1, "show_images=1: give True or False"),
     "code": (1, "code=1: give True or False"),
 }

@@ -13,7 +13,7 @@ import pytest
 from mcp_client import Host
 from mcp_client.adapters import options as toolset_options
 from mcp_client.adapters import paused, toolset
-from mcp_client.adapters.kept_results import KEPT_BYTES
+from mcp_client.adapters.stored_results import STORED_BYTES
 from mcp_client.catalog import inspection
 from mcp_client.catalog.tool_traits import task_support_of
 from mcp_client.code import interpreter
@@ -119,7 +119,7 @@ AMOUNTS: list[tuple[str | None, str, float]] = [
         r"ascii=False\)\)``: (.+? characters),",
         toolset_options.BUDGET,
     ),
-    (toolset_options.ToolsetOptions.__doc__, r"stored results, (.+?) by default", KEPT_BYTES),
+    (toolset_options.ToolsetOptions.__doc__, r"stored results, (.+?) by default", STORED_BYTES),
     (toolset.Toolset.resume.__doc__, r"expired \(after (.+?)\)", paused._KEEP_SECONDS),
     (limits.__doc__, r"headers without end (.+?) redirects", http_pool._MAX_HEAD_BYTES),
     (limits.__doc__, r"memory of a schema check (.+?),", engine.MEMORY_BYTES),

@@ -15,7 +15,7 @@ The modules::
     gemini.py             Google's Gemini
     toolset.py            the base class of all toolsets
     options.py            the options of a toolset
-    shown_tools.py        the tools that a model is shown
+    model_tools.py        the tools that a model sees
     naming.py             names that a provider accepts
     definitions.py        a tool's input schema as one provider accepts it
     schema_notes.py       notes on how a schema was changed for a model
@@ -29,7 +29,7 @@ The modules::
     answers.py            the response to one call
     parts.py              a server's content as a model sees it
     char_limits.py        the maximum length of such content
-    kept_results.py       results too large for a model, read in pieces
+    stored_results.py     results too large for a model, read in pieces
     instructions.py       the instructions of servers, as a model may be shown them
     paused.py             model responses that wait for approval
     tool_search.py        three tools in place of many

@@ -218,7 +218,7 @@ def _quoted(head: str, text: str) -> str:
 
 def _denied(error: CallDenied) -> str:
     if error.source == "gate":  # its own words name options, files and errors of the program
-        why = error.told or "the program that asks for it failed"
+        why = error.model_reason or "the program that asks for it failed"
         return (
             f"{_NOT_SENT} The call was not approved: no decision was given ({_redacted(why)}). "
             "Do not repeat it unless the user asks for it."

@@ -63,7 +63,7 @@ class ToolsetOptions(TypedDict, total=False):
       as it would have been shown, or the places of a text in it. It is not a tool call: it needs no
       approval, sends nothing, and is in no audit log. It returns only results stored for an equal
       ``context``, and never binary data or images.
-    - ``kept_bytes``: The memory for stored results, 64 MiB by default. The oldest are deleted.
+    - ``stored_bytes``: The memory for stored results, 64 MiB by default. The oldest are deleted.
     - ``show_images``: For ``openai_chat``, whose tool messages accept only text. With True ``run``
       adds one message with the role "user" after the tool messages, with the images of all results,
       and the texts of the tool messages refer to them. By default images are only named. The other
@@ -81,7 +81,7 @@ class ToolsetOptions(TypedDict, total=False):
     budget: int
     structured: Structured
     large_results: Literal["cut", "keep"]
-    kept_bytes: int
+    stored_bytes: int
     show_images: bool
     code: bool
 
@@ -139,7 +139,7 @@ _CHECKS: dict[str, Any] = {
     "budget": _check_length,
     "structured": _check_word(*get_args(Structured)),
     "large_results": _check_word("cut", "keep"),
-    "kept_bytes": check_number,
+    "stored_bytes": check_number,
     "show_images": _check_flag,
     "code": _check_flag,
 }

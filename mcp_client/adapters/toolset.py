@@ -21,8 +21,8 @@ from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain
 from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
-from .kept_results import KEPT_BYTES, READ, KeptResults
 from .model_calls import ModelCall, RawCall, unknown_tool
+from .model_tools import ModelTools
 from .options import (
     INSTRUCTIONS_CHARS,
     LARGE_RESULTS,
@@ -33,7 +33,7 @@ from .options import (
 )
 from .parts import MediaTypes, Part, ServerContent, encodable, shortened
 from .running import BlockingTarget, CallTarget, Outcome, Runner, done_on
-from .shown_tools import ShownTools
+from .stored_results import READ, STORED_BYTES, StoredResults
 
 if TYPE_CHECKING:
     from ..catalog.library import PromptResult, ResourceResult
@@ -84,11 +84,11 @@ class Toolset:
     ) -> None:
         check_toolset_options(options)
         self._options = options
-        earlier: ShownTools | None = _earlier._shown if _earlier is not None else None
-        self._shown: ShownTools = ShownTools(self, tools, options, earlier)
-        self._kept: KeptResults | None = _earlier._kept if _earlier is not None else None
-        if self._kept is None and options.get("large_results", LARGE_RESULTS) == "keep":
-            self._kept = KeptResults(options.get("kept_bytes", KEPT_BYTES))
+        earlier: ModelTools | None = _earlier._shown if _earlier is not None else None
+        self._shown: ModelTools = ModelTools(self, tools, options, earlier)
+        self._stored: StoredResults | None = _earlier._stored if _earlier is not None else None
+        if self._stored is None and options.get("large_results", LARGE_RESULTS) == "keep":
+            self._stored = StoredResults(options.get("stored_bytes", STORED_BYTES))
         self.names: dict[str, str] = self._shown.names
         """The names that the model is shown, each with the qualified name of its tool."""
         self.tools: list[dict[str, Any]] = self._shown.request
@@ -301,14 +301,14 @@ class Toolset:
     ) -> Answer:
         if isinstance(outcome, ToolResult | ScriptOutput):
             content = self._content_of(outcome)
-            kept = self._kept
+            kept = self._stored
             shown = (kept and kept.shown(content, max_chars, context)) or content.marked(max_chars)
             return Answer(call, tuple(shown), outcome.is_error)
         if isinstance(outcome, McpError):
             others = [name for name, full in self.names.items() if full != call.name]
             text = explain(outcome, unknown_tool(call.shown_name or call.name, others))
-        elif self._kept is not None and call.name == READ and call.is_own and not call.problem:
-            text, is_read = self._kept.read(call.arguments, max_chars, context)
+        elif self._stored is not None and call.name == READ and call.is_own and not call.problem:
+            text, is_read = self._stored.read(call.arguments, max_chars, context)
             return Answer(call, (text,), not is_read)
         elif call.problem is not None or call.answer is not None:
             text = call.problem or call.answer or ""

@@ -22,7 +22,7 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     start_patterns.py    how a policy names servers: by command and by URL
     remembered.py        the decisions that hold for one session
     decisions.py         the store of decisions: remembered approvals, confirmed starts, tickets
-    kept_decision.py     one stored decision, as a value
+    stored_decision.py   one stored decision, as a value
     deciding.py          what ``ApprovalQueue.decide`` is given, and why requests are not pending
     tickets.py           requests that outlast their caller or its process
     queue.py             requests that wait for a decision from anywhere: a page, a chat, a ticket

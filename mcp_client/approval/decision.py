@@ -184,11 +184,11 @@ class Verdict(Generic[R_co]):
         return "once" if scope == "call" else scope
 
     @property
-    def for_good(self) -> bool:
+    def is_permanent(self) -> bool:
         """Whether the approval is permanent and therefore also accepts a changed definition."""
         if self.remember is None or self.remember.scope != "always":
             return False
-        return self.request.why_not_kept(self.remember) is None
+        return self.request.why_not_remembered(self.remember) is None
 
 
 Answer: TypeAlias = Allow | Deny

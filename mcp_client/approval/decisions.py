@@ -48,8 +48,8 @@ from ..protocol.canonical_json import plain, sha256
 from ..runtime.keyed_digest import digest_with, keyed
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import MemoryStorage, Object, Storage
-from .kept_decision import Decision
 from .request import KINDS, ApprovalRequest, RequestKind
+from .stored_decision import Decision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,7 +242,7 @@ class Decisions:
         """Return the decision that covers ``request`` to the server of this ``identity``."""
         if self.is_empty:
             return None
-        kept, key = request._kept_as(), self._known_key()
+        kept, key = request._stored_as(), self._known_key()
         if kept.fingerprint is None or key is None:
             return None
         at = self._at if self._own is None else self._own.at
@@ -260,10 +260,10 @@ class Decisions:
         Args:
             request: The approved request.
             remember: How far the approval reaches.
-            identity: The ``lasting_identity`` of the server.
+            identity: The ``stable_identity`` of the server.
             by: The person who decided.
         """
-        kept, now = request._kept_as(), time.time()
+        kept, now = request._stored_as(), time.time()
         script, code = _run_of(request) if remember.scope == "script" else (None, None)
         if self._own is None or self._key is None:
             self._key = self._state.secret(_KEY)

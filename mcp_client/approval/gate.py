@@ -304,8 +304,13 @@ class Gate:
         answer = given.answer
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
-            told = reason if answer.source == "gate" else ""
-            fields = {"source": answer.source, "by": answer.by, "rule": answer.rule, "told": told}
+            model_reason = reason if answer.source == "gate" else ""
+            fields = {
+                "source": answer.source,
+                "by": answer.by,
+                "rule": answer.rule,
+                "model_reason": model_reason,
+            }
             raise request.refusal(f"{what}: {reason}", reason=reason, **fields)
         reason = f"{given.by} answered {not_an_answer(answer)}"
         _log.warning("%s is refused: %s", _name_of(request), reason)
@@ -320,8 +325,10 @@ class Gate:
         self._log_failure(request, who, error)
         if isinstance(error, NotStorable):  # a mistake of the host, which no decision can fix
             return ConfigError(error.message, server=request.server)
-        told = _TOLD.get(type(error), "")
-        return request.refusal(f"{who} gave no answer ({reason})", reason=reason, told=told)
+        model_reason = _MODEL_REASONS.get(type(error), "")
+        return request.refusal(
+            f"{who} gave no answer ({reason})", reason=reason, model_reason=model_reason
+        )
 
     def _failure_reason(self, error: BaseException) -> str:
         match error:
@@ -387,7 +394,7 @@ class Gate:
             if once is not None:
                 once.keep(request, approved, answer.by)  # type: ignore[arg-type]  # only of calls
             return
-        why = approved.why_not_kept(remember)
+        why = approved.why_not_remembered(remember)
         if why is not None:
             _log.warning("%s: the answer is not remembered: %s", _name_of(request), why)
             return
@@ -406,11 +413,11 @@ class Gate:
 _THIS_CALL = Remember("call")
 
 
-_TOLD: dict[type[BaseException], str] = {
+_MODEL_REASONS: dict[type[BaseException], str] = {
     NoAnswer: "there was no answer in time",
     Closed: "the session was closed",
 }
-"""The reasons that a model may see in ``CallDenied.told``; others concern only the program."""
+"""The reasons in ``CallDenied.model_reason``; others concern only the program."""
 
 
 def _name_of(request: ApprovalRequest) -> str:

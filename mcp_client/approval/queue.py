@@ -384,7 +384,7 @@ class ApprovalQueue:
         if store is None:
             return None
         with self._lock:
-            if not self._hears and store.tells_changes:
+            if not self._hears and store.reports_changes:
                 self._hears = True
                 finalize(self, store.watch(self._notifier.notify))
         return _SLOW_LOOK_SECONDS if self._hears else _POLL_SECONDS

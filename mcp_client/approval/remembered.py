@@ -38,7 +38,7 @@ class ApprovalMemory:
     def __init__(
         self, identity: Callable[[], str | None] = lambda: None, store: Decisions | None = None
     ) -> None:
-        """Set ``identity``, which returns the ``lasting_identity`` of servers; None uses no store.
+        """Set ``identity``, which returns the ``stable_identity`` of servers; None uses no store.
 
         It is used if a request has no identity, and only when needed, because it computes a digest.
         """

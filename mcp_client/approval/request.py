@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .remember import Remember
     from .script import Script
 
-__all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "KeptAs", "RequestKind"]
+__all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "RequestKind", "StoredAs"]
 
 RequestKind: TypeAlias = Literal["call", "skill", "start", "sampling"]
 KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
@@ -81,7 +81,7 @@ class NotStorable(ConfigError):
     """The request has a context that no store can contain."""
 
 
-class KeptAs(NamedTuple):
+class StoredAs(NamedTuple):
     """The scope of a remembered approval."""
 
     subject: str
@@ -247,7 +247,7 @@ class ApprovalRequest:
         """
         return self
 
-    def why_not_kept(self, remember: Remember) -> str | None:
+    def why_not_remembered(self, remember: Remember) -> str | None:
         """Return why an approval with this reach cannot be remembered; None if it can."""
         if remember.where:
             return f"a {self.kind} has no arguments"
@@ -329,9 +329,9 @@ class ApprovalRequest:
         """The part of ``key`` besides kind, server, context and origin, as JSON."""
         raise NotImplementedError
 
-    def _kept_as(self) -> KeptAs:
+    def _stored_as(self) -> StoredAs:
         """The scope of a remembered approval: by default the same subject and fingerprint."""
-        return KeptAs(self.subject, self.subject, self.fingerprint)
+        return StoredAs(self.subject, self.subject, self.fingerprint)
 
     def _covers(self, remember: Remember, until: str) -> str:
         """The ``coverage`` of an approval that is remembered."""

@@ -365,7 +365,7 @@ class Rules:
 
         A model sees only the reason; advice for the host is in ``Deny.rule``.
         """
-        subject = request._kept_as().subject
+        subject = request._stored_as().subject
         given = getattr(request, "arguments", None)
         if request.kind == "call":
             subject = getattr(request, "tool").qualified_name  # noqa: B009 - of a ToolCall alone

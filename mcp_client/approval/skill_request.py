@@ -133,11 +133,11 @@ class SkillRequest(ApprovalRequest):
         """The possible reaches of an approval."""
         return ("once",) if self.dynamic else ("once", "session", "hour", "always")
 
-    def why_not_kept(self, remember: Remember) -> str | None:
+    def why_not_remembered(self, remember: Remember) -> str | None:
         """Return why an approval cannot be remembered; None if it can."""
         if self.dynamic and remember.scope != "call":
             return "its content is dynamic"
-        return ApprovalRequest.why_not_kept(self, remember)
+        return ApprovalRequest.why_not_remembered(self, remember)
 
     @property
     def _not_done(self) -> str:

@@ -22,8 +22,8 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
-    KeptAs,
     RequestKind,
+    StoredAs,
     facts_of,
     finding_facts,
     named,
@@ -236,11 +236,11 @@ class StartRequest(ApprovalRequest):
             "stores approvals. You are asked again if anything above changes."
         )
 
-    def _kept_as(self) -> KeptAs:
+    def _stored_as(self) -> StoredAs:
         """For the server of that name of this file. Arguments and queries may be secret."""
         where = urlsplit(self.url or "")
         shown = self.command or f"{where.scheme}://{where.netloc}"
-        return KeptAs(shown, "", self.fingerprint, is_guessable=True)
+        return StoredAs(shown, "", self.fingerprint, is_guessable=True)
 
     def _server_is(self) -> str:
         return str(self.path)

@@ -130,9 +130,9 @@ class Tickets:
         self._lock = threading.Lock()
 
     @property
-    def tells_changes(self) -> bool:
+    def reports_changes(self) -> bool:
         """Whether ``watch`` reports changes, including those of other processes."""
-        return self._state.tells_changes
+        return self._state.reports_changes
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         """Call ``notify`` after changes: see ``Storage.watch``."""

@@ -284,7 +284,7 @@ class ToolCall(ApprovalRequest):
             _one_call=value.get("one_call") is True,
         )
 
-    def why_not_kept(self, remember: Remember) -> str | None:
+    def why_not_remembered(self, remember: Remember) -> str | None:
         """Return why an approval cannot be remembered; None if it can."""
         if remember.scope == "script" and self.script is None:
             return "no script makes this call"

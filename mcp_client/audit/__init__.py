@@ -10,7 +10,7 @@
     entry_members.py       the members of the records of each kind
     sinks.py               a file, or a function of the host, as a place for records
     otel_log.py            the logs of OpenTelemetry as a place for records
-    shown_arguments.py     the arguments as records and spans may show them
+    redacted_arguments.py  the arguments as records and spans may show them
     redaction.py           the parts that a record may show: no secrets, within bounds
     redaction_function.py  the same by a function of the host
     recording_redaction.py the redaction of the record of a whole session

@@ -139,7 +139,7 @@ class AuditEntry(EntryMembers):
         An approver who is asked about an edit again sees its findings; those of every edit stay.
         """
         before = None if self._first is None else self._first["arguments_digest"]
-        after = self._shown_arguments(call.arguments_json, None)
+        after = self._redacted_arguments(call.arguments_json, None)
         earlier = [] if self._edited is None else self._edited["findings"]
         found = self._shown_findings(call.findings)
         found["findings"] = [

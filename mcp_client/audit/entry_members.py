@@ -51,7 +51,7 @@ from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
 from .hash_chain import now
-from .shown_arguments import MAX_ARGUMENTS_CHARS, differing_paths, shown_arguments, text_of
+from .redacted_arguments import MAX_ARGUMENTS_CHARS, differing_paths, redacted_arguments, text_of
 from .sinks import Digested, Record, Recorder
 
 __all__ = ["About", "EntryKind", "EntryMembers"]
@@ -199,7 +199,7 @@ class EntryMembers:
         request, given = self._request, self.about.arguments
         text = text_of(given) if request is None else request.arguments_json
         size = None if text is None else _size(text)
-        return {**self._shown_arguments(text, given), "arguments_bytes": size}
+        return {**self._redacted_arguments(text, given), "arguments_bytes": size}
 
     def _no_arguments(self) -> Record:
         nothing = dict.fromkeys(("arguments", "arguments_digest", "arguments_bytes"))
@@ -291,14 +291,14 @@ class EntryMembers:
         shown = {"kind": finding.kind, "text": self._safe(text)}
         return {**shown, "about": about} if about else shown
 
-    def _shown_arguments(self, text: str | None, given: Any) -> Record:
+    def _redacted_arguments(self, text: str | None, given: Any) -> Record:
         """Return the arguments as a record may show them.
 
         They are of ``text`` if there is one, else of ``given``.
         """
         audit = self._audit
         about = self._tool, self._is_unread
-        shown = shown_arguments(audit.redaction, audit.secrets, text, given, *about)
+        shown = redacted_arguments(audit.redaction, audit.secrets, text, given, *about)
         self._hidden += shown.hidden
         has_secrets = bool(shown.hidden or shown.pointers)
         return {

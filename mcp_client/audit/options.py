@@ -21,7 +21,7 @@ from .redaction_function import redaction_of
 from .sinks import AuditSink, place_of, sink_of
 
 if TYPE_CHECKING:
-    from .shown_arguments import SpanContent
+    from .redacted_arguments import SpanContent
 
 __all__ = ["Audit", "AuditTo", "OnAuditFailure"]
 
@@ -97,6 +97,6 @@ class Audit:
         """Return what spans show of calls, without ``secrets``; None if they show nothing."""
         if not self.trace_content:
             return None
-        from .shown_arguments import SpanContent
+        from .redacted_arguments import SpanContent
 
         return SpanContent(redaction_of(self.redaction), secrets)

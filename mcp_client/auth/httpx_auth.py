@@ -99,7 +99,7 @@ class Authorization(httpx.Auth):
         """Whether a person may be asked to log in."""
         return self._grant.browser is not None
 
-    def keep_tokens_in(self, store: TokenStore) -> None:
+    def store_tokens_in(self, store: TokenStore) -> None:
         """Store tokens in ``store`` if no store was given: a state is known only to the session."""
         if not self._keeps and not self._managers:
             self._store, self._keeps = store, True
@@ -109,7 +109,7 @@ class Authorization(httpx.Auth):
         manager = self._managers.get(url)
         return 0 if manager is None else manager.logins
 
-    def lasting_authorization(self, url: str) -> str:
+    def stable_authorization(self, url: str) -> str:
         """Return a text that identifies whose tokens are used for ``url``, equal in every process.
 
         It names the authorization server, the client that the tokens are issued to, and the person

@@ -92,14 +92,14 @@ class SkillPins:
                 server=server,
             )
 
-    def loaded(self, server: str, uri: str, files: Files, *, for_good: bool) -> None:
-        """Note that a skill was approved and verified; ``for_good`` by a permanent approval."""
+    def loaded(self, server: str, uri: str, files: Files, *, is_permanent: bool) -> None:
+        """Note that a skill was approved and verified; ``is_permanent`` by a permanent approval."""
         pins = self._pins
         known = self._known(server)
         if known is not None and known.get(uri) == pinned(files):
             return
         is_first = known is None and self._may_begin(server)
-        if (is_first or for_good or pins.policy == "accept") and not pins._has_moved(server):
+        if (is_first or is_permanent or pins.policy == "accept") and not pins._has_moved(server):
             self._write(server, [(uri, files)])
 
     def _known(self, server: str) -> Mapping[str, Any] | None:

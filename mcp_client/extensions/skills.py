@@ -171,7 +171,7 @@ class Skills:
         content = await reader.read("SKILL.md", timeout, traffic)
         text = await in_thread(_verified, entry, content)  # seconds, if a server requires it
         if self._pins is not None:
-            keep = partial(self._pins.loaded, for_good=verdict.for_good)
+            keep = partial(self._pins.loaded, is_permanent=verdict.is_permanent)
             await write_down(
                 f"{entry.server}: the skill", keep, entry.server, entry.uri, entry.files
             )

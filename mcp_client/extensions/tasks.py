@@ -79,7 +79,7 @@ class TaskCalls:
         note_status(created.get("task", created) if era.has_tasks else created, self.context)
         if isinstance(run, HandshakeTaskRun):
             run.token = ids[-1]
-            era.lasting_tokens.add(run.token)
+            era.task_tokens.add(run.token)
             self._dispatcher.task_progress[run.token] = run.note_progress
         return run
 
@@ -131,7 +131,7 @@ class TaskCalls:
             return result
         finally:
             if run.over and isinstance(run, HandshakeTaskRun):
-                self._connection.rpc.era.lasting_tokens.discard(run.token)
+                self._connection.rpc.era.task_tokens.discard(run.token)
                 self._dispatcher.task_progress.pop(run.token, None)
 
     async def ensure_connected(self) -> RpcConnection:

@@ -100,7 +100,7 @@ class Era(ABC):
         """Whether a call may ask to be made a task."""
         self.takes_tasks: Final = self.has_tasks and makes_tasks(server.capabilities)
         """Whether the server declares that it makes tasks of calls that ask for it."""
-        self.lasting_tokens: Final[set[Id]] = set()
+        self.task_tokens: Final[set[Id]] = set()
         """The progress tokens of requests that have a response and whose task continues."""
         self.session_headers: Final[Mapping[str, str]] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
@@ -142,7 +142,7 @@ class Era(ABC):
         """
         if notice.method == "notifications/progress":
             token = own_id(notice.params.get("progressToken"))
-            return None if token in self.lasting_tokens else token
+            return None if token in self.task_tokens else token
         return None
 
 

@@ -41,7 +41,7 @@ class Storage(ABC):
     thread."""
     is_remote: bool = False
     """Whether even ``stamp`` may take long, so that event loops call that in a thread, too."""
-    tells_changes: bool = False
+    reports_changes: bool = False
     """Whether ``watch`` reports changes, so that it is enough to look again seldom."""
 
     @property

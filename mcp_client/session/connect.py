@@ -147,7 +147,7 @@ def connect(
     approval, handlers = _under(policy, approval, handlers)
     kept = kept_in(state, pins, audit, server)
     transport = transport_of(server)
-    memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
+    memory = ApprovalMemory(lambda: transport.stable_identity, kept.decisions)
     secrets, has_default_name = KnownSecrets(), name is None
     name = name or transport.name
     setup = Setup(
@@ -274,7 +274,7 @@ def _audit(
     secrets: KnownSecrets,
     memory: ApprovalMemory,
 ) -> SessionAudit | None:
-    made = None if audit is None else audit._of_server(server, lambda: transport.lasting_identity)
+    made = None if audit is None else audit._of_server(server, lambda: transport.stable_identity)
     if made is not None:
         made.secrets = secrets
         memory.tell(made)

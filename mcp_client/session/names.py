@@ -4,7 +4,7 @@ Decisions and pins are stored by server name. A default name is made from the co
 alone, so two servers may have the same name. If two sessions with one name are open, and both store
 decisions or pins in one place, the second raises a ``ConfigError`` that asks for ``name=``, except:
 
-- if the servers are the same (``Transport.lasting_identity``): their sessions share the name,
+- if the servers are the same (``Transport.stable_identity``): their sessions share the name,
 - if both names were set by the host, which may start one program for each of its users under one
   name. Decisions are then stored apart, by the command or the address, and pins report drift.
 
@@ -65,7 +65,7 @@ def _places(setup: Setup) -> frozenset[Hashable]:
 
 
 def _are_different(one: Session, other: Session) -> bool:
-    identities = one._transport.lasting_identity, other._transport.lasting_identity
+    identities = one._transport.stable_identity, other._transport.stable_identity
     return None not in identities and identities[0] != identities[1]
 
 

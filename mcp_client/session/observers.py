@@ -253,7 +253,7 @@ class _CheckedPins(Observer):
         self._pins._check_policy(frozen.tool, frozen.drift)
 
     async def decided(self, call: CallState, frozen: ToolCall, verdict: Verdict[ToolCall]) -> None:
-        if verdict.for_good and frozen.drift is not None:
+        if verdict.is_permanent and frozen.drift is not None:
             what = f"{frozen.server}: the definition"
             await write_down(what, self._pins._accept_tool, frozen.tool)
 

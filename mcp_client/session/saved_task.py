@@ -170,12 +170,12 @@ class SavedTask:
 
 async def authorization_of(transport: Transport, salt: bytes) -> str | None:
     """Return the authorization of requests; None without one."""
-    digest = await transport.lasting_authorization(salt)
+    digest = await transport.stable_authorization(salt)
     return None if digest is None else digest.hex()
 
 
 def _shown(transport: Transport, salt: bytes) -> str | None:
-    identity = transport.lasting_identity
+    identity = transport.stable_identity
     return None if identity is None else keyed(identity, salt)
 
 

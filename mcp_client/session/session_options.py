@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..audit import Audit
     from ..audit.record import SessionAudit
-    from ..audit.shown_arguments import SpanContent
+    from ..audit.redacted_arguments import SpanContent
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
     from ..connection.call_options import CallOptions
@@ -117,7 +117,7 @@ def kept_in(state: Any, pins: Any, audit: Any, server: object = None) -> Kept:
     state = None if decisions is not None else state_of(state)
     if state is None:
         return Kept(None, decisions, pins, _audit(audit, None))
-    keep = getattr(getattr(recorded_by(server), "auth", None), "keep_tokens_in", None)
+    keep = getattr(getattr(recorded_by(server), "auth", None), "store_tokens_in", None)
     if callable(keep):
         keep(state.tokens)
     return Kept(

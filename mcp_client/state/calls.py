@@ -176,7 +176,7 @@ class Calls:
             if found is None or found.state != _SENT or found.mark != mark:
                 why = "is not unsettled: it is under way, was settled, or was never sent"
                 raise NotPending(f"the call with the key {safe_text(key, 100)!r} {why}", ids=(key,))
-            return self._settled(found, outcome, for_good=result is None)
+            return self._settled(found, outcome, is_permanent=result is None)
 
         self._change(key, settle)
 
@@ -325,9 +325,9 @@ class Calls:
 
     # ------------------------------------------------------------------ rows
 
-    def _settled(self, row: Row, outcome: Object, *, for_good: bool = False) -> Row:
+    def _settled(self, row: Row, outcome: Object, *, is_permanent: bool = False) -> Row:
         now = time.time()
-        due = None if for_good else now + self._keep
+        due = None if is_permanent else now + self._keep
         return row._replace(state=_SETTLED, settled_at=now, outcome=outcome, due=due)
 
     def _is_lost(self, row: Row) -> bool:

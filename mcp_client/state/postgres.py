@@ -95,7 +95,7 @@ class PostgresState(State):
         >>> state = PostgresState("postgresql://agent@db.example/agents")
     """
 
-    is_remote = tells_changes = True
+    is_remote = reports_changes = True
 
     def __init__(
         self,

@@ -304,7 +304,7 @@ class Transport(ABC):
         return None
 
     @property
-    def lasting_identity(self) -> str | None:
+    def stable_identity(self) -> str | None:
         """A text that identifies the program or address, equal in every process.
 
         Parts that may be secret are in it as a plain SHA-256 digest at the end, which a file stores
@@ -322,8 +322,8 @@ class Transport(ABC):
 
     @property
     def pinned_identity(self) -> str | None:
-        """``lasting_identity``, as far as it is equal on every machine: lock files are shared."""
-        return self.lasting_identity
+        """``stable_identity``, as far as it is equal on every machine: lock files are shared."""
+        return self.stable_identity
 
     @property
     def origin(self) -> tuple[str, str, int] | None:
@@ -361,7 +361,7 @@ class Transport(ABC):
         """
         return None
 
-    async def lasting_authorization(self, key: bytes) -> bytes | None:
+    async def stable_authorization(self, key: bytes) -> bytes | None:
         """Return a digest under ``key`` of what authorizes requests.
 
         It is equal in another process for the same credentials, or the same login. Empty if

@@ -21,11 +21,11 @@ from .base import Credentials, Received, Transport, TransportContext
 from .http_client import HttpClient
 from .http_options import (
     HttpServer,
-    lasting_identity_of,
     may_be_authorized,
     name_of_url,
     origin_of,
     shown,
+    stable_identity_of,
 )
 from .multiplexer import LineExchange
 
@@ -66,9 +66,9 @@ class HttpBasedTransport(Transport):
         return ("http", *origin_of(self._server.url))
 
     @property
-    def lasting_identity(self) -> str:
+    def stable_identity(self) -> str:
         """A text that identifies the program or address, equal in every process."""
-        return lasting_identity_of(self._server)
+        return stable_identity_of(self._server)
 
     @property
     def address(self) -> str:
@@ -85,9 +85,9 @@ class HttpBasedTransport(Transport):
         """The authorization of requests."""
         return None if self._client is None else self._client.credentials
 
-    async def lasting_authorization(self, key: bytes) -> bytes | None:
+    async def stable_authorization(self, key: bytes) -> bytes | None:
         """Return a digest under ``key`` of what authorizes requests."""
-        return None if self._client is None else await self._client.lasting_authorization(key)
+        return None if self._client is None else await self._client.stable_authorization(key)
 
     @property
     def extensions(self) -> tuple[str, ...]:

@@ -362,9 +362,9 @@ class HttpClient:
             return None
         return self._credentials
 
-    async def lasting_authorization(self, key: bytes) -> bytes:
-        """See ``Transport.lasting_authorization``."""
-        return await self._credentials.lasting(key)
+    async def stable_authorization(self, key: bytes) -> bytes:
+        """See ``Transport.stable_authorization``."""
+        return await self._credentials.stable_digest(key)
 
     def secrets(self, response: httpx.Response) -> set[str]:
         """Return the texts that must be hidden if the server repeats them in ``response``.

@@ -58,12 +58,12 @@ class HttpCredentials:
         """Return a digest for the next request of this task. Raises ``AuthError``."""
         return await self._next("authorized_as", _KEY) or object()  # which is equal to nothing
 
-    async def lasting(self, key: bytes) -> bytes:
+    async def stable_digest(self, key: bytes) -> bytes:
         """Return a digest that is comparable in other processes.
 
-        See ``Transport.lasting_authorization``.
+        See ``Transport.stable_authorization``.
         """
-        return await self._next("lasting_authorization", key) or b""
+        return await self._next("stable_authorization", key) or b""
 
     async def _next(self, method: str, key: bytes) -> bytes | None:
         """Return a digest; ``method`` of ``mcp_client.auth`` returns who is logged in."""

@@ -121,10 +121,10 @@ class HttpListener:
             response = await self._client.open("GET", headers)
         except McpError as error:
             self._note(f"could not be opened: {error}")
-            lasting = isinstance(error, AuthError | ConfigError) or (
+            permanent = isinstance(error, AuthError | ConfigError) or (
                 isinstance(error, ConnectError) and not error.retryable
             )
-            return None if lasting else _Attempt(stood=False)
+            return None if permanent else _Attempt(stood=False)
         try:
             if response.status != 200 or not response.streaming:
                 return await self._refused(response)

@@ -23,11 +23,11 @@ __all__ = [
     "Headers",
     "HttpServer",
     "header_fault",
-    "lasting_identity_of",
     "may_be_authorized",
     "name_of_url",
     "origin_of",
     "shown",
+    "stable_identity_of",
 ]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -242,7 +242,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
 
 
-def lasting_identity_of(server: HttpServer) -> str:
+def stable_identity_of(server: HttpServer) -> str:
     """Return origin, path, query and the headers named by ``identity``, as one text.
 
     All but the origin is a digest, because any part may contain a key.

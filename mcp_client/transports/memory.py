@@ -130,7 +130,7 @@ class MemoryTransport(Transport):
         return MemoryTransport(self._handler, self._all_open, self._identity)
 
     @property
-    def lasting_identity(self) -> str | None:
+    def stable_identity(self) -> str | None:
         """A text that identifies the program or address, equal in every process."""
         return None if self._identity is None else f"memory:{self._identity}"
 

@@ -328,9 +328,9 @@ def _inner(name: str) -> property:
 for _name in (
     *("multiplexed", "has_headers", "always_responds", "is_remote", "suspect", "address"),
     *("may_log_in", "hold", "last_unsent_id", "closed_because", "notification_epoch", "identity"),
-    *("lasting_identity", "pinned_identity", "is_local", "origin", "network"),
+    *("stable_identity", "pinned_identity", "is_local", "origin", "network"),
     *("credentials", "sandbox", "session_id", "only_its_word"),
-    *("lasting_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
+    *("stable_authorization", "extensions", "unread", "exit_advice", "maybe_unknown_method"),
     *("permit", "withdraw", "sends_credentials", "unmatched_output"),
 ):
     setattr(RecordingTransport, _name, _inner(_name))  # a transport names itself what it wraps

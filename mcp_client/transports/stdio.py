@@ -162,7 +162,7 @@ class StdioTransport(Transport):
         return ("stdio", server.command, server.args, str(server.cwd), pairs, self._granted)
 
     @property
-    def lasting_identity(self) -> str:
+    def stable_identity(self) -> str:
         # Only as a digest: a word or a value may be a secret.
         server = self._server
         cwd = os.path.abspath(server.cwd or ".")

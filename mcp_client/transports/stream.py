@@ -100,7 +100,7 @@ class StreamTransport(Transport):
         return StreamTransport(self._server)
 
     @property
-    def lasting_identity(self) -> str | None:
+    def stable_identity(self) -> str | None:
         """A text that identifies the program or address, equal in every process."""
         identity = self._server._identity
         return None if identity is None else f"stream:{identity}"

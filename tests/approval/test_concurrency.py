@@ -276,7 +276,7 @@ async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_
         refused.append(n)
 
     class Known(MemoryTransport):
-        lasting_identity = "the server"
+        stable_identity = "the server"
 
     transport = Known(server.handle)
     timeouts = Timeouts(approval=0.2)
@@ -332,7 +332,7 @@ async def test_a_file_of_answers_that_never_comes_is_under_the_approval_clock(
         release.wait(60)
 
     class Known(MemoryTransport):
-        lasting_identity = "the server"
+        stable_identity = "the server"
 
     monkeypatch.setattr(Decisions, "find", hang)
     options: dict[str, Any] = {

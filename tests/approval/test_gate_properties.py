@@ -270,7 +270,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
 
     async def story() -> None:
         class Known(MemoryTransport):
-            lasting_identity = "the server"
+            stable_identity = "the server"
 
             def clone(self) -> Known:
                 return Known(self._handler)
@@ -401,7 +401,7 @@ def test_nothing_is_sent_whatever_an_approver_raises(
 
     async def story() -> None:
         class Known(MemoryTransport):
-            lasting_identity = "the server"
+            stable_identity = "the server"
 
         options, broken = PLACES[place](error)
         async with connect(Known(server), **options) as session:

@@ -79,7 +79,7 @@ class Server:
 
     def connect(self, identity: str | None = "the server", **options: Any) -> Any:
         class Known(MemoryTransport):
-            lasting_identity = identity
+            stable_identity = identity
 
         transport = MemoryServer(self) if identity is None else Known(self)
         return connect(transport, **{"approval": self.approve, **options})
@@ -365,7 +365,7 @@ async def test_a_yes_is_for_one_server(other: dict[str, Any], tmp_path: Path) ->
 
 
 def identity_of(server: Any) -> str:
-    identity = transport_of(server).lasting_identity
+    identity = transport_of(server).stable_identity
     assert identity is not None
     return identity
 

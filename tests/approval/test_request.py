@@ -256,20 +256,20 @@ def test_what_only_calls_have_is_an_error_that_says_where_to_look(
 def test_a_yes_that_goes_further_than_the_kind_allows_is_not_kept(
     request_: ApprovalRequest,
 ) -> None:
-    assert request_.why_not_kept(Remember("call")) is None
-    assert request_.why_not_kept(Remember("script")) == (
+    assert request_.why_not_remembered(Remember("call")) is None
+    assert request_.why_not_remembered(Remember("script")) == (
         f"an approval of a {request_.kind} is not for 'script'"
     )
-    where = request_.why_not_kept(Remember("session", where={"/a": {"equals": 1}}))
+    where = request_.why_not_remembered(Remember("session", where={"/a": {"equals": 1}}))
     assert where is not None
     assert "has no arguments" in where
 
 
 def test_a_yes_to_dynamic_content_is_for_once() -> None:
     dynamic = skill(digest=None, files=(), size=None)
-    assert dynamic.why_not_kept(Remember("session")) == "its content is dynamic"
-    assert dynamic.why_not_kept(Remember("call")) is None
-    assert skill().why_not_kept(Remember("session")) is None
+    assert dynamic.why_not_remembered(Remember("session")) == "its content is dynamic"
+    assert dynamic.why_not_remembered(Remember("call")) is None
+    assert skill().why_not_remembered(Remember("session")) is None
 
 
 def test_what_is_asked_about_a_start_says_what_happens() -> None:

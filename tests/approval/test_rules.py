@@ -661,7 +661,7 @@ async def test_without_a_terminal_what_no_rule_matches_is_denied_with_what_to_do
         await server.call(Rules([]), "read", {"n": 4711}, policy=policy)
     error = caught.value
     assert error.message == "not approved: no rule allows this call"
-    assert (error.source, error.told) == ("gate", "no rule allows this call")
+    assert (error.source, error.model_reason) == ("gate", "no rule allows this call")
     text = str(error)
     assert "no rule matches read (arguments n); add a rule, or give Rules(ask=...)" in text
     assert "4711" not in text

@@ -47,7 +47,7 @@ on conflict do nothing
 class Known(MemoryTransport):
     """A server with one tool, which answers at once."""
 
-    lasting_identity = "the server of the benchmark"
+    stable_identity = "the server of the benchmark"
 
     def __init__(self) -> None:
         super().__init__(_answer)

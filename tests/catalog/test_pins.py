@@ -560,11 +560,11 @@ async def test_a_lock_file_that_others_may_write_is_refused(lock: Path, mode: in
 
 async def test_tools_pinned_for_one_url_are_drift_at_another(lock: Path) -> None:
     class At(MemoryTransport):
-        lasting_identity: str = ""
+        stable_identity: str = ""
 
     def at(project: str, server: Server) -> At:
         transport = At(server)
-        transport.lasting_identity = f"https://db.example:443 sha256:{sha256(project)}"
+        transport.stable_identity = f"https://db.example:443 sha256:{sha256(project)}"
         return transport
 
     server = Server(read="Reads.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client.approval.kept_decision import Decision
+from mcp_client.approval.stored_decision import Decision
 from mcp_client.cli import file_commands
 from mcp_client.cli.exits import UsageError
 from mcp_client.errors import AuditError, NotFound

@@ -498,7 +498,7 @@ async def test_nothing_shows_a_secret(
 
 def test_a_secret_counts_for_no_remembered_answer_and_is_masked_whatever_its_name() -> None:
     def of(value: str) -> str:
-        return StdioTransport(StdioServer("x", env={"REGION": value})).lasting_identity
+        return StdioTransport(StdioServer("x", env={"REGION": value})).stable_identity
 
     assert of(SecretText("one", ["one"])) == of(SecretText("other", ["other"]))
     assert of("one") != of("other")

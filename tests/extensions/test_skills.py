@@ -485,7 +485,7 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
 ) -> None:
     server, hook = SkillServer(), Asked(Allow(remember=scope))
     answers = Decisions(tmp_path / "decisions.json")
-    monkeypatch.setattr(MemoryTransport, "lasting_identity", "memory")
+    monkeypatch.setattr(MemoryTransport, "stable_identity", "memory")
     async with connect(server.transport, approval=hook, state=answers) as session:
         await session.load_skill(PDF)
         await session.load_skill(PDF)
@@ -651,7 +651,7 @@ def test_pins_of_skills_are_for_the_server_where_it_was(tmp_path: Path) -> None:
     elsewhere._identify("docs", lambda: "https://evil.example.com")
     (finding,) = SkillPins(elsewhere).drift_of("docs", PDF, files)
     assert "another URL" in str(finding)
-    SkillPins(elsewhere).loaded("docs", PDF, files[:1], for_good=True)
+    SkillPins(elsewhere).loaded("docs", PDF, files[:1], is_permanent=True)
     assert SkillPins(here).drift_of("docs", PDF, files) == ()
 
 

@@ -112,7 +112,7 @@ class Server:
 class Known(MemoryTransport):
     """One that can be told from others later, so that answers are kept for always."""
 
-    lasting_identity = "the modelled server"
+    stable_identity = "the modelled server"
 
 
 @dataclass

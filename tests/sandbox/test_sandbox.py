@@ -85,14 +85,14 @@ def test_another_sandbox_makes_another_identity(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("a")
     given = [None, True, Sandbox(network="all"), Sandbox(read=[tmp_path / "link"])]
     transports = [StdioTransport(StdioServer("x", sandbox=each)) for each in given]
-    assert len({each.lasting_identity for each in transports}) == len(given)
+    assert len({each.stable_identity for each in transports}) == len(given)
     assert len({each.identity for each in transports}) == len(given)
     without = StdioTransport(StdioServer("x", sandbox=False))
-    assert without.lasting_identity == transports[0].lasting_identity
+    assert without.stable_identity == transports[0].stable_identity
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to("b")
     other = StdioTransport(StdioServer("x", sandbox=Sandbox(read=[tmp_path / "link"])))
-    assert other.lasting_identity != transports[-1].lasting_identity
+    assert other.stable_identity != transports[-1].stable_identity
 
 
 async def test_without_bubblewrap_nothing_is_started_and_the_error_says_what_to_install(

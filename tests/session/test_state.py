@@ -56,7 +56,7 @@ class Server:
 
     def transport(self) -> MemoryTransport:
         class Known(MemoryTransport):
-            lasting_identity = "the server"
+            stable_identity = "the server"
 
         return Known(self)
 

@@ -307,7 +307,7 @@ class DatabaseStateContract(SharedStateContract):
 
     def test_it_tells_of_changes_made_elsewhere(self, address: str) -> None:
         one, other = self.open(address), self.open(address)
-        assert one.tells_changes
+        assert one.reports_changes
         told = threading.Semaphore(0)
         end = one.watch(KIND, told.release)
         assert told.acquire(timeout=120), "what changed before it began may have been missed"

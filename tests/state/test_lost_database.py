@@ -41,7 +41,7 @@ BOUND = 30.0
 
 
 class Known(MemoryTransport):
-    lasting_identity = "a server that decisions may be kept for"
+    stable_identity = "a server that decisions may be kept for"
 
 
 class Server:

@@ -17,7 +17,7 @@ from ..protocol.canonical_json import canonical
 from ..runtime.session_context import KnownSecrets
 from .redaction import Redaction, Shown, marked
 
-__all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "differing_paths", "shown_arguments", "text_of"]
+__all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "differing_paths", "redacted_arguments", "text_of"]
 
 MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
@@ -31,7 +31,7 @@ def text_of(given: Any) -> str | None:
         return None
 
 
-def shown_arguments(
+def redacted_arguments(
     redaction: Redaction,
     secrets: KnownSecrets,
     text: str | None,
@@ -109,7 +109,7 @@ class SpanContent:
     def arguments(self, call: ToolCall) -> str:
         """Return the arguments of a call."""
         text = call.arguments_json
-        shown = shown_arguments(self._redaction, self._secrets, text, None, call.tool)
+        shown = redacted_arguments(self._redaction, self._secrets, text, None, call.tool)
         return json.dumps(shown.value)
 
     def result(self, result: ToolResult) -> str:

@@ -83,7 +83,7 @@ class Decision:
         return cls(
             kind=request.kind,
             server=request.server,
-            subject=request._kept_as().subject,
+            subject=request._stored_as().subject,
             context=request.context,
             origin=request.origin,
             findings=tuple(sorted({finding.known_as for finding in request.findings})),

@@ -19,10 +19,10 @@ from .definitions import Definition
 from .model_calls import ModelCall, RawCall
 from .parts import Media, Part, ServerContent, ends
 
-__all__ = ["KEPT_BYTES", "READ", "KeptResults", "declaration", "read_call"]
+__all__ = ["READ", "STORED_BYTES", "StoredResults", "declaration", "read_call"]
 
 READ = "read_result"
-KEPT_BYTES = 64 * 1024 * 1024
+STORED_BYTES = 64 * 1024 * 1024
 _LIMIT = 10_000
 _MAX_FIND_CHARS = 1_000
 _MAX_PLACES = 10
@@ -67,7 +67,7 @@ def declaration() -> tuple[str, str, Definition]:
 
 
 def read_call(raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
-    """Return a call of ``read_result``, which ``KeptResults.read`` handles."""
+    """Return a call of ``read_result``, which ``StoredResults.read`` handles."""
     if problem is None:
         problem = _Asked.problem_of(arguments)
     later = _LATER if problem is None else None
@@ -107,20 +107,20 @@ def _integer(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Stored:
     text: str
     head: str
     context: Hashable
     size: int
 
 
-class KeptResults:
+class StoredResults:
     """The results of one toolset, and of those that it was updated to; safe to use from threads."""
 
-    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, max_bytes: int = STORED_BYTES) -> None:
         """``max_bytes`` of memory hold the texts: the oldest is forgotten for a new one."""
         self._max_bytes = max_bytes
-        self._kept: dict[str, _Kept] = {}
+        self._stored: dict[str, _Stored] = {}
         self._lock = threading.Lock()
         self.size: int = 0
         """Bytes of memory in use."""
@@ -130,7 +130,7 @@ class KeptResults:
         if content.fits(max_chars):
             return content.marked(max_chars)
         text = content.text
-        handle = self._keep(text, content.head, context)
+        handle = self._store(text, content.head, context)
         if handle is None:
             return content.marked(max_chars)
         media = [part for part in content.parts if isinstance(part, Media)]
@@ -141,7 +141,7 @@ class KeptResults:
         parts[-1] = f"{parts[-1]}\n{_note(handle, total, head, total - tail)}"
         return parts
 
-    def _keep(self, text: str, head: str, context: Hashable) -> str | None:
+    def _store(self, text: str, head: str, context: Hashable) -> str | None:
         """Store the texts and return their handle; None if they alone are larger than the limit."""
         size = sys.getsizeof(text) + sys.getsizeof(head) + _ENTRY_BYTES
         if size > self._max_bytes:
@@ -149,8 +149,8 @@ class KeptResults:
         handle = secrets.token_hex(12)
         with self._lock:
             while self.size + size > self._max_bytes:
-                self.size -= self._kept.pop(next(iter(self._kept))).size
-            self._kept[handle] = _Kept(text, head, context, size)
+                self.size -= self._stored.pop(next(iter(self._stored))).size
+            self._stored[handle] = _Stored(text, head, context, size)
             self.size += size
         return handle
 
@@ -159,7 +159,7 @@ class KeptResults:
     ) -> tuple[str, bool]:
         """Return the response to a call without a ``problem``, and whether it succeeded."""
         asked = _Asked.of(arguments)
-        kept = self._kept.get(asked.handle)
+        kept = self._stored.get(asked.handle)
         if kept is None or not same_context(kept.context, context):
             return _UNKNOWN, False
         total = len(kept.text)
@@ -175,7 +175,7 @@ def _note(handle: str, total: int, start: int, end: int) -> str:
     )
 
 
-def _piece(kept: _Kept, asked: _Asked, max_chars: int) -> str:
+def _piece(kept: _Stored, asked: _Asked, max_chars: int) -> str:
     total = len(kept.text)
 
     def said(end: int) -> tuple[ServerContent, str]:
@@ -189,7 +189,7 @@ def _piece(kept: _Kept, asked: _Asked, max_chars: int) -> str:
     return f"{_text(content)}{more}"
 
 
-def _places(kept: _Kept, asked: _Asked, max_chars: int) -> str:
+def _places(kept: _Stored, asked: _Asked, max_chars: int) -> str:
     head = f"Places of what was to be found, from character {asked.offset} on. {kept.head}"
     more = f"\n[More places: offset={len(kept.text)}]"
     room = max(min(asked.limit, ServerContent(head, ()).room(max_chars - len(more))), 1)

@@ -15,17 +15,17 @@ from ..catalog.tool import Tool, tools_of
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from .definitions import Definition, Dialect
-from .kept_results import READ, declaration, read_call
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .naming import legal_names
 from .options import BUDGET, LARGE_RESULTS, ToolsetOptions
 from .schema_inlining import clean_text
+from .stored_results import READ, declaration, read_call
 from .tool_search import ADVICE, CALL, OWN_TOOLS, ToolSearch, asked_for, own_definitions
 
 if TYPE_CHECKING:
     from .code_mode import CodeSearch
 
-__all__ = ["Shape", "ShownTools"]
+__all__ = ["ModelTools", "Shape"]
 
 
 _MAX_PLACES = 50_000
@@ -43,7 +43,7 @@ class Shape(Protocol):
     def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]: ...
 
 
-class ShownTools:
+class ModelTools:
     """The tools of one toolset. ``earlier`` is what a model was shown of them before."""
 
     def __init__(
@@ -51,7 +51,7 @@ class ShownTools:
         shape: Shape,
         tools: Iterable[Tool],
         options: ToolsetOptions,
-        earlier: ShownTools | None,
+        earlier: ModelTools | None,
     ) -> None:
         self._shape = shape
         self._places: list[str]
@@ -114,7 +114,7 @@ class ShownTools:
                 self._notes.append(f"{_quoted(name)}: another tool has this name; left out")
         return found
 
-    def _updated(self, tools: list[Tool], earlier: ShownTools) -> list[Tool]:
+    def _updated(self, tools: list[Tool], earlier: ModelTools) -> list[Tool]:
         """``tools`` in their earlier places, each as it was shown if its definition is the same."""
         now = {tool.qualified_name: tool for tool in tools}
         self._places = list(dict.fromkeys((*earlier._places, *now)))

@@ -24,9 +24,9 @@ from mcp_client import (
     allow_all,
     sync,
 )
-from mcp_client.adapters.kept_results import KeptResults
 from mcp_client.adapters.model_calls import ModelCall
 from mcp_client.adapters.parts import ServerContent
+from mcp_client.adapters.stored_results import StoredResults
 from tests.adapters.marks import MARKED
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import ANTHROPIC, CHAT, RESPONSES, Provider, every_provider
@@ -202,8 +202,8 @@ def test_any_piece_makes_progress_and_says_where_it_ends(
     length: int, offset: int, limit: int, max_chars: int
 ) -> None:
     whole = "".join(chr(97 + n % 26) for n in range(length))
-    kept = KeptResults()
-    handle = kept._keep(whole, "From me (instructions)", None)
+    kept = StoredResults()
+    handle = kept._store(whole, "From me (instructions)", None)
     asked = {"handle": handle, "offset": offset, "limit": limit}
     said, is_read = kept.read(asked, max_chars, None)
     assert is_read == (offset < length)
@@ -314,7 +314,7 @@ def test_nothing_that_a_server_wrote_stands_outside_its_marks() -> None:
 
 @every_provider
 def test_unknown_forgotten_and_another_contexts_handles_read_alike(provider: Provider) -> None:
-    kit = kit_of(provider, kept_bytes=250_000)
+    kit = kit_of(provider, stored_bytes=250_000)
     anas = handle_in(told(kit, result_of(text(LINES)), provider, context="ana"))
     assert within(read(kit, {"handle": anas, "limit": 4}, provider, context="ana")) == "line"
     said = [
@@ -337,7 +337,7 @@ def test_true_and_one_are_different_contexts() -> None:
 
 
 def test_the_oldest_is_forgotten_and_what_is_too_large_is_cut_and_forgets_nothing() -> None:
-    kit = kit_of(kept_bytes=3 * (len(LINES) + 1_000))
+    kit = kit_of(stored_bytes=3 * (len(LINES) + 1_000))
     handles = [handle_in(told(kit, result_of(text(LINES)))) for _ in range(4)]
     assert len(set(handles)) == 4
     known = [not read(kit, {"handle": one}).startswith(UNKNOWN) for one in handles]
@@ -350,7 +350,7 @@ def test_the_oldest_is_forgotten_and_what_is_too_large_is_cut_and_forgets_nothin
 
 def test_memory_is_counted_as_it_is() -> None:
     for words, count in (("a" * 1_000_000, 4), ("\U0001f600" * 250_000, 4), ("x" * 3_000, 1_000)):
-        kept = KeptResults()
+        kept = StoredResults()
         texts = [words + str(n) for n in range(count)]
         tracemalloc.start()
         copies = [f"{one} " for one in texts]
