@@ -22,7 +22,7 @@
     backoff.py          when a failed attempt is repeated
     windows_lock.py     a file lock on Windows
     atomic_file.py      files with one writer at a time, replaced as a whole
-    directory.py           a directory for such files
+    directory.py        a directory for such files
     storage.py          JSON objects by kind and key
     json_file.py        a storage in one JSON file
     sqlite_file.py      a storage in one SQLite file

@@ -157,7 +157,7 @@ def test_no_media_and_no_binary_is_ever_among_what_is_kept() -> None:
     handle = handle_in(blocks[-1]["text"])
     end = read(kit, {"handle": handle, "offset": len(LINES)}, ANTHROPIC)
     assert within(end) == "\n[resource: file:///b, application/zip, 3 bytes]\nthe end"
-    assert IMAGE[:20] not in str([one.text for one in kit._kept._kept.values()])
+    assert IMAGE[:20] not in str([one.text for one in kit._stored._stored.values()])
 
 
 def test_what_a_tool_reports_as_an_error_is_kept_as_well() -> None:
