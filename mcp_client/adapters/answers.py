@@ -116,7 +116,7 @@ class ScriptOutput:
 class ScriptPending(CallPending):
     """Calls of a script that wait for approval."""
 
-    past: dict[str, Any]
+    run_log: dict[str, Any]
     """The data that the script needs to continue."""
     output: str = ""
     """The text that it has printed."""

@@ -16,7 +16,7 @@ from ..catalog.tool import Tool
 from ..code.identifiers import EXCEPTIONS, Bindings
 from ..code.interpreter import interpreter_version
 from ..code.run import PausedRun, run_script
-from ..code.run_log import Past
+from ..code.run_log import RunLog
 from ..code.signatures import signature_of
 from ..connection.call_options import CallOptions
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotSent
@@ -114,12 +114,14 @@ async def run_code(
             f"run() was given a {type(target).__name__} to make the calls of a script: give it a "
             "Session or a Host"
         )
-    past = None if call.past is None else Past.from_json(call.past)
+    run_log = None if call.run_log is None else RunLog.from_json(call.run_log)
     try:
         code, explain = call.arguments["code"], explain_in_script
-        found = await run_script(target, tools, code, options=options, explain=explain, past=past)
+        found = await run_script(
+            target, tools, code, options=options, explain=explain, run_log=run_log
+        )
     except McpError as error:
-        if past is not None and isinstance(error, ConfigError | NotSent):
+        if run_log is not None and isinstance(error, ConfigError | NotSent):
             raise
         if options.get("idempotency_key") is not None and not isinstance(error, InvalidArguments):
             error.follows = True
@@ -141,7 +143,7 @@ def _pending(run: PausedRun) -> ScriptPending:
         output=run.output,
         sent=run.sent,
     )
-    pending.past = run.past.to_json()
+    pending.run_log = run.run_log.to_json()
     return pending
 
 

@@ -62,7 +62,7 @@ class ModelCall:
     """The arguments it gave for a tool that is not found; otherwise empty."""
     is_own: bool = field(default=False, repr=False)
     """Whether the toolset itself handles it, like a search: it is not a call of a server's tool."""
-    past: dict[str, Any] | None = field(default=None, repr=False)
+    run_log: dict[str, Any] | None = field(default=None, repr=False)
     """The earlier results of a script that continues."""
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ _MAX_IN_MEMORY = 1_000
 """Records in the memory of this process. Beyond that, those go that would expire first."""
 _MAX_MEDIA_CHARS = 8_000_000
 """The limit for images and sounds in one record or result, as Base64 characters."""
-_MAX_PAST_CHARS = 8_000_000
+_MAX_RUN_LOG_CHARS = 8_000_000
 """The limit for the earlier results of a script, in characters."""
 _HERE = MemoryStorage()
 _NOT_FOUND = (
@@ -182,7 +182,7 @@ class Resumption:
                 call = now["calls"][number]
             made = await make(_model_call(call), self._options_of(record, number))
             if isinstance(made, CallPending):
-                await self._note_past(number, made)
+                await self._note_progress(number, made)
         finally:
             outcome = None
             if isinstance(made, Answer):
@@ -192,20 +192,20 @@ class Resumption:
                 _log.error("the answer to a call of a resumed response: %s", failure)
         return made
 
-    async def _note_past(self, number: int, pending: CallPending) -> None:
+    async def _note_progress(self, number: int, pending: CallPending) -> None:
         """Store the progress of a script.
 
         If that fails, the script continues from an earlier point: the journal has its calls since
         then.
         """
-        past: Object = getattr(pending, "past", {})
+        run_log: Object = getattr(pending, "run_log", {})
 
         def noted(row: Object | None) -> Object | None:
             if row is not None:
-                row["calls"][number] |= _past_of(past)
+                row["calls"][number] |= _progress_of(run_log)
             return row
 
-        if past:
+        if run_log:
             try:
                 await _in(self._storage, self._storage.change, _ROWS, self._key, noted)
             except McpError as error:
@@ -266,26 +266,26 @@ def _kept(answer: Answer, outcome: object, key: str | None) -> Object:
     call = answer.call
     row = {"id": call.id, "name": call.name, "shown_name": call.shown_name}
     if isinstance(outcome, CallPending):
-        past = getattr(outcome, "past", None)
-        row |= {} if past is None else _past_of(past)
+        run_log = getattr(outcome, "run_log", None)
+        row |= {} if run_log is None else _progress_of(run_log)
         return {**row, "state": _WAITS, "key": key, "arguments": canonical(call.arguments)}
     return {**row, **_answered(answer)}
 
 
 def _model_call(row: Object) -> ModelCall:
     arguments = json.loads(row.get("arguments", "{}"))
-    past, shown = row.get("past"), row["shown_name"]
-    is_own = past is not None
-    return ModelCall(row["id"], row["name"], arguments, shown_name=shown, is_own=is_own, past=past)
+    run_log, shown = row.get("past"), row["shown_name"]
+    own: dict[str, Any] = {"is_own": run_log is not None, "run_log": run_log}
+    return ModelCall(row["id"], row["name"], arguments, shown_name=shown, **own)
 
 
-def _past_of(past: Object) -> Object:
+def _progress_of(run_log: Object) -> Object:
     """Return the stored part of a script. Raises ``ConfigError`` if it is too large."""
-    if past["answers"] is None or len(json.dumps(past)) > _MAX_PAST_CHARS:
+    if run_log["answers"] is None or len(json.dumps(run_log)) > _MAX_RUN_LOG_CHARS:
         raise ConfigError(
-            f"the results of a paused script have more than {_MAX_PAST_CHARS:,} characters"
+            f"the results of a paused script have more than {_MAX_RUN_LOG_CHARS:,} characters"
         )
-    return {"past": past}
+    return {"past": run_log}
 
 
 def _answered(answer: Answer) -> Object:

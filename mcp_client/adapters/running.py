@@ -180,7 +180,7 @@ class Runner:
 
     async def _outcome_of(self, call: ModelCall, options: CallOptions) -> Outcome:
         code, target = self._toolset._shown.code, self._target
-        if code is None and call.past is not None:
+        if code is None and call.run_log is not None:
             raise ConfigError("a script was paused: resume it with a toolset of code=True")
         if code is None or not call.is_own:
             return await told_of(call, options, lambda its: outcome_of(target, call, its))

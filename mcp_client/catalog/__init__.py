@@ -11,7 +11,7 @@ The names of resources, prompts and content are in ``mcp_client.content``.
     listed.py           usable entries of a list, and why the others were set aside
     paged_list.py       one list of a server: fetched page by page, cached, refreshed
     pages.py            the end of a list, and entries that come twice
-    reading.py          requests that only read: lists, contents, prompts, completions
+    read_requests.py    requests that only read: lists, contents, prompts, completions
     call_context.py     ``ToolCall.context`` and ``ToolCall.origin``
     bound_schema.py     a schema without the arguments that the host sets
     result.py           the result of a tool call

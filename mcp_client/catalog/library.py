@@ -32,7 +32,7 @@ from ..runtime.safe_text import safe_text
 from ..runtime.watch import Watch
 from .listed import Listed, Rejected
 from .paged_list import Kind, PagedEntries
-from .reading import FetchResult, ReadRequests
+from .read_requests import FetchResult, ReadRequests
 from .subscriptions import Subscriptions
 from .watch import ListChanges, ListWatch, ResourceWatch, compared_by
 

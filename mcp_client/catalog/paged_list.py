@@ -40,7 +40,7 @@ from .finding import Finding
 from .inspection import text_findings
 from .listed import Listed, Rejected
 from .pages import NAMES, Ends, identity, without_repeats
-from .reading import Page, ReadRequests
+from .read_requests import Page, ReadRequests
 from .subscription import ListSubscription
 
 if TYPE_CHECKING:

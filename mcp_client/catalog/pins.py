@@ -129,7 +129,7 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
+class _Snapshot:
     """The stored data at one stamp of the state."""
 
     stamp: Hashable = None
@@ -172,11 +172,11 @@ class Pins:
         """Whether a server that the file does not have is pinned on first use."""
         self._drifts: dict[str, tuple[Drift, ...]] = {}
         self._seen: set[str] = set()
-        self._said: dict[str, str | None] = {}
+        self._instructions: dict[str, str | None] = {}
         """The instructions of each server that was listed, as they would be written down."""
         self._identities: dict[str, Callable[[], str | None]] = {}
         self._secrets: dict[str, KnownSecrets] = {}
-        self._last = _Book()
+        self._last = _Snapshot()
         self._key: bytes | None = None
 
     @classmethod
@@ -227,7 +227,7 @@ class Pins:
         self._change(
             server,
             lambda entry: replace(
-                entry, tools=pins, instructions=self._said.get(server, entry.instructions)
+                entry, tools=pins, instructions=self._instructions.get(server, entry.instructions)
             ),
         )
         self._seen.add(server)
@@ -243,8 +243,8 @@ class Pins:
         """
         if self.policy == "accept":
             return None
-        book = await in_thread(self._book) if self._state.is_remote else self._book()
-        found = self._drifts_in(book, tool.server, [tool])
+        snapshot = await in_thread(self._snapshot) if self._state.is_remote else self._snapshot()
+        found = self._drifts_in(snapshot, tool.server, [tool])
         return found[0] if found else None
 
     def _check_policy(self, tool: Tool, drift: Drift | None) -> None:
@@ -278,7 +278,7 @@ class Pins:
 
     def _skills(self, server: str) -> Mapping[str, Any] | None:
         """Return the stored skills of the server; None without any."""
-        entry = self._book().servers.get(server)
+        entry = self._snapshot().servers.get(server)
         return None if entry is None else entry.skills
 
     def _write_skills(self, server: str, skills: Mapping[str, Any]) -> None:
@@ -294,23 +294,23 @@ class Pins:
     ) -> tuple[list[Finding], str | None]:
         """Compare a list with the file, store what the policy permits, and return the drift."""
         tools = list(tools)
-        said = self._said[server] = self._written_down(server, instructions)
-        before = book = self._book()
-        if self._must_write(book, server, tools):
+        said = self._instructions[server] = self._written_down(server, instructions)
+        before = snapshot = self._snapshot()
+        if self._must_write(snapshot, server, tools):
 
             def written(entry: _Entry) -> _Entry:
                 nonlocal before
-                before = _Book(None, {server: entry} if entry.to_json() else {}, book.key)
+                before = _Snapshot(None, {server: entry} if entry.to_json() else {}, snapshot.key)
                 if not self._must_write(before, server, tools):
                     return entry
                 pins = {tool.name: self._pin_of(tool) for tool in tools}
                 return replace(entry, tools=pins, instructions=said)
 
-            book = _Book(None, {server: self._change(server, written)}, self._key)
+            snapshot = _Snapshot(None, {server: self._change(server, written)}, self._key)
         findings = self._findings(before, server, tools)
         self._seen.add(server)
         accepted = self.policy == "accept"
-        now = () if accepted else tuple(self._all_drifts(book, server, tools))
+        now = () if accepted else tuple(self._all_drifts(snapshot, server, tools))
         self._drifts[server] = now
         is_new = any(one.kind in ("unpinned", "moved") or not one.tool for one in now)
         return findings, None if is_new or instructions is None else instructions
@@ -329,9 +329,9 @@ class Pins:
         Afterwards a file without the server is drift. Raises ``ConfigError`` for more than the
         server itself might send.
         """
-        book = self._book()
-        entry = book.servers.get(server)
-        if entry is None or entry.tools is None or self._has_moved(server, book):
+        snapshot = self._snapshot()
+        entry = snapshot.servers.get(server)
+        if entry is None or entry.tools is None or self._has_moved(server, snapshot):
             return None
         place = safe_text(server, 60)
         if len(entry.tools) > limits.tools:
@@ -344,14 +344,14 @@ class Pins:
         definitions = [copy_of(pin.definition) for _, pin in sorted(entry.tools.items())]
         return Pinned(definitions, entry.instructions, entry.written or "")
 
-    def _must_write(self, book: _Book, server: str, tools: list[Tool]) -> bool:
-        is_known = book.tools(server) is not None
+    def _must_write(self, snapshot: _Snapshot, server: str, tools: list[Tool]) -> bool:
+        is_known = snapshot.tools(server) is not None
         if self.policy == "accept" and (self.create or is_known):
-            return not is_known or bool(self._all_drifts(book, server, tools))
+            return not is_known or bool(self._all_drifts(snapshot, server, tools))
         return self.create and not is_known and server not in self._seen
 
-    def _findings(self, book: _Book, server: str, tools: list[Tool]) -> list[Finding]:
-        if book.tools(server) is None and server not in self._seen and self.create:
+    def _findings(self, snapshot: _Snapshot, server: str, tools: list[Tool]) -> list[Finding]:
+        if snapshot.tools(server) is None and server not in self._seen and self.create:
             if self.policy != "refuse":
                 return []
             # Perhaps the path or the server's name is mistyped, and nothing is refused at all.
@@ -363,27 +363,27 @@ class Pins:
             return [Finding("not_pinned", text, "server")]
         return [
             finding.at(f"tool '{safe_text(drift.tool, 128)}'") if drift.tool else finding
-            for drift in self._all_drifts(book, server, tools)
+            for drift in self._all_drifts(snapshot, server, tools)
             for finding in drift.findings(self.name)
         ]
 
-    def _all_drifts(self, book: _Book, server: str, tools: list[Tool]) -> list[Drift]:
-        found = self._drifts_in(book, server, tools)
+    def _all_drifts(self, snapshot: _Snapshot, server: str, tools: list[Tool]) -> list[Drift]:
+        found = self._drifts_in(snapshot, server, tools)
         names = {tool.name for tool in tools}
-        known = book.tools(server) or {}
+        known = snapshot.tools(server) or {}
         found += [Drift(server, name, "gone", None) for name in known if name not in names]
-        entry, said = book.servers.get(server), self._said.get(server)
+        entry, said = snapshot.servers.get(server), self._instructions.get(server)
         if entry is not None and entry.tools is not None and entry.instructions != said:
             found.append(Drift.of_instructions(server, entry.instructions, said))
         return found
 
-    def _drifts_in(self, book: _Book, server: str, tools: list[Tool]) -> list[Drift]:
-        known = book.tools(server)
+    def _drifts_in(self, snapshot: _Snapshot, server: str, tools: list[Tool]) -> list[Drift]:
+        known = snapshot.tools(server)
         if known is None:
             if self.create and server not in self._seen:
                 return []  # it has not been listed yet
             return [Drift(server, tool.name, "unpinned", tool.fingerprint) for tool in tools]
-        if self._has_moved(server, book):
+        if self._has_moved(server, snapshot):
             return [Drift(server, tool.name, "moved", tool.fingerprint) for tool in tools]
         return list(self._drifts_from(server, known, tools))
 
@@ -399,13 +399,13 @@ class Pins:
                 if old.fingerprint != now.fingerprint:
                     yield Drift.of(tool, "changed", old.definition, now.definition)
 
-    def _has_moved(self, server: str, book: _Book | None = None) -> bool:
+    def _has_moved(self, server: str, snapshot: _Snapshot | None = None) -> bool:
         """Whether the server is elsewhere than when it was written down."""
-        book = self._book() if book is None else book
-        entry = book.servers.get(server)
+        snapshot = self._snapshot() if snapshot is None else snapshot
+        entry = snapshot.servers.get(server)
         if entry is None or entry.identity is None:
             return False
-        identity = self._identity_of(server, book.key)
+        identity = self._identity_of(server, snapshot.key)
         return identity is not None and entry.identity != identity
 
     def _identity_of(self, server: str, key: bytes | None) -> str | None:
@@ -417,18 +417,18 @@ class Pins:
 
     def _read(self) -> dict[str, tuple[str, ...]]:
         """Return the stored tools by server. Raises ``ConfigError`` if the file cannot be used."""
-        servers = self._book().servers
+        servers = self._snapshot().servers
         if not servers and not self.create:
             where = self.name if self.path is None else f"the lock file {self.path}"
             raise ConfigError(f"{where} does not exist or has no server, and Pins(create=False)")
         return {server: tuple(entry.tools or ()) for server, entry in servers.items()}
 
-    def _book(self) -> _Book:
+    def _snapshot(self) -> _Snapshot:
         last, stamp = self._last, self._state.stamp(_PINS)
         if stamp != last.stamp or stamp is None:
             servers = self._state.list(_PINS)
             parsed = {server: self._parsed(server, entry) for server, entry in servers.items()}
-            last = self._last = _Book(stamp, parsed, self._state.known_secret(_PINS))
+            last = self._last = _Snapshot(stamp, parsed, self._state.known_secret(_PINS))
         return last
 
     def _change(self, server: str, change: Callable[[_Entry], _Entry]) -> _Entry:

@@ -30,7 +30,7 @@ from .inspection import LookAlikes, ordinary_name
 from .listed import Rejected, RejectedKind
 from .paged_list import SAID_BY_THE_LIST, Kind, PagedCache
 from .pages import without_repeats
-from .reading import ReadRequests
+from .read_requests import ReadRequests
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, new_tool, not_a_name
 from .trust import Trust, trusts

@@ -290,16 +290,16 @@ async def pins(options: argparse.Namespace) -> int:
     if options.pins is None:
         raise UsageError("pins: name the lock file with --pins FILE")
     began = await anyio.Path(options.pins).exists()
-    book = Pins(options.pins)
-    options.pins = book
+    lock_file = Pins(options.pins)
+    options.pins = lock_file
     async with open_session(options) as session:
         listed = await session.list_tools()
         if options.accept == ["*"]:
-            book.accept(session.name, listed)
+            lock_file.accept(session.name, listed)
         else:
             for name in options.accept:
-                _accept(book, session.name, listed, name)
-        drifts = book.drift(session.name)
+                _accept(lock_file, session.name, listed, name)
+        drifts = lock_file.drift(session.name)
     if options.json:
         print_json(
             {
@@ -324,19 +324,19 @@ async def pins(options: argparse.Namespace) -> int:
         print_text(
             f"{len(listed)} tools are as written down"
             if began
-            else f"{len(listed)} tools were written down in {book.path}"
+            else f"{len(listed)} tools were written down in {lock_file.path}"
         )
     else:
         note("--accept TOOL writes down what it is now, --accept '*' everything")
     return TOOL_FAILED if drifts else DONE
 
 
-def _accept(book: Any, server: str, listed: Any, name: str) -> None:
+def _accept(lock_file: Any, server: str, listed: Any, name: str) -> None:
     for tool in listed:
         if tool.name == name:
-            book._accept_tool(tool)
+            lock_file._accept_tool(tool)
             return
-    if book._has_gone(server, name):
+    if lock_file._has_gone(server, name):
         raise UsageError(f"the server no longer has {name!r}: accept that with --accept '*'")
     text = f"the server has no tool {safe_text(name, 60)!r}{near(name, [t.name for t in listed])}"
     raise NotFound(text, server=server)

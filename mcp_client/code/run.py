@@ -54,7 +54,7 @@ from .interpreter import (
     Stop,
     Turn,
 )
-from .run_log import Past
+from .run_log import RunLog
 from .values import sendable
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class PausedRun:
     """A run that waits for people to decide."""
 
     waiting: tuple[CallPending, ...]
-    past: Past
+    run_log: RunLog
     """The value that ``run_script`` needs to continue."""
     output: str
     """The text that it has printed."""
@@ -127,31 +127,31 @@ async def run_script(
     *,
     options: CallOptions,
     explain: Callable[[McpError], str],
-    past: Past | None = None,
+    run_log: RunLog | None = None,
 ) -> ScriptResult | PausedRun:
     """Run ``code`` until it ends, or until nothing but approvals can make it go on.
 
     ``options`` are those of each call. An ``idempotency_key`` is for the run: if the same script is
     run again with it, no call is repeated that the journal has. ``explain`` returns what a model
-    may know of an error. ``past`` is that of the run that goes on.
+    may know of an error. ``run_log`` is that of the run that goes on.
 
-    Raises ``ConfigError`` if the interpreter is not installed or ``past`` is that of another
+    Raises ``ConfigError`` if the interpreter is not installed or ``run_log`` is that of another
     script, ``InvalidArguments`` if the key was used for another script, and what ends a run that
     no script can know of, such as ``CallCancelled`` by a token.
     """
     own = cast("dict[str, Any]", dict(options))
     key = own.pop("idempotency_key", None)
     code = code.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
-    is_resumed = past is not None
-    if past is None:
+    is_resumed = run_log is not None
+    if run_log is None:
         # Another script is another run, also if a provider's ids begin again.
         id = uuid.uuid4().hex if key is None else sha256(canonical([key, code]))[:32]
-        past = Past.of(id, code)
-    past.check(code)
-    run = _Run(target, tools, code, past, options=cast("CallOptions", own), explain=explain)
+        run_log = RunLog.of(id, code)
+    run_log.check(code)
+    run = _Run(target, tools, code, run_log, options=cast("CallOptions", own), explain=explain)
     whose = options.get("context"), options.get("tag")
     audit = run.target.audit
-    record = None if audit is None else audit.run(Script(past.id, code), *whose)
+    record = None if audit is None else audit.run(Script(run_log.id, code), *whose)
     if record is not None:
         await record.open(resumed=is_resumed)
     try:
@@ -160,13 +160,13 @@ async def run_script(
         async with cancelled_by(options.get("cancel"), _cancelled):
             found = await run.run()
     except BaseException as error:
-        run.target.end_run(past.id)
+        run.target.end_run(run_log.id)
         if record is not None:
             record.counts["calls"] = run.calls
             await record.failed(error)
         raise
     if isinstance(found, ScriptResult):
-        run.target.end_run(past.id)
+        run.target.end_run(run_log.id)
     if record is not None:
         record.counts["calls"] = run.calls
         await _close(record, found)
@@ -197,17 +197,17 @@ class _Run:
         target: Session | Host,
         tools: Bindings,
         code: str,
-        past: Past,
+        run_log: RunLog,
         *,
         options: CallOptions,
         explain: Callable[[McpError], str],
     ) -> None:
         self.target: ForScripts = target._for_scripts
-        self._code, self._past = code, past
+        self._code, self._run_log = code, run_log
         self._options, self._explain = options, explain
         self._seconds = self.target.timeouts.script
         self._interpreter = Interpreter(
-            code, tools, limits=self.target.limits, seconds=self._seconds, seed=past.id
+            code, tools, limits=self.target.limits, seconds=self._seconds, seed=run_log.id
         )
         has_journal = self.target.has_journal or journal.get() is not None
         self.is_keyed = has_journal and is_storable(options.get("context"))
@@ -221,7 +221,7 @@ class _Run:
         self._live: set[int] = set()
         """The numbers of those that were not only noted."""
         self._arrived: deque[tuple[int, Settled]] = deque()
-        self._settled_by_now = {answer.number: answer.settled for answer in past.answers}
+        self._settled_by_now = {answer.number: answer.settled for answer in run_log.answers}
         self._waiting: dict[int, CallPending] = {}
         self._change = anyio.Event()
 
@@ -265,9 +265,9 @@ class _Run:
 
     def _noted(self) -> tuple[int, Settled] | None:
         """Return the next noted result."""
-        if self._told == len(self._past.answers):
+        if self._told == len(self._run_log.answers):
             return None
-        answer = self._past.answers[self._told]
+        answer = self._run_log.answers[self._told]
         self._told += 1
         answer.check(self._asked.get(answer.number))
         return answer.number, answer.settled
@@ -286,7 +286,7 @@ class _Run:
         if not self._arrived:
             return None
         number, settled = self._arrived.popleft()
-        self._past.note(self._asked[number], settled)
+        self._run_log.note(self._asked[number], settled)
         self._told += 1
         return number, settled
 
@@ -302,7 +302,7 @@ class _Run:
 
     async def _settled(self, call: AskedCall) -> Settled:
         """Make one call. Raises ``CallPending`` only."""
-        tool, run = call.tool, self._past.id
+        tool, run = call.tool, self._run_log.id
         script = Script(run, self._code, call.number - 1, call.line)
         options = cast("dict[str, Any]", dict(self._options))
         if self.is_keyed:
@@ -345,7 +345,7 @@ class _Run:
     def _paused(self) -> PausedRun:
         waiting = tuple(self._waiting[n] for n in sorted(self._waiting))
         sent = tuple(self._asked[n].tool.qualified_name for n in self._sent)
-        return PausedRun(waiting, self._past, self._interpreter.output, sent)
+        return PausedRun(waiting, self._run_log, self._interpreter.output, sent)
 
     def _result(self, turn: Turn) -> ScriptResult:
         output = self._interpreter.output
@@ -361,7 +361,7 @@ class _Run:
             parts.append(_CUT_OFF.format(len(self._cut_off)) if self._cut_off else "")
         text = "\n".join(filter(None, parts)) or _NO_OUTPUT
         ended = turn.error, turn.stop, self.calls
-        return ScriptResult(self._past.id, output, turn.value, *ended, text)
+        return ScriptResult(self._run_log.id, output, turn.value, *ended, text)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """``function()``, which is left to itself if this is cancelled: ``_close`` ends it."""

@@ -17,7 +17,7 @@ from ..runtime.version import __version__
 from .identifiers import EXCEPTIONS
 from .interpreter import AskedCall, Failure, Returned, Settled, interpreter_version
 
-__all__ = ["Answered", "Past"]
+__all__ = ["Answered", "RunLog"]
 
 _MAX_HELD_CHARS = 8_000_000
 _SENT_NOTHING = (
@@ -45,7 +45,7 @@ class Answered:
 
 
 @dataclass(slots=True)
-class Past:
+class RunLog:
     """A run up to its present place."""
 
     id: str
@@ -60,7 +60,7 @@ class Past:
     """The size of the results, as JSON text."""
 
     @classmethod
-    def of(cls, id: str, code: str) -> Past:
+    def of(cls, id: str, code: str) -> RunLog:
         """Return the log of a run that begins."""
         return cls(id, sha256(code), _release())
 
@@ -98,7 +98,7 @@ class Past:
         return {**members, "answers": answers if self.is_whole else None}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Past:
+    def from_json(cls, value: Mapping[str, Any]) -> RunLog:
         """Raise ``ConfigError`` for anything that ``to_json`` does not give."""
         try:
             answers = [

@@ -37,7 +37,7 @@ from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.directory import given_path
 from ..runtime.safe_text import safe_text
-from .fields import ConfigProblem, Reading, listed, shown_key
+from .fields import ConfigProblem, ParsedFile, listed, shown_key
 from .programs import (
     OWN,
     PROGRAMS,
@@ -155,8 +155,8 @@ def load_config(
     workspace = Path.cwd() if place.is_user else place.directory
     files = Files(below, _MAX_PUT_IN_BYTES, reads=scope == "user")
     variables = Variables(workspace, dict(inputs or {}), files=files, base=place.directory)
-    reading = Reading(path, scope, PROGRAMS[kind], document, variables, place.directory)
-    return _config(reading, kind, Files(below, _MAX_PUT_IN_BYTES, reads=True))
+    parsed = ParsedFile(path, scope, PROGRAMS[kind], document, variables, place.directory)
+    return _config(parsed, kind, Files(below, _MAX_PUT_IN_BYTES, reads=True))
 
 
 def _check(program: object, scope: object, inputs: object) -> None:
@@ -194,40 +194,40 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
     return document, kind, None
 
 
-def _config(reading: Reading, kind: str, files: Files) -> Config:
-    reading.document.value = _top(reading, kind)
-    _read_inputs(reading)
+def _config(parsed: ParsedFile, kind: str, files: Files) -> Config:
+    parsed.document.value = _top(parsed, kind)
+    _read_inputs(parsed)
     starts: dict[str, Start] = {}
-    for path, members in _servers(reading, kind):
-        launch = read_server(reading, path, members)
+    for path, members in _servers(parsed, kind):
+        launch = read_server(parsed, path, members)
         if launch is None:
             continue
         try:
             launch.config()
         except ConfigError as error:
-            reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
+            parsed.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
         starts[str(path[-1])] = Start(launch, files)
     if not starts:
-        _note_that_nothing_came(reading)
-    name, problems = reading.program.public_name, tuple(reading.problems)
-    return Config(reading.path, name, reading.scope, {}, problems)._of(MappingProxyType(starts))
+        _note_that_nothing_came(parsed)
+    name, problems = parsed.program.public_name, tuple(parsed.problems)
+    return Config(parsed.path, name, parsed.scope, {}, problems)._of(MappingProxyType(starts))
 
 
 def _taken_for(program: Program) -> str:
     return f"taken for a file of {program.title}"
 
 
-def _note_that_nothing_came(reading: Reading) -> None:
+def _note_that_nothing_came(parsed: ParsedFile) -> None:
     """Report why there is no server, unless the problems of each server show it."""
-    if any(problem.left_out for problem in reading.problems):
+    if any(problem.left_out for problem in parsed.problems):
         return
-    program, top = reading.program, reading.document.value
+    program, top = parsed.program, parsed.document.value
     why = f"{program.servers!r} has no server in it"
     if program.servers not in top:
         names = f"; it has {listed(top)}" if top else ""
         why = f"it has no member {program.servers!r}: write the servers there{names}"
-    reading.note(
+    parsed.note(
         (),
         f"no server comes of the file, which was {_taken_for(program)}: {why}",
         left_out=program.servers not in top and not program.shared,
@@ -241,49 +241,47 @@ def _why(launch: Launch, error: ConfigError) -> str:
     return error.message
 
 
-def _top(reading: Reading, kind: str) -> dict[str, Any]:
-    value = reading.document.value
+def _top(parsed: ParsedFile, kind: str) -> dict[str, Any]:
+    value = parsed.document.value
     if not isinstance(value, dict):
-        reading.note((), "is not an object: write the servers in braces", left_out=True)
+        parsed.note((), "is not an object: write the servers in braces", left_out=True)
         return {}
-    for path in reading.document.repeated:
+    for path in parsed.document.repeated:
         if len(path) == 1:
-            line = reading.document.repeated[path]
-            reading.note(path, f"is here and again in line {line}: remove one")
+            line = parsed.document.repeated[path]
+            parsed.note(path, f"is here and again in line {line}: remove one")
     return value
 
 
 # ---------------------------------------------------------------- places of servers
 
 
-def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
+def _servers(parsed: ParsedFile, kind: str) -> Iterator[tuple[KeyPath, Any]]:
     """Yield each server with its place; of two with the same name, the one that counts."""
     found: dict[str, tuple[KeyPath, Any]] = {}
-    for path in _places(reading, kind):
-        for name, members in _object_at(reading, path).items():
+    for path in _places(parsed, kind):
+        for name, members in _object_at(parsed, path).items():
             if not path and not _is_server(members):
-                reading.note((name,), "is not a server, and has no effect here")
+                parsed.note((name,), "is not a server, and has no effect here")
             elif name in found and kind == OWN and found[name][1] != members:
                 other = shown_key(found.pop(name)[0])
                 why = f"differs from {other}, and programs differ in which they take: remove one"
-                reading.note((*path, name), f"{why}; the server is left out", left_out=True)
+                parsed.note((*path, name), f"{why}; the server is left out", left_out=True)
             else:
                 found[name] = (*path, name), members
-    repeated = {
-        path[:depth] for path in reading.document.repeated for depth in range(len(path) + 1)
-    }
-    allowed, excluded = _gemini_lists(reading) if kind == "gemini" else (None, ())
+    repeated = {path[:depth] for path in parsed.document.repeated for depth in range(len(path) + 1)}
+    allowed, excluded = _gemini_lists(parsed) if kind == "gemini" else (None, ())
     for number, (path, members) in enumerate(found.values()):
         name = str(path[-1])
         if number >= _MAX_SERVERS:
-            reading.note(
+            parsed.note(
                 path,
                 f"is beyond the first {_MAX_SERVERS} servers of this file; left out",
                 left_out=True,
             )
             return
-        if path in repeated or path[:-1] in reading.document.repeated:
-            _note_repeated(reading, path)
+        if path in repeated or path[:-1] in parsed.document.repeated:
+            _note_repeated(parsed, path)
         elif (allowed is None or name in allowed) and name not in excluded:
             yield path, members
 
@@ -292,54 +290,52 @@ def _is_server(members: Any) -> bool:
     return isinstance(members, dict) and not members.keys().isdisjoint(("command", "url"))
 
 
-def _places(reading: Reading, kind: str) -> list[KeyPath]:
-    program = reading.program
-    top = reading.document.value
+def _places(parsed: ParsedFile, kind: str) -> list[KeyPath]:
+    program = parsed.program
+    top = parsed.document.value
     own = program.servers
     places: list[KeyPath] = [(own,)]
     if kind == "vscode" and own not in top and isinstance(top.get("mcp"), dict):
         places = [("mcp", own)]
     elif kind == "claude" and "projects" in top:
-        places += _claude_projects(reading)
+        places += _claude_projects(parsed)
     elif kind == OWN and "servers" in top:
         places = [(name,) for name in (own, "servers") if isinstance(top.get(name), dict)]
     elif kind in ("claude", OWN) and own not in top and any(map(_is_server, top.values())):
         places = [()]  # as in a plugin of Claude Code
     if kind == OWN and len(places) > 1:
-        reading.note(
-            ("servers",), f"is used in addition to {own!r}: most programs read one of them"
-        )
+        parsed.note(("servers",), f"is used in addition to {own!r}: most programs read one of them")
     for place in places if places != [()] else ():
-        beside = _object_at(reading, place[:-1])
+        beside = _object_at(parsed, place[:-1])
         for name in program.unused:
             if beside.get(name) not in (None, "", [], {}):
-                reading.note((*place[:-1], name), f"has no effect: only {program.title} honours it")
+                parsed.note((*place[:-1], name), f"has no effect: only {program.title} honours it")
     for name in dict.fromkeys(each.servers for each in PROGRAMS.values()):
         others = top.get(name) if own in top and (name,) not in places else None
         if isinstance(others, dict) and others:
             why = f"has no effect: the file was {_taken_for(program)}, which reads {own!r}"
-            reading.note((name,), why)
+            parsed.note((name,), why)
     return places
 
 
-def _claude_projects(reading: Reading) -> Iterator[KeyPath]:
+def _claude_projects(parsed: ParsedFile) -> Iterator[KeyPath]:
     """Yield the places of a person's own servers for one project in ``~/.claude.json``."""
-    projects = reading.document.value["projects"]
-    here = reading.variables.directory
+    projects = parsed.document.value["projects"]
+    here = parsed.variables.directory
     for directory in (here, *here.parents):
         if isinstance(projects, dict) and str(directory) in projects:
             yield ("projects", str(directory), "mcpServers")
             return
 
 
-def _object_at(reading: Reading, path: KeyPath) -> dict[str, Any]:
-    found: dict[str, Any] = reading.document.value
+def _object_at(parsed: ParsedFile, path: KeyPath) -> dict[str, Any]:
+    found: dict[str, Any] = parsed.document.value
     for depth, part in enumerate(path, 1):
         value = found.get(str(part))
         if value is None:
             return {}
         if not isinstance(value, dict):
-            reading.note(
+            parsed.note(
                 path[:depth], "is not an object: write names and values in braces", left_out=True
             )
             return {}
@@ -347,10 +343,10 @@ def _object_at(reading: Reading, path: KeyPath) -> dict[str, Any]:
     return found
 
 
-def _note_repeated(reading: Reading, path: KeyPath) -> None:
-    for twice, line in reading.document.repeated.items():
+def _note_repeated(parsed: ParsedFile, path: KeyPath) -> None:
+    for twice, line in parsed.document.repeated.items():
         if twice[: len(path)] == path or twice == path[:-1]:
-            reading.note(
+            parsed.note(
                 twice,
                 f"is here and again in line {line}, and programs differ in which they take: "
                 "remove one; the server is left out",
@@ -358,10 +354,10 @@ def _note_repeated(reading: Reading, path: KeyPath) -> None:
             )
 
 
-def _gemini_lists(reading: Reading) -> tuple[list[Any] | None, list[Any]]:
-    members = _object_at(reading, ("mcp",))
+def _gemini_lists(parsed: ParsedFile) -> tuple[list[Any] | None, list[Any]]:
+    members = _object_at(parsed, ("mcp",))
     if members.get("serverCommand") is not None:
-        reading.note(("mcp", "serverCommand"), "is not supported: name the server in mcpServers")
+        parsed.note(("mcp", "serverCommand"), "is not supported: name the server in mcpServers")
     allowed, excluded = members.get("allowed"), members.get("excluded")
     return (
         allowed if isinstance(allowed, list) else None,
@@ -372,11 +368,11 @@ def _gemini_lists(reading: Reading) -> tuple[list[Any] | None, list[Any]]:
 # ---------------------------------------------------------------------- inputs
 
 
-def _read_inputs(reading: Reading) -> None:
+def _read_inputs(parsed: ParsedFile) -> None:
     """Parse the inputs of the file: a default counts if no value was given."""
-    if "input" not in reading.program.syntax:
+    if "input" not in parsed.program.syntax:
         return
-    top = reading.document.value
+    top = parsed.document.value
     given = top.get(
         "inputs", top["mcp"].get("inputs") if isinstance(top.get("mcp"), dict) else None
     )
@@ -385,18 +381,18 @@ def _read_inputs(reading: Reading) -> None:
         path = ("inputs", number)
         name = item.get("id") if isinstance(item, dict) else None
         if not isinstance(name, str):
-            reading.note(path, "is not an input: it has no id")
+            parsed.note(path, "is not an input: it has no id")
             continue
-        reading.inputs[name] = item
+        parsed.inputs[name] = item
         kind = item.get("type")
-        if name in reading.variables.inputs:
+        if name in parsed.variables.inputs:
             continue
         if kind not in _INPUT_TYPES:
             why = "runs a command of the editor, which is never done here"
             why = why if kind == "command" else "has a type that is not known here"
             why = f"the input {safe_text(name, 80)!r} {why}: give its value as inputs={{...}}"
-            reading.note(path, why)
-            reading.unusable_inputs[name] = why
+            parsed.note(path, why)
+            parsed.unusable_inputs[name] = why
         elif isinstance(item.get("default"), str) and item["default"]:
             defaults[name] = item["default"]
-    reading.variables = replace(reading.variables, defaults=defaults)
+    parsed.variables = replace(parsed.variables, defaults=defaults)

@@ -16,7 +16,7 @@ from .programs import UNUSED, Program, Scope
 from .text import Document, KeyPath
 from .values import SECRET_IN_TEXT, SPELLED, Expanded, Misspelled, Unset, Variables, expand
 
-__all__ = ["ConfigProblem", "Fields", "Reading"]
+__all__ = ["ConfigProblem", "Fields", "ParsedFile"]
 
 _MAX_PROBLEMS = 1_000
 _MAX_ITEMS = 10_000
@@ -71,7 +71,7 @@ class ConfigProblem:
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedFile:
     """A file while it is parsed."""
 
     path: Path
@@ -117,7 +117,7 @@ class Fields:
 
     def __init__(
         self,
-        reading: Reading,
+        parsed: ParsedFile,
         path: KeyPath,
         members: Mapping[str, Any],
         names: Mapping[str, str],
@@ -129,7 +129,7 @@ class Fields:
         ``names``: the file's names of fields, and ours, as in ``Program.fields``. Any other member
         is reported as one that ``title`` does not document.
         """
-        self.reading = reading
+        self.parsed = parsed
         self._path = path
         self._members = members
         self._written: dict[str, str] = {}
@@ -153,7 +153,7 @@ class Fields:
 
     def _near(self, name: str, names: Mapping[str, str]) -> str | None:
         """Return the field that ``name`` may be a misspelling of, unless that one is there."""
-        if len(self.reading.problems) > _MAX_GUESSES:
+        if len(self.parsed.problems) > _MAX_GUESSES:
             return None  # comparing takes time, and a file may have any number of fields
         known = {each.lower(): each for each, ours in names.items() if ours not in ("", UNUSED)}
         wanted = name[:_MAX_GUESSED_CHARS].lower()
@@ -165,7 +165,7 @@ class Fields:
     def inside(self, ours: str, names: Mapping[str, str], title: str) -> Fields:
         """Return the members of the object that this field is."""
         path = (*self._path, self._written.get(ours, ours))
-        return Fields(self.reading, path, self.object(ours), names, title=title)
+        return Fields(self.parsed, path, self.object(ours), names, title=title)
 
     def read(self, readers: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
         """Return the values of fields, by our names for them, each as its reader has it."""
@@ -182,7 +182,7 @@ class Fields:
 
     def note(self, name: str, message: str) -> None:
         """Something without effect, by the file's own name for it."""
-        self.reading.note((*self._path, name), message)
+        self.parsed.note((*self._path, name), message)
 
     def unused(self, names: Iterable[str], message: str) -> None:
         """Note a problem for each of these fields that has a value."""
@@ -193,11 +193,11 @@ class Fields:
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
         """Note a problem for which the server is left out."""
         path = (*self._path, self._written.get(ours, ours), *parts)
-        self.reading.note(path, f"{message}; the server is left out", left_out=True)
+        self.parsed.note(path, f"{message}; the server is left out", left_out=True)
 
     def unusable(self, message: str) -> None:
         """Note a problem with all of it."""
-        self.reading.note(self._path, f"{message}; the server is left out", left_out=True)
+        self.parsed.note(self._path, f"{message}; the server is left out", left_out=True)
 
     def flag(self, ours: str) -> bool | None:
         """Return a boolean."""
@@ -280,19 +280,19 @@ class Fields:
         """
         shown = f"${{{variable}}}"
         try:
-            value = self.reading.variables.variable(variable)
+            value = self.parsed.variables.variable(variable)
         except Unset as error:
             if not optional:
                 self.wrong(ours, str(error), *parts)
                 return {}
             why = f"{error}. It is left out, and the server is started without it"
-            self.reading.note((*self._path, self._written[ours], *parts), why)
+            self.parsed.note((*self._path, self._written[ours], *parts), why)
             return {name: Expanded("", shown, (variable,), is_set=False)}
         found = Expanded(value, shown, (variable,))
         if not value.strip() and ours != "env_vars":
             why = f"the environment variable {safe_text(variable, 80)!r} is empty"
             why = f"{why}: the header is left out" if optional else f"{why}: set it"
-            self.reading.note((*self._path, self._written[ours], *parts), why)
+            self.parsed.note((*self._path, self._written[ours], *parts), why)
             return {name: found._replace(is_set=not optional)}
         return {name: found}
 
@@ -319,13 +319,13 @@ class Fields:
         if not isinstance(value, str):
             self.wrong(ours, "is not a text: write it in double quotes", *parts)
             return None
-        reading = self.reading
+        parsed = self.parsed
         place = (*self._path, self._written.get(ours, ours), *parts)
         self._note_other_spelling(value, place)
         if "$" not in value:
             return Expanded(value, value) if self._is_usable(value, ours, *parts) else None
         try:
-            found = expand(value, reading.program.syntax, reading.variables, secrets=secrets)
+            found = expand(value, parsed.program.syntax, parsed.variables, secrets=secrets)
         except Misspelled as error:
             self.wrong(ours, f"{error.args[0]}: {self._right_spelling(error.args[1])}", *parts)
             return None
@@ -335,16 +335,14 @@ class Fields:
                 self.wrong(ours, f"{why}: {self._right_spelling(double[1])}", *parts)
                 return None
             reasons = (
-                why
-                for name, why in reading.unusable_inputs.items()
-                if f"${{input:{name}}}" in value
+                why for name, why in parsed.unusable_inputs.items() if f"${{input:{name}}}" in value
             )
             self.wrong(ours, next(reasons, str(error)), *parts)
             return None
         for reference in found.empty:
-            reading.note(place, f"{safe_text(reference, 80)} is empty here: set the variable")
-        if not reading.program.syntax and SECRET_IN_TEXT.search(value):
-            reading.note(
+            parsed.note(place, f"{safe_text(reference, 80)} is empty here: set the variable")
+        if not parsed.program.syntax and SECRET_IN_TEXT.search(value):
+            parsed.note(
                 place, "has no effect as a reference: this program knows none, so it is text"
             )
         if found.parts:
@@ -353,7 +351,7 @@ class Fields:
 
     def _note_other_spelling(self, value: str, place: KeyPath) -> None:
         """Report a variable that this program would take for text."""
-        syntax = self.reading.program.syntax
+        syntax = self.parsed.program.syntax
         is_word = "command" in place or "args" in place
         for match in SPELLED.finditer(value) if _SIGNS.search(value) else ():
             name, opencode, windows, bare = match.groups()
@@ -364,11 +362,11 @@ class Fields:
             found = name or opencode or windows or bare
             shown = safe_text(found, 80)
             why = f"the variable {shown!r} is text here, as it is spelled"
-            self.reading.note(place, f"{why}: {self._right_spelling(found)}")
+            self.parsed.note(place, f"{why}: {self._right_spelling(found)}")
             return
 
     def _right_spelling(self, name: str) -> str:
-        program = self.reading.program
+        program = self.parsed.program
         spelled = program.variable(safe_text(name, 60))
         if spelled is not None:
             return f"in {program.title}'s files: {spelled}"

@@ -34,7 +34,7 @@ _LOGIN = {
 
 def read_login(outer: Fields, scopes: tuple[str, ...] | None) -> dict[str, Expanded] | None:
     """Return the arguments of ``OAuth``, with the scopes in one text; None without a login."""
-    fields = outer.inside("oauth", _LOGIN, outer.reading.program.title)
+    fields = outer.inside("oauth", _LOGIN, outer.parsed.program.title)
     given = fields.raw("scopes")
     if isinstance(given, str):
         scopes = tuple(given.split())

@@ -76,7 +76,7 @@ def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
     if value is None or value is True:
         return None if value is None else GivenSandbox()
     if value is False:
-        if fields.reading.scope == "user":
+        if fields.parsed.scope == "user":
             return False
         fields.note(
             "sandbox", "has no effect: only a user's own file may start a server without one"
@@ -97,12 +97,12 @@ def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
         if fields.has("sandbox_rules"):
             fields.note("sandbox", "has no effect without 'sandboxEnabled': true")
         return None
-    reading, names = fields.reading, as_ours("filesystem", "network")
+    parsed, names = fields.parsed, as_ours("filesystem", "network")
     if fields.has("sandbox_rules"):
         inner = fields.inside("sandbox_rules", names, "VS Code")
     else:
-        of_file = {"sandbox": reading.document.value.get("sandbox")}
-        whole = Fields(reading, (), of_file, as_ours("sandbox"), title="VS Code")
+        of_file = {"sandbox": parsed.document.value.get("sandbox")}
+        whole = Fields(parsed, (), of_file, as_ours("sandbox"), title="VS Code")
         inner = whole.inside("sandbox", names, "VS Code")
     files = inner.inside("filesystem", as_ours(*_FILES), "VS Code")
     domains = inner.inside("network", as_ours(*_DOMAINS), "VS Code")
@@ -137,7 +137,7 @@ def _checked(fields: Fields, sandbox: GivenSandbox) -> GivenSandbox | None:
 
 
 def _paths(fields: Fields, name: str) -> tuple[Expanded, ...]:
-    base = fields.reading.base
+    base = fields.parsed.base
     return tuple(
         one._replace(value=path, shown=one.shown if one.used else path)
         for one in fields.words(name)

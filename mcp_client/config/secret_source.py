@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from ..runtime.secret_names import SecretText
-from .fields import ConfigProblem, Reading, shown_key
+from .fields import ConfigProblem, ParsedFile, shown_key
 from .values import Expanded, SecretReference, Unset, file_text, keyring_entry
 
 __all__ = ["Secrets", "secret_of"]
@@ -70,8 +70,8 @@ def _is_text(secret: str) -> bool:
 class Secrets:
     """The secrets that one server of a config file refers to, each read once."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, parsed: ParsedFile) -> None:
+        self._parsed = parsed
         self._known: dict[SecretReference, str] = {}
         self._left = _MAX_CHARS
 
@@ -91,9 +91,9 @@ class Secrets:
                     f"it makes more than {_MAX_CHARS:,} characters with the others: use fewer"
                 )
         except Unset as error:
-            reading = self._reading
-            line, key = reading.document.line(text.at), shown_key(text.at)
-            raise ConfigError(str(ConfigProblem(reading.path, line, key, str(error)))) from None
+            parsed = self._parsed
+            line, key = parsed.document.line(text.at), shown_key(text.at)
+            raise ConfigError(str(ConfigProblem(parsed.path, line, key, str(error)))) from None
         secrets = (self._known[each] for each in text.secrets)
         return text._replace(value=SecretText("".join(parts), secrets), parts=())
 
@@ -101,6 +101,6 @@ class Secrets:
         kind, name, place = reference
         if reference not in self._known:
             if kind == "file":
-                self._reading.variables.files.check(reference)
+                self._parsed.variables.files.check(reference)
             self._known[reference] = secret_of(kind, place, shown=name)
         return self._known[reference]

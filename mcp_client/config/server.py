@@ -20,7 +20,7 @@ from ..protocol.versions import is_known
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
-from .fields import Fields, Reading, listed
+from .fields import Fields, ParsedFile, listed
 from .login import read_login
 from .programs import OWN, as_ours
 from .sandbox import GivenSandbox, own_sandbox, vscode_sandbox
@@ -87,7 +87,7 @@ _MAX_NAME_CHARS = 128
 class Launch:
     """A server with its references put in: each text as it will be used and as it may be shown."""
 
-    reading: Reading = field(repr=False)
+    parsed: ParsedFile = field(repr=False)
     """The file, and its directory."""
     path: KeyPath
     """The place in the file."""
@@ -144,7 +144,7 @@ class Launch:
         """
         from .secret_source import Secrets
 
-        put_in = Secrets(self.reading).put_into
+        put_in = Secrets(self.parsed).put_into
         login = None if self.login is None else put_in(self.login)
         return replace(self, env=put_in(self.env), headers=put_in(self.headers), login=login)
 
@@ -183,30 +183,30 @@ class Launch:
         return HttpServer(self.url.value, headers=values_of(self.headers) or None, auth=auth)
 
 
-def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
+def read_server(parsed: ParsedFile, path: KeyPath, members: Any) -> Launch | None:
     """Return the server at ``path``; None, with problems, if it cannot be used."""
-    reading.failed = False
+    parsed.failed = False
     name, written = str(path[-1]), members
     if not isinstance(members, dict):
-        reading.note(
+        parsed.note(
             path, "is not an object with the fields of a server; it is left out", left_out=True
         )
     elif not name or len(name) > _MAX_NAME_CHARS or invisible(name):
-        reading.note(
+        parsed.note(
             path,
             f"cannot be the name of a server: give one of 1 to {_MAX_NAME_CHARS} visible "
             "characters; the server is left out",
             left_out=True,
         )
     elif (where := _out_of_range(members)) is not None:
-        reading.note(
+        parsed.note(
             (*path, *where), "is a number out of range; the server is left out", left_out=True
         )
     else:
-        members = _with_flat_command(reading, path, members)
+        members = _with_flat_command(parsed, path, members)
         grants = [each for each in members if _GRANTS.fullmatch(each)]
-        names = {**reading.program.fields, **dict.fromkeys(grants, "")}
-        fields = Fields(reading, path, members, names, title=reading.program.title)
+        names = {**parsed.program.fields, **dict.fromkeys(grants, "")}
+        fields = Fields(parsed, path, members, names, title=parsed.program.title)
         for grant in grants:
             _refuse_grant(fields, grant, members[grant])
         kind = _kind(fields)
@@ -219,24 +219,24 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
         if kind == "command":
             parts["sandbox"] = vscode_sandbox(fields) if sandbox is None else sandbox
         elif sandbox is not None:
-            reading.note((*path, OWN, "sandbox"), "has no effect: at a URL nothing is started")
-        if not reading.failed:
+            parsed.note((*path, OWN, "sandbox"), "has no effect: at a URL nothing is started")
+        if not parsed.failed:
             if kind == "command":
                 fields.unused([*_HTTP, "oauth", "client_id"], "this server is not at a URL")
             else:
                 fields.unused(_STDIO, "nothing is started at a URL")
-            return Launch(reading, path, written, timeouts=timeouts, options=options, **parts)
+            return Launch(parsed, path, written, timeouts=timeouts, options=options, **parts)
     return None
 
 
 def _with_flat_command(
-    reading: Reading, path: KeyPath, members: Mapping[str, Any]
+    parsed: ParsedFile, path: KeyPath, members: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Zed's older form has the program, its arguments and its environment in one object."""
     command = members.get("command")
     if not isinstance(command, dict) or "path" not in command:
         return members
-    reading.note((*path, "command"), "is Zed's older form: path, args and env are taken from it")
+    parsed.note((*path, "command"), "is Zed's older form: path, args and env are taken from it")
     inner = {"command" if name == "path" else name: each for name, each in command.items()}
     return {**inner, **{name: each for name, each in members.items() if name != "command"}}
 
@@ -282,7 +282,7 @@ def _kind(fields: Fields) -> str | None:
     elif not there and fields.has("of_extension"):
         fields.unusable("is a server of an extension, which only Zed starts")
     elif not there:
-        has_urls = "url" in fields.reading.program.fields.values()
+        has_urls = "url" in fields.parsed.program.fields.values()
         lacks = "neither a command nor a url: add one" if has_urls else "no command: add one"
         fields.unusable(f"has {lacks}")
     return there[0] if len(there) == 1 else None
@@ -293,7 +293,7 @@ def _kind_named(fields: Fields, named: str) -> str | None:
         return _TYPES[named]
     kinds = {name.lower(): kind for name, kind in (_TYPES | _OTHER_TYPES).items()}
     kind = kinds.get(named.lower())
-    if kind is not None and not (named == "local" and fields.reading.program.knows_local):
+    if kind is not None and not (named == "local" and fields.parsed.program.knows_local):
         meant = "stdio" if kind == "command" else "http"
         fields.note("type", f"{named!r} is taken for {meant!r}")
     return kind
@@ -309,11 +309,11 @@ def _stdio(fields: Fields) -> dict[str, Any]:
     for name in env:
         if not name or "=" in name:
             fields.wrong("env", "is not the name of a variable", name)
-        if _chooses_code(fields.reading, name, env[name]):
+        if _chooses_code(fields.parsed, name, env[name]):
             fields.wrong(
                 "env", "makes programs load code, so its value has to be written here", name
             )
-    cwd = _absolute(fields.reading.base, given["cwd"] or Expanded("", ""))
+    cwd = _absolute(fields.parsed.base, given["cwd"] or Expanded("", ""))
     env_file, env_of_file = _env_file(fields, given["env_file"])
     if command is not None and not command.value.strip():
         fields.wrong("command", "is empty: write the program to start")
@@ -327,18 +327,18 @@ def _stdio(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _chooses_code(reading: Reading, name: str, value: Expanded) -> bool:
+def _chooses_code(parsed: ParsedFile, name: str, value: Expanded) -> bool:
     """Whether a file of the project sets such a variable: no one is asked again when it changes."""
     return (
-        reading.scope == "project"
+        parsed.scope == "project"
         and LOADERS.fullmatch(name) is not None
-        and any(is_within(each.place, str(reading.base)) for each in value.secrets)
+        and any(is_within(each.place, str(parsed.base)) for each in value.secrets)
     )
 
 
 def _http(fields: Fields) -> dict[str, Any]:
     given = fields.read(_HTTP)
-    program = fields.reading.program
+    program = fields.parsed.program
     in_file = next(name for name, ours in program.fields.items() if ours == "headers")
     instead = f"give the header in {in_file!r}, or connect from code with HttpServer(auth=...)"
     if given["headers_helper"] is not None:
@@ -376,8 +376,8 @@ def _absolute(base: Path, given: Expanded) -> Expanded:
 def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, Mapping[str, str]]:
     if given is None:
         return None, {}
-    path = _absolute(fields.reading.base, given)
-    files = fields.reading.variables.files
+    path = _absolute(fields.parsed.base, given)
+    files = fields.parsed.variables.files
     try:
         found = files.values(Path(path.value), _MAX_ENV_FILE_BYTES, path.shown, env_values)
     except Unset as error:
@@ -433,7 +433,7 @@ def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, An
     if options.pop("timeouts"):
         found = fields.inside("timeouts", as_ours(*_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
         times.update((name, found[name]) for name in found if found[name] is not None)
-    is_project = fields.reading.scope == "project"
+    is_project = fields.parsed.scope == "project"
     if given["bind"]:
         _check_bind(fields, given["bind"], is_project)
     else:

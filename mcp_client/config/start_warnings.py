@@ -120,7 +120,7 @@ def warnings_of(
     launch: Launch, variables: Mapping[str, tuple[str, ...]], program: str | None
 ) -> Iterator[Finding]:
     """Yield the warnings; ``program`` is the file of the command, if that is known."""
-    is_project, directory = launch.reading.scope == "project", str(launch.reading.base)
+    is_project, directory = launch.parsed.scope == "project", str(launch.parsed.base)
     if is_project:
         yield ANY_SERVER if launch.command is None else ANYTHING
     if launch.command is not None:

@@ -70,7 +70,7 @@ class Start:
 
     @property
     def _has_its_files(self) -> bool:
-        return self.first.reading.variables.files.reads or self.first.env_file is None
+        return self.first.parsed.variables.files.reads or self.first.env_file is None
 
     def differs(self, later: Start) -> bool:
         """Whether ``later``, of the same name, is another server or has other options.
@@ -142,18 +142,18 @@ class Start:
 
     @property
     def _place(self) -> str:
-        return f"{self.first.reading.path}: the server {self.first.name!r}"
+        return f"{self.first.parsed.path}: the server {self.first.name!r}"
 
     def _whole(self) -> Launch:
         if self._has_its_files:
             return self.first
         if self._launch is None:
             first = self.first
-            variables = replace(first.reading.variables, files=self._files)
-            reading = replace(first.reading, variables=variables, problems=[])
-            self._launch = read_server(reading, first.path, first.written)
+            variables = replace(first.parsed.variables, files=self._files)
+            parsed = replace(first.parsed, variables=variables, problems=[])
+            self._launch = read_server(parsed, first.path, first.written)
             if self._launch is None:
-                problem = next((one for one in reading.problems if one.left_out), None)
+                problem = next((one for one in parsed.problems if one.left_out), None)
                 raise ConfigError(str(problem or f"{self._place} cannot be used"))
         return self._launch
 
@@ -220,9 +220,9 @@ def confinement(launch: Launch, sandbox: Sandbox | None) -> Confined | None:
 
 def start_request(launch: Launch, confined: Confined | None = None) -> StartRequest:
     """Return what a person is asked before ``launch`` is started, ``confined`` or not."""
-    reading = launch.reading
+    parsed = launch.parsed
     shown_grants = None if confined is None else confined.grants.named_as(_written(launch))
-    is_project = reading.scope == "project"
+    is_project = parsed.scope == "project"
     variables = _variables(launch)
     program = _program(launch)
     parts = (launch.command, launch.cwd)
@@ -243,8 +243,8 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
         ),
         variables=MappingProxyType(variables),
         fingerprint=_digest(launch, shown_program, confined),
-        path=reading.path,
-        scope=reading.scope,
+        path=parsed.path,
+        scope=parsed.scope,
         env_file=launch.env_file and launch.env_file.shown,
         # A person knows what is in their own file, and there are secrets in it.
         env=_shown(launch.env) if is_project else MappingProxyType({}),
@@ -287,7 +287,7 @@ def _program(launch: Launch) -> str | None:
     command, cwd = launch.command.value, None if launch.cwd is None else launch.cwd.value
     if os.path.basename(command) != command:
         place = os.path.join(cwd or os.curdir, command)
-        return followed(place, [str(launch.reading.base)])[0]
+        return followed(place, [str(launch.parsed.base)])[0]
     env = {**launch.env_of_file, **values_of(launch.env)}
     if any(name.upper() in ("PATH", "PATHEXT") for name in env):
         return None
@@ -295,12 +295,12 @@ def _program(launch: Launch) -> str | None:
 
 
 def _digest(launch: Launch, program: str | None, confined: Confined | None) -> str:
-    reading = launch.reading
+    parsed = launch.parsed
     env_file = launch.env_file
     covered = {
         "version": _VERSION,
-        "path": str(reading.path),
-        "scope": reading.scope,
+        "path": str(parsed.path),
+        "scope": parsed.scope,
         "server": launch.name,
         "written": launch.written,
         "shown": dict(_shown(launch.places)),
@@ -317,7 +317,7 @@ def _digest(launch: Launch, program: str | None, confined: Confined | None) -> s
 def _inputs(launch: Launch) -> dict[str, Any]:
     """Return the file's description of the inputs that the server uses."""
     used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
-    inputs = launch.reading.inputs
+    inputs = launch.parsed.inputs
     return {name: inputs[name] for name in sorted(used) if name in inputs}
 
 

@@ -33,7 +33,7 @@ from ..errors import (
     ServerError,
 )
 from ..protocol.capabilities import MISSING_CAPABILITY, missing_capabilities
-from ..protocol.era import Era, Malformed, Reading
+from ..protocol.era import Era, Malformed, ParsedResult
 from ..protocol.headers import HeaderParam
 from ..protocol.jsonrpc import (
     ErrorResponse,
@@ -181,7 +181,7 @@ class RpcConnection:
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: RequestOptions = _DEFAULT,
-    ) -> Coroutine[Any, Any, Reading]:
+    ) -> Coroutine[Any, Any, ParsedResult]:
         """Send a request and parse its response.
 
         Raises ``ConnectError`` if nothing was sent, ``CallTimeout`` or ``ConnectionLost`` if the
@@ -197,7 +197,7 @@ class RpcConnection:
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: RequestOptions,
-    ) -> Reading:
+    ) -> ParsedResult:
         """``_request``, traced; and sent again where the server is busy and that does no harm."""
         began, tries = self.clock.time(), 0
         while True:
@@ -223,7 +223,7 @@ class RpcConnection:
         timeouts: Timeouts,
         options: RequestOptions,
         traced: Span | None = None,
-    ) -> Reading:
+    ) -> ParsedResult:
         id, exchange, started = await self._begin(method, fields, timeouts, options, traced)
         until = started + min(timeouts.idle, timeouts.total)
         deadline = RequestDeadline(timeouts, started)
@@ -344,7 +344,7 @@ class RpcConnection:
             )
         deadline.sign(until)
 
-    def _read(self, answer: Response | ErrorResponse, method: str) -> Reading:
+    def _read(self, answer: Response | ErrorResponse, method: str) -> ParsedResult:
         secrets = self._context.secrets
         if type(answer) is ErrorResponse:
             said = answer._replace(

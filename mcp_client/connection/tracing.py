@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import ServerError
 from ..protocol.capabilities import TOOLS_CALL
-from ..protocol.era import Complete, Reading
+from ..protocol.era import Complete, ParsedResult
 from ..protocol.jsonrpc import Id
 from ..runtime.safe_text import safe_text
 from ..transports.base import Transport
@@ -89,11 +89,11 @@ class Span:
 
             note_error(self._measured, error)
 
-    def done(self, reading: Reading) -> Reading:
-        """Note the server's response; ``reading`` is returned."""
-        if self._measured is not None and _is_tool_error(reading):
+    def done(self, parsed: ParsedResult) -> ParsedResult:
+        """Note the server's response; ``parsed`` is returned."""
+        if self._measured is not None and _is_tool_error(parsed):
             self._measured["error.type"] = "tool_error"
-        return reading
+        return parsed
 
 
 class CallSpan:
@@ -214,10 +214,10 @@ class _TracedRequest(Span):
         _failed_with(self._trace, self._started, error)
         super().failed(error)
 
-    def done(self, reading: Reading) -> Reading:
-        if _is_tool_error(reading):
+    def done(self, parsed: ParsedResult) -> ParsedResult:
+        if _is_tool_error(parsed):
             _failed(self._trace, self._started, "tool_error")
-        return super().done(reading)
+        return super().done(parsed)
 
 
 class _TracedCall(CallSpan):
@@ -250,8 +250,8 @@ class _TracedCall(CallSpan):
             _log.warning("cannot show the %s of a call: %s", what, type(error).__name__)
 
 
-def _is_tool_error(reading: Reading) -> bool:
-    return isinstance(reading, Complete) and reading.result.get("isError") is True
+def _is_tool_error(parsed: ParsedResult) -> bool:
+    return isinstance(parsed, Complete) and parsed.result.get("isError") is True
 
 
 def _failed_with(trace: Any, started: Any, error: BaseException) -> None:

@@ -31,7 +31,7 @@ from ..catalog.inspection import text_findings
 from ..catalog.library import ResourceResult, read_resource, uri_of
 from ..catalog.listed import Listed
 from ..catalog.paged_list import Kind, PagedEntries
-from ..catalog.reading import ReadRequests
+from ..catalog.read_requests import ReadRequests
 from ..catalog.skill_pins import SkillPins
 from ..catalog.subscriptions import Subscriptions
 from ..connection.call_options import check_context

@@ -278,14 +278,14 @@ class TaskRun:
         options: RequestOptions,
     ) -> dict[str, Any]:
         fields = {"taskId": self.state.id, **fields}
-        reading = await rpc.request(method, fields, timeouts, options)
-        if isinstance(reading, InputRequired):
+        parsed = await rpc.request(method, fields, timeouts, options)
+        if isinstance(parsed, InputRequired):
             raise ProtocolViolation(
                 f"the server answered {method}, which the specification does not allow",
-                result=reading.result,
+                result=parsed.result,
                 server=self._context.server,
             )
-        return reading.result
+        return parsed.result
 
     def _refused(self, error: ServerError) -> None:
         """Count an error in response to a poll. Raises, unless another poll may succeed."""

@@ -65,17 +65,17 @@ class InputRequiredLoop:
         """Send a request that is not a call, and return its result."""
         started = rpc.now()
         try:
-            reading = await rpc.request(method, fields, timeouts, options)
-            if isinstance(reading, InputRequired):
+            parsed = await rpc.request(method, fields, timeouts, options)
+            if isinstance(parsed, InputRequired):
                 asked = InputRequest(method, fields, timeouts, options, started)
-                reading = await self.answer(reading, rpc, asked)
-            return reading.result
+                parsed = await self.answer(parsed, rpc, asked)
+            return parsed.result
         except ServerError as error:
             raise await self.explained(error, rpc.era) from None
 
     async def answer(
         self,
-        reading: InputRequired,
+        parsed: InputRequired,
         rpc: RpcConnection,
         request: InputRequest,
         call: ToolCall | None = None,
@@ -89,7 +89,7 @@ class InputRequiredLoop:
         for _ in range(1, self._limits.rounds):
             asked_at = rpc.now()
             with asking():
-                answers = await self._dispatcher.answer_round(rpc.era, reading, call)
+                answers = await self._dispatcher.answer_round(rpc.era, parsed, call)
             request.paused += rpc.now() - asked_at
             await stop_if_cancelled(options.cancel, options.cancel_requests)
             spent = rpc.now() - request.started - request.paused
@@ -107,10 +107,10 @@ class InputRequiredLoop:
                 raise _lost(error) from error  # this round was not sent, but those before were
             if not isinstance(again, InputRequired):
                 return again
-            reading = again
+            parsed = again
         raise ProtocolViolation(
             f"the server requested input {self._limits.rounds} times, the limit (Limits.rounds)",
-            result=reading.result,
+            result=parsed.result,
             server=rpc.server,
         )
 

@@ -120,7 +120,7 @@ class SharedOptions:
 
     def __init__(self, options: HostOptions) -> None:
         from ..session.session_options import ELSEWHERE as OF_CONNECT
-        from ..session.session_options import kept_in
+        from ..session.session_options import stores_in
 
         known = HostOptions.__annotations__
         check_names("Host()", options, known, {**OF_CONNECT, **ELSEWHERE})
@@ -128,9 +128,9 @@ class SharedOptions:
         self._call_prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
         self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
         self.limits: Limits = options.get("limits") or Limits()
-        kept = kept_in(*map(options.get, ("state", "pins", "audit")))
-        self.state: State | None = kept.state
-        self.decisions: Decisions | None = kept.decisions
+        stores = stores_in(*map(options.get, ("state", "pins", "audit")))
+        self.state: State | None = stores.state
+        self.decisions: Decisions | None = stores.decisions
         self.policy: ManagedPolicy | None = options.get("policy")
         self.keep_listed: float = _keep_listed(self._options.pop("keep_listed", KEEP_LISTED))
         self.sandbox: Sandbox | None = None
@@ -139,13 +139,13 @@ class SharedOptions:
 
             self.sandbox = sandbox_of(options["sandbox"])
         self._options |= {"timeouts": self.timeouts, "limits": self.limits}
-        state = kept.decisions if kept.state is None else kept.state
-        self._options |= {"state": state, "audit": kept.audit}
+        state = stores.decisions if stores.state is None else stores.state
+        self._options |= {"state": state, "audit": stores.audit}
         self.pins: Pins | None = None
-        if kept.pins is not None:
+        if stores.pins is not None:
             from ..catalog.pins import Pins
 
-            self.pins = self._options["pins"] = Pins._of(kept.pins)
+            self.pins = self._options["pins"] = Pins._of(stores.pins)
 
     def connecting(self, name: str, server: Any, config: ServerConfig) -> Connecting:
         """Return a session that is not open yet. Raises ``ConfigError``, which names the server."""

@@ -39,7 +39,7 @@ __all__ = [
     "HandshakeEra",
     "InputRequired",
     "Malformed",
-    "Reading",
+    "ParsedResult",
     "StatelessEra",
     "discover_params",
     "initialize_params",
@@ -72,7 +72,7 @@ class ExtensionResult(NamedTuple):
     result: dict[str, Any]
 
 
-Reading: TypeAlias = Complete | InputRequired | ExtensionResult
+ParsedResult: TypeAlias = Complete | InputRequired | ExtensionResult
 
 
 class Era(ABC):
@@ -132,7 +132,7 @@ class Era(ABC):
         return {}
 
     @abstractmethod
-    def read(self, result: object, method: str = "") -> Reading:
+    def read(self, result: object, method: str = "") -> ParsedResult:
         """Parse a result of ``method``. Raises ``Malformed``."""
 
     def owner(self, notice: Notification) -> Id | None:
@@ -183,7 +183,7 @@ class HandshakeEra(Era):
         shown = f'"_meta":{encode_fields(own)}'
         return f"{{{body},{shown}}}" if body else f"{{{shown}}}"
 
-    def read(self, result: object, method: str = "") -> Reading:
+    def read(self, result: object, method: str = "") -> ParsedResult:
         """Parse a result of ``method``. Raises ``Malformed``."""
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")
@@ -263,7 +263,7 @@ class StatelessEra(Era):
             headers.update(mirrored(mirrors, fields["arguments"]))
         return headers
 
-    def read(self, result: object, method: str = "") -> Reading:
+    def read(self, result: object, method: str = "") -> ParsedResult:
         """Parse a result of ``method``. Raises ``Malformed``."""
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")

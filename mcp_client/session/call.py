@@ -419,18 +419,18 @@ class Caller:
         calls = self._rounds.calls
         calls[approved.id] = approved
         try:
-            reading = await rpc.request(method, fields, timeouts, options)
+            parsed = await rpc.request(method, fields, timeouts, options)
             options.holds = False  # what follows belongs to a call that has begun
             if attempt.as_task:
-                reading = creation(reading.result)
-            if type(reading) is Complete:
-                return reading.result
+                parsed = creation(parsed.result)
+            if type(parsed) is Complete:
+                return parsed.result
             asked = InputRequest(method, fields, timeouts, options, started)
-            if isinstance(reading, InputRequired):
-                reading = await self._rounds.answer(reading, rpc, asked, approved)
-            if isinstance(reading, Complete):
-                return reading.result
-            run = call.run = self._tasks().begin(reading.result, approved, options.ids or [])
+            if isinstance(parsed, InputRequired):
+                parsed = await self._rounds.answer(parsed, rpc, asked, approved)
+            if isinstance(parsed, Complete):
+                return parsed.result
+            run = call.run = self._tasks().begin(parsed.result, approved, options.ids or [])
             return run if call.hands_over else await self._tasks().wait(run, asked, rpc)
         except ServerError as error:
             raise await self._rounds.explained(error, rpc.era, approved) from None

@@ -31,8 +31,8 @@ from .session_options import (
     Setup,
     check_instance,
     checked,
-    kept_in,
     paused_in,
+    stores_in,
 )
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def connect(
     """
     of_session = checked(locals())
     approval, handlers = _under(policy, approval, handlers)
-    kept = kept_in(state, pins, audit, server)
+    stores = stores_in(state, pins, audit, server)
     transport = transport_of(server)
-    memory = ApprovalMemory(lambda: transport.stable_identity, kept.decisions)
+    memory = ApprovalMemory(lambda: transport.stable_identity, stores.decisions)
     secrets, has_default_name = KnownSecrets(), name is None
     name = name or transport.name
     setup = Setup(
@@ -156,13 +156,13 @@ def connect(
         gate=Gate(approval, of_session["timeouts"].approval, _ask_on_terminal, memory),
         memory=memory,
         client=_client(client_info, handlers),
-        pins=None if kept.pins is None else _pins(kept.pins, name, transport, secrets),
+        pins=None if stores.pins is None else _pins(stores.pins, name, transport, secrets),
         handlers=handlers,
-        audit=_audit(name, transport, kept.audit, secrets, memory),
-        state=kept.state,
-        paused=paused_in(kept.state, approval),
+        audit=_audit(name, transport, stores.audit, secrets, memory),
+        state=stores.state,
+        paused=paused_in(stores.state, approval),
         policy=policy,
-        content=None if kept.audit is None else kept.audit._span_content(secrets),
+        content=None if stores.audit is None else stores.audit._span_content(secrets),
         secrets=secrets,
         **of_session,
     )
@@ -261,10 +261,10 @@ def _pins(
 ) -> Pins | None:
     from ..catalog.pins import Pins
 
-    book = Pins._of(pins)
-    if book is not None:
-        book._identify(server, lambda: transport.pinned_identity, secrets)
-    return book
+    lock_file = Pins._of(pins)
+    if lock_file is not None:
+        lock_file._identify(server, lambda: transport.pinned_identity, secrets)
+    return lock_file
 
 
 def _audit(

@@ -215,21 +215,21 @@ class Recurring(Observer):
 class Stepped(Observer):
     """An ``on_progress`` of ``Toolset.run`` that also receives the steps of its call."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("_steps",)
 
-    def __init__(self, told: CallSteps) -> None:
-        self._told = told
+    def __init__(self, steps: CallSteps) -> None:
+        self._steps = steps
 
     def asking(
         self, call: CallState, frozen: ToolCall, deciding: Awaitable[Verdict[ToolCall]]
     ) -> Awaitable[Verdict[ToolCall]]:
         """Report that approval is requested."""
-        self._told.step("asked")
+        self._steps.step("asked")
         return deciding
 
     def writing(self, call: CallState) -> None:
         """Report that the call is sent."""
-        self._told.step("sent")
+        self._steps.step("sent")
 
 
 class _CheckedPins(Observer):

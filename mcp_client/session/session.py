@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import anyio
 
 from ..approval.decisions import Decisions
-from ..catalog.reading import ReadRequests
+from ..catalog.read_requests import ReadRequests
 from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList

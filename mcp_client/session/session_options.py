@@ -41,12 +41,12 @@ __all__ = [
     "ELSEWHERE",
     "OF_SESSION",
     "ForScripts",
-    "Kept",
     "Setup",
+    "Stores",
     "check_instance",
     "checked",
-    "kept_in",
     "paused_in",
+    "stores_in",
 ]
 
 ELSEWHERE: Mapping[str, str] = {
@@ -99,7 +99,7 @@ class Setup:
 
 
 @frozen_dataclass
-class Kept:
+class Stores:
     """The place where data is stored: that of its own option, else the state."""
 
     state: State | None
@@ -108,7 +108,7 @@ class Kept:
     audit: Audit | None
 
 
-def kept_in(state: Any, pins: Any, audit: Any, server: object = None) -> Kept:
+def stores_in(state: Any, pins: Any, audit: Any, server: object = None) -> Stores:
     """Return the places where the options of ``connect`` and ``Host`` store data.
 
     The tokens of an ``OAuth()`` without ``store=`` are stored in the state. Raises ``ConfigError``.
@@ -116,11 +116,11 @@ def kept_in(state: Any, pins: Any, audit: Any, server: object = None) -> Kept:
     decisions = state if isinstance(state, Decisions) else None
     state = None if decisions is not None else state_of(state)
     if state is None:
-        return Kept(None, decisions, pins, _audit(audit, None))
+        return Stores(None, decisions, pins, _audit(audit, None))
     keep = getattr(getattr(recorded_by(server), "auth", None), "store_tokens_in", None)
     if callable(keep):
         keep(state.tokens)
-    return Kept(
+    return Stores(
         state,
         state.decisions,
         state.pins if pins is None else pins,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mcp_client import Limits, Timeouts
-from mcp_client.catalog.reading import Page
+from mcp_client.catalog.read_requests import Page
 from mcp_client.catalog.subscription import ListSubscription
 from mcp_client.protocol.notifications import TOOLS
 from mcp_client.runtime.session_context import SessionContext

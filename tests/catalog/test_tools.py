@@ -11,7 +11,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcp_client import Limits, McpError, ToolList
-from mcp_client.catalog.reading import Page
+from mcp_client.catalog.read_requests import Page
 from mcp_client.catalog.tools import Catalog
 from mcp_client.errors import ProtocolViolation, UnknownTool
 from tests.catalog.feed import Feed, source_of

@@ -252,7 +252,7 @@ async def test_a_pause_that_cannot_be_stored_says_what_ran(
     state = Unreachable()
     world = World(lambda: state)
     if why == "too large":
-        monkeypatch.setattr(paused_module, "_MAX_PAST_CHARS", 10)
+        monkeypatch.setattr(paused_module, "_MAX_RUN_LOG_CHARS", 10)
     else:
         state.left, state.kinds = 0, ["paused"]
         state.error = state.error if why == "unreachable" else ConfigError("the disk is full")
@@ -282,7 +282,7 @@ async def test_results_beyond_what_a_pause_may_hold_are_not_held(
     async with here.opened() as session:
         found = await attempt(session, code)
         assert isinstance(found, PausedRun)
-        held = [getattr(one.settled, "value", "") for one in found.past.answers]
+        held = [getattr(one.settled, "value", "") for one in found.run_log.answers]
         assert held == [None] * 9
         kit = CHAT.toolset(await session.list_tools(), code=True)
         response = CHAT.response([("1", "run_code", {"code": code})])

@@ -8,16 +8,16 @@ from mcp_client import Session
 from mcp_client.adapters.answers import explain
 from mcp_client.code.identifiers import Bindings
 from mcp_client.code.run import PausedRun, ScriptResult, run_script
-from mcp_client.code.run_log import Past
+from mcp_client.code.run_log import RunLog
 
 __all__ = ["attempt", "run"]
 
 
 async def attempt(
-    session: Session, code: str, *, past: Past | None = None, **options: Any
+    session: Session, code: str, *, run_log: RunLog | None = None, **options: Any
 ) -> ScriptResult | PausedRun:
     tools = Bindings(await session.list_tools())
-    return await run_script(session, tools, code, options=options, explain=explain, past=past)  # type: ignore[arg-type]
+    return await run_script(session, tools, code, options=options, explain=explain, run_log=run_log)  # type: ignore[arg-type]
 
 
 async def run(session: Session, code: str, **options: Any) -> ScriptResult:

@@ -329,7 +329,7 @@ def test_any_request_state_is_sent_back_unchanged(state: str) -> None:
 
 @pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
 async def test_prompts_and_resources_may_take_rounds_like_calls(method: str) -> None:
-    class Reading(Asking):
+    class ParsedResult(Asking):
         async def __call__(self, message: dict[str, Any], send: Any) -> Any:
             if message.get("method") == "server/discover":
                 offered: dict[str, Any] = {"prompts": {}, "resources": {}}
@@ -342,7 +342,7 @@ async def test_prompts_and_resources_may_take_rounds_like_calls(method: str) -> 
                 return answer
             return await super().__call__(message, send)
 
-    server = Reading(LATEST, FORM)
+    server = ParsedResult(LATEST, FORM)
     async with connect(MemoryServer(server), handlers=YES) as session:
         if method == "prompts/get":
             await session.get_prompt("p", {"a": "1"})

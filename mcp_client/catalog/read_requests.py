@@ -89,12 +89,12 @@ class ReadRequests:
         """The result of a request that may not ask back: only calls and reads may."""
 
         async def send(rpc: RpcConnection) -> dict[str, Any]:
-            reading = await rpc.request(method, fields, timeouts, options)
-            if isinstance(reading, Complete):
-                return reading.result
+            parsed = await rpc.request(method, fields, timeouts, options)
+            if isinstance(parsed, Complete):
+                return parsed.result
             raise ProtocolViolation(
                 f"the server answered {method} with a request for input, against the specification",
-                result=reading.result,
+                result=parsed.result,
                 server=self.server,
             )
 
