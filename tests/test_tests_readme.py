@@ -50,7 +50,7 @@ def test_the_tests_of_each_module_have_its_name_or_stand_in_the_table() -> None:
 
 def test_each_file_that_the_tables_name_exists() -> None:
     named = {*elsewhere().values(), *(row[0] for row in table("file | what it is"))}
-    named |= {row[0] for row in table("folder | what it is for")}
+    named |= {row[0] for row in table("directory | what it is for")}
     assert not {name for name in named if not (TESTS / name).exists()}
 
 
@@ -68,7 +68,7 @@ def test_each_helper_says_what_it_is_and_those_for_all_stand_in_the_table() -> N
     assert for_all == {row[0] for row in table("file | what it is")}
 
 
-def test_each_folder_is_a_room_or_stands_in_the_table() -> None:
+def test_each_directory_is_a_room_or_is_in_the_table() -> None:
     folders = {path.name for path in TESTS.iterdir() if path.is_dir() and any(path.glob("*.py"))}
     rooms = {path.name for path in PACKAGE.iterdir()}
-    assert folders - rooms == {row[0].rstrip("/") for row in table("folder | what it is for")}
+    assert folders - rooms == {row[0].rstrip("/") for row in table("directory | what it is for")}

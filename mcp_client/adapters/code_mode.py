@@ -74,7 +74,7 @@ class CodeSearch(ToolSearch):
         """Raises ``ConfigError`` where no script can be run."""
         interpreter_version()
         self.bindings: Bindings = Bindings(tools.values())
-        names = {name: tool.qualified_name for name, tool in self.bindings.by_spelling.items()}
+        names = {name: tool.qualified_name for name, tool in self.bindings.by_name.items()}
         super().__init__(tools, names)
 
     def definitions(self, dialect: Dialect, strict: bool) -> list[tuple[str, str, Definition]]:

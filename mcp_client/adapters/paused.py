@@ -86,7 +86,7 @@ async def pause(
             "whose": _whose(paused, options.get("context")),
             "meta": None if meta is None else canonical(meta),
             "tag": options.get("tag"),
-            "calls": [_kept(*each) for each in made],
+            "calls": [_stored(*each) for each in made],
             "due": time.time() + _KEEP_SECONDS,
         }
         _bound(record["calls"])
@@ -262,7 +262,7 @@ def _keep(storage: Storage, key: str, record: Object) -> None:
 # --------------------------------------------------------------------------- as JSON
 
 
-def _kept(answer: Answer, outcome: object, key: str | None) -> Object:
+def _stored(answer: Answer, outcome: object, key: str | None) -> Object:
     call = answer.call
     row = {"id": call.id, "name": call.name, "shown_name": call.shown_name}
     if isinstance(outcome, CallPending):

@@ -55,7 +55,7 @@ __all__ = [
     "keys_of",
     "outcome_of",
     "side_by_side",
-    "told_of",
+    "with_progress",
 ]
 
 _log = logging.getLogger("mcp_client")
@@ -183,10 +183,12 @@ class Runner:
         if code is None and call.run_log is not None:
             raise ConfigError("a script was paused: resume it with a toolset of code=True")
         if code is None or not call.is_own:
-            return await told_of(call, options, lambda its: outcome_of(target, call, its))
+            return await with_progress(call, options, lambda its: outcome_of(target, call, its))
         from .code_mode import run_code
 
-        return await told_of(call, options, lambda its: run_code(target, call, its, code.bindings))
+        return await with_progress(
+            call, options, lambda its: run_code(target, call, its, code.bindings)
+        )
 
     async def _record_not_made(self, calls: Sequence[ModelCall]) -> None:
         """Record in the audit the calls that the model asked for and that cannot be made."""
@@ -223,14 +225,14 @@ class _Steps(CallSteps):
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         call = self._call
         running = CallProgress(call.id, call.name, "running", progress, total, message)
-        self._notifier.tell(running)
+        self._notifier.notify(running)
 
     def step(self, step: Any, *, is_error: bool = False) -> None:
         call = self._call
-        self._notifier.tell(CallProgress(call.id, call.name, step, is_error=is_error))
+        self._notifier.notify(CallProgress(call.id, call.name, step, is_error=is_error))
 
 
-async def told_of(
+async def with_progress(
     call: ModelCall, options: CallOptions, make: Callable[[CallOptions], Awaitable[Outcome]]
 ) -> Outcome:
     """Return what ``make`` does with these options, whose ``on_progress`` may take one argument."""

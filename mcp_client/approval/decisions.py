@@ -191,7 +191,7 @@ class Decisions:
     ) -> tuple[Decision, ...]:
         """Return the current decisions, the newest last; filtered by kind or server if set."""
         _check_filter(kind, server)
-        kept = [one for one in self._kept() if not one.has_expired]
+        kept = [one for one in self._stored() if not one.has_expired]
         kept += map(_of_ticket, self.tickets.decided())
         kept.sort(key=lambda one: one.decided_at)
         return tuple(
@@ -329,7 +329,7 @@ class Decisions:
             found = last[1][places] = self._read_all(self._state.several(_ROWS, places))
         return found
 
-    def _kept(self) -> Sequence[Decision]:
+    def _stored(self) -> Sequence[Decision]:
         with self._lock:
             own = None if self._own is None else [*self._own.all.values()]
         return self._read_all(self._state.list(_ROWS)) if own is None else own

@@ -54,7 +54,7 @@ class ApprovalMemory:
         """Whether no approval is remembered, as far as is known without waiting."""
         return self.store is None and self.session.is_empty
 
-    def tell(self, observer: Any) -> None:
+    def observe(self, observer: Any) -> None:
         """Call ``observer.revoked(decisions, by)`` when some are revoked."""
         for store in filter(None, (self.session, self.store)):
             store.observers.add(observer)

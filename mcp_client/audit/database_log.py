@@ -90,7 +90,7 @@ class DatabaseLog:
         self._doubts: list[_Doubt] = []
         self._known: deque[Mapping[str, Any]] = deque(maxlen=_MAX_KNOWN)
         """The records that were written although their writer got an error."""
-        self._kept: deque[Mapping[str, Any]] = deque()
+        self._unwritten: deque[Mapping[str, Any]] = deque()
         self._losses: list[str] = []
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
@@ -127,17 +127,17 @@ class DatabaseLog:
 
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write ``records`` as soon as that is possible, and before any others."""
-        self._kept.extend(records)
+        self._unwritten.extend(records)
         thread = self._retrying
-        if self._kept and (thread is None or not thread.is_alive()):
+        if self._unwritten and (thread is None or not thread.is_alive()):
             self._closed.clear()
             with suppress(NoThread):  # the next record takes them along
                 self._retrying = start_thread(self._retry, "mcp_client audit")
 
     @property
-    def has_kept(self) -> bool:
+    def has_unwritten(self) -> bool:
         """Whether records are queued."""
-        return bool(self._kept)
+        return bool(self._unwritten)
 
     def take_losses(self) -> list[str]:
         """Return the losses since the last time: a sentence for each missing last line."""
@@ -153,13 +153,13 @@ class DatabaseLog:
 
     def _retry(self) -> None:
         pause, longest = _RETRY_SECONDS
-        while self._kept and not self._closed.wait(pause):
+        while self._unwritten and not self._closed.wait(pause):
             pause = min(2 * pause, longest)
             try:
                 self.append()
             except Exception as error:  # noqa: BLE001 - the next call reports it
                 _log.debug("the audit of %r cannot be written: %s", self._database, error)
-            if not self._kept:
+            if not self._unwritten:
                 self._retrying = (
                     None  # records that are queued from here on have a thread of their own
                 )
@@ -176,21 +176,21 @@ class DatabaseLog:
         """Called by one thread at a time."""
         with self._database._connection() as connection:
             self._begin_where_needed(connection)
-            kept = len(self._kept)
-            records = [*list(self._kept)[:kept], *given]
+            number = len(self._unwritten)
+            records = [*list(self._unwritten)[:number], *given]
             while not self._appended(connection, records):
                 loss = self._loss(connection)
                 if loss is not None:
                     self._begin(connection, loss)
-                    self._losses.append(self._tell(loss))
+                    self._losses.append(self._report(loss))
         self._doubts.clear()
-        for _ in range(kept):
-            self._kept.popleft()
+        for _ in range(number):
+            self._unwritten.popleft()
 
     def _append_in(
         self, change: Callable[[Any], object], records: Sequence[Mapping[str, Any]]
     ) -> None:
-        if self._process != os.getpid() or self._kept:
+        if self._process != os.getpid() or self._unwritten:
             raise _Elsewhere
         before = self._last
 
@@ -265,7 +265,7 @@ class DatabaseLog:
         about = {"number": self._number, "chain": self._name}
         return {**about, "last_line": last.line, "last_hash": last.hash, **found}
 
-    def _tell(self, loss: Mapping[str, Any]) -> str:
+    def _report(self, loss: Mapping[str, Any]) -> str:
         how = "changed or cut" if "found_line" in loss else "deleted"
         text = (
             f"{self!r}: the chain {loss['chain']} was {how} by others while this process wrote it; "
@@ -277,7 +277,7 @@ class DatabaseLog:
     def _begin_where_needed(self, connection: Any) -> None:
         if self._process != os.getpid():
             if self._process:  # the parent of this one, which writes what it has queued
-                self._kept.clear()
+                self._unwritten.clear()
                 self._known.clear()
             self._begin(connection, None)
             self._process = os.getpid()
@@ -336,7 +336,7 @@ class _DatabaseSink(Sink):
 
     @property
     def has_pending(self) -> bool:
-        return self._log.has_kept
+        return self._log.has_unwritten
 
     def keep(self, records: Iterable[Record]) -> None:
         self._log.keep(map(self._finished, records))

@@ -176,7 +176,7 @@ class AuditEntry(EntryMembers):
         """Note that the call is sent now."""
         self._marks["running"] = self._audit.clock()
 
-    def is_kept_in(self, storage: object) -> bool:
+    def is_stored_in(self, storage: object) -> bool:
         """Whether its records are stored in ``storage``."""
         return any(sink.storage is storage for sink in self._audit.sinks)
 

@@ -127,7 +127,7 @@ class AuditLog:
         self._keep = keep
         self._key = key_of(key)
         self._written: _Written | None = None
-        self._kept: list[OpenedFile] = []
+        self._idle: list[OpenedFile] = []
         """The files for the next append: one, or those that several threads leave."""
         self._losses: list[str] = []
         self._turn = Turn(_LOCK_SECONDS, self._busy)
@@ -182,7 +182,7 @@ class AuditLog:
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
         """Append. Returns False if the file was rotated, so that the new one must be opened."""
         try:
-            opened = self._kept.pop()
+            opened = self._idle.pop()
         except IndexError:
             opened = OpenedFile(self._file)
         file, keeps = opened.number, False
@@ -204,7 +204,7 @@ class AuditLog:
                 return False
             self._write(file, here.st_size, text)
             if loss is not None:
-                self._losses.append(self._tell(loss))
+                self._losses.append(self._report(loss))
             self._written = _Written(
                 here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END_BYTES:]
             )
@@ -214,15 +214,15 @@ class AuditLog:
             with suppress(OSError):  # on Windows, where it was not locked
                 unlock(file)  # a process forked since then may have the file open, too
             if keeps:
-                self._kept.append(opened)
+                self._idle.append(opened)
             else:
                 opened.close()
 
     def _close(self) -> None:
         """Close the open file; the next append opens it again."""
-        while self._kept:
+        while self._idle:
             with suppress(IndexError):
-                self._kept.pop().close()
+                self._idle.pop().close()
 
     def _newest(self, opened: OpenedFile) -> os.stat_result | None:
         """Return the status of the open file; None if the name is another file's by now."""
@@ -325,7 +325,7 @@ class AuditLog:
         first = _first_line(files[0], self._key) if files else None
         return first is not None and first.line > known.last.line
 
-    def _tell(self, loss: Mapping[str, Any]) -> str:
+    def _report(self, loss: Mapping[str, Any]) -> str:
         told = (
             f"the audit log {self.path} was {loss['how']} while it was written: its line "
             f"{loss['last_line']} with the hash {loss['last_hash']} is gone"

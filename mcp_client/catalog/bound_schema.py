@@ -119,7 +119,7 @@ class _Listed:
         if self._new:
             self.schema["$defs"] = {**_object(self.schema, "$defs"), **self._new}
         self._drop_unused()
-        self._mend()
+        self._fix()
 
     # ----------------------------------------------------------------- one schema
 
@@ -249,7 +249,7 @@ class _Listed:
         except ValueError:
             return False
 
-    def _mend(self) -> None:
+    def _fix(self) -> None:
         """References into what was taken out lead to copies of it."""
         now = _References(self.schema)
         waiting: list[Any] = [self.schema]

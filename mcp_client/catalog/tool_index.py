@@ -51,7 +51,7 @@ _MAX_WORD_CHARS = 64
 """The rest of a longer word is dropped."""
 _KEPT_RUNS, _MAX_KEPT_CHARS = 2_048, 32
 """The number and length of runs whose words are cached: most of a catalogue are the same."""
-_KEPT_TEXTS = 512
+_CACHED_TEXTS = 512
 """The number of parameter and server names whose words are cached."""
 
 COMMON = frozenset(
@@ -206,9 +206,12 @@ def _counts_of(name: str, tool: Tool) -> tuple[Mapping[str, int], int]:
     title = tool.title
     parts = (
         (_NAME, _name_words(name, tool.name)),
-        (_SERVER, _kept_words(tool.server)),
+        (_SERVER, _words_of(tool.server)),
         (_TITLE, words(title[:_MAX_TITLE_CHARS]) if title else ()),
-        (_PARAMETER, [w for each in parameters for w in _kept_words(each[:_MAX_PARAMETER_CHARS])]),
+        (
+            _PARAMETER,
+            [w for each in parameters for w in _words_of(each[:_MAX_PARAMETER_CHARS])],
+        ),
     )
     counts: dict[str, int] = {}
     length = 0
@@ -249,8 +252,8 @@ def words(text: str) -> list[str]:
     return list(chain.from_iterable(map(_words_of_run, _runs(text))))
 
 
-@lru_cache(_KEPT_TEXTS)
-def _kept_words(text: str) -> tuple[str, ...]:
+@lru_cache(_CACHED_TEXTS)
+def _words_of(text: str) -> tuple[str, ...]:
     return tuple(words(text))
 
 

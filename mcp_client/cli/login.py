@@ -27,7 +27,7 @@ async def with_login(server: HttpServer) -> HttpServer:
     """Return the server with the login that is stored for its URL, if there is one."""
     store = FileTokens()
     try:
-        if not await _is_kept(store, server.url):
+        if not await _is_stored(store, server.url):
             return server
     except McpError as error:
         note(error)
@@ -51,7 +51,7 @@ async def login(options: argparse.Namespace) -> int:
     async with connect(server, approval=deny_all, timeouts=timeouts, policy=policy) as session:
         if "tools" in session.capabilities:
             await session.list_tools()  # some servers require the login only then
-    kept = await _is_kept(store, server.url)
+    kept = await _is_stored(store, server.url)
     text = f"logged in; the tokens are in {store.path}" if kept else "no login is needed"
     print_answer(options, {"loggedIn": kept}, text)
     return DONE
@@ -60,7 +60,7 @@ async def login(options: argparse.Namespace) -> int:
 async def logout(options: argparse.Namespace) -> int:
     """Revoke the tokens, if the authorization server offers that, and delete them."""
     store, url = FileTokens(), _url(options)
-    if not await _is_kept(store, url):
+    if not await _is_stored(store, url):
         raise NotFound("no login is stored for this URL")
     revoked = await OAuth(store=store).logout(url)
     text = "logged out" if revoked else "logged out; the server did not confirm it"
@@ -68,7 +68,7 @@ async def logout(options: argparse.Namespace) -> int:
     return DONE
 
 
-async def _is_kept(store: FileTokens, url: str) -> bool:
+async def _is_stored(store: FileTokens, url: str) -> bool:
     source = await store.recall(url)
     return source is not None and await store.load(source.key) is not None
 

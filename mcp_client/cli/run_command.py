@@ -35,7 +35,7 @@ async def run(options: argparse.Namespace) -> int:
         for sentence in bindings.left_out:
             note(sentence)
         if code is None:
-            shown = [signature_of(tool) for tool in bindings.by_spelling.values()]
+            shown = [signature_of(tool) for tool in bindings.by_name.values()]
             print_answer(options, {"signatures": shown}, "\n\n".join(shown))
             return DONE
         refused: list[McpError] = []

@@ -45,7 +45,7 @@ from .standard_input import stdin_bytes
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-__all__ = ["History", "line_reader", "may_be_kept", "shell", "suggestions"]
+__all__ = ["History", "line_reader", "may_be_stored", "shell", "suggestions"]
 
 _COMMANDS = session_commands.__all__
 _HERE = ("help", "quit")
@@ -298,7 +298,7 @@ class History:
 
     def add(self, line: str) -> None:
         """Store a line that was typed, unless it may hold a secret."""
-        if not self._usable or not may_be_kept(line, self._known()):
+        if not self._usable or not may_be_stored(line, self._known()):
             return
         try:
             with self._file.locked():
@@ -320,7 +320,7 @@ class History:
         note(error)
 
 
-def may_be_kept(line: str, known: Known) -> bool:
+def may_be_stored(line: str, known: Known) -> bool:
     """Whether a line may be written down: it is short, wanted, and holds no secret we can see."""
     if not line.strip() or line.startswith(" ") or len(line) > _MAX_LINE_CHARS:
         return False

@@ -89,7 +89,7 @@ class Bindings:
         return self.servers.get(server, {}).get(name)
 
     @property
-    def by_spelling(self) -> Mapping[str, Tool]:
+    def by_name(self) -> Mapping[str, Tool]:
         """The tools by ``server.tool``."""
         return {
             f"{server}.{name}": tool

@@ -188,7 +188,7 @@ class Interpreter:
         instance = self._monty.ClassInstance
         self._servers = {server: instance(Server()) for server in bindings.servers}
         self._by_id = {one.id: server for server, one in self._servers.items()}
-        self._methods = bindings.by_spelling
+        self._methods = bindings.by_name
 
     @property
     def output(self) -> str:

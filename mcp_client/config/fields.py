@@ -321,18 +321,18 @@ class Fields:
             return None
         parsed = self.parsed
         place = (*self._path, self._written.get(ours, ours), *parts)
-        self._note_other_spelling(value, place)
+        self._note_other_syntax(value, place)
         if "$" not in value:
             return Expanded(value, value) if self._is_usable(value, ours, *parts) else None
         try:
             found = expand(value, parsed.program.syntax, parsed.variables, secrets=secrets)
         except Misspelled as error:
-            self.wrong(ours, f"{error.args[0]}: {self._right_spelling(error.args[1])}", *parts)
+            self.wrong(ours, f"{error.args[0]}: {self._right_syntax(error.args[1])}", *parts)
             return None
         except Unset as error:
             if (double := _DOUBLE.search(value)) is not None:
                 why = f"{safe_text(double[0], 80)} is not a reference here"
-                self.wrong(ours, f"{why}: {self._right_spelling(double[1])}", *parts)
+                self.wrong(ours, f"{why}: {self._right_syntax(double[1])}", *parts)
                 return None
             reasons = (
                 why for name, why in parsed.unusable_inputs.items() if f"${{input:{name}}}" in value
@@ -349,7 +349,7 @@ class Fields:
             found = found._replace(at=place)
         return found if self._is_usable(found.value, ours, *parts) else None
 
-    def _note_other_spelling(self, value: str, place: KeyPath) -> None:
+    def _note_other_syntax(self, value: str, place: KeyPath) -> None:
         """Report a variable that this program would take for text."""
         syntax = self.parsed.program.syntax
         is_word = "command" in place or "args" in place
@@ -362,10 +362,10 @@ class Fields:
             found = name or opencode or windows or bare
             shown = safe_text(found, 80)
             why = f"the variable {shown!r} is text here, as it is spelled"
-            self.parsed.note(place, f"{why}: {self._right_spelling(found)}")
+            self.parsed.note(place, f"{why}: {self._right_syntax(found)}")
             return
 
-    def _right_spelling(self, name: str) -> str:
+    def _right_syntax(self, name: str) -> str:
         program = self.parsed.program
         spelled = program.variable(safe_text(name, 60))
         if spelled is not None:

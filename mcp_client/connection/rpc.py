@@ -248,7 +248,7 @@ class RpcConnection:
                     progress = progress or self._progress(options, message)
                     if progress.has_increased(message):
                         deadline.sign(self.clock.time())
-                        await progress.tell(message, options.cancel)
+                        await progress.report(message, options.cancel)
                 until = deadline.until(self.clock.time())
             if progress is not None:
                 await progress.aclose(_LATE_PROGRESS_SECONDS)
@@ -449,12 +449,12 @@ class _Progress:
         self._reached = progress
         return True
 
-    async def tell(self, notice: Notification, token: CancelToken | None) -> None:
+    async def report(self, notice: Notification, token: CancelToken | None) -> None:
         if self._notifier is None:
             return
         total, text = notice.params.get("total"), notice.params.get("message")
         text = self._secrets.json(text)
-        self._notifier.tell(
+        self._notifier.notify(
             notice.params["progress"],
             total if type(total) in (int, float) else None,
             text if type(text) is str else None,

@@ -188,7 +188,7 @@ class HandshakeTaskRun(TaskRun):
             return
         self._reached = progress  # type: ignore[assignment]
         if self._notifier is not None:
-            self._notifier.tell(
+            self._notifier.notify(
                 progress,
                 total if type(total) in (int, float) else None,
                 text if type(text) is str else None,

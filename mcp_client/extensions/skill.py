@@ -131,7 +131,7 @@ class SkillReader:
         self._most = most
         self._ask = ask
         self._read = 0
-        self._kept: dict[str, bytes] = {}
+        self._loaded: dict[str, bytes] = {}
 
     async def read(
         self, path: str, timeout: float | Timeouts | None = None, traffic: Traffic | None = None
@@ -144,7 +144,7 @@ class SkillReader:
             raise self.error(path, "unlisted", f"the skill's entry lists no such file; {_AGAIN}")
         if file is None:
             return await self._read_dynamic(plain, timeout, traffic)
-        kept = self._kept.get(file.uri)
+        kept = self._loaded.get(file.uri)
         if kept is None:
             content = _content(await self._ask(file.uri, timeout, traffic))
             if isinstance(content, str):
@@ -154,7 +154,7 @@ class SkillReader:
                 raise self.error(path, "size", f"{what}; {_AGAIN}")
             if "sha256:" + sha256(content).hexdigest() != file.digest:
                 raise self.error(path, "digest", f"its digest differs from its entry's; {_AGAIN}")
-            kept = self._kept[file.uri] = content
+            kept = self._loaded[file.uri] = content
         return kept
 
     async def _read_dynamic(

@@ -195,7 +195,7 @@ class TaskRun:
             return
         self._reported = said
         self._steps += 1
-        notifier.tell(self._steps, None, self.state.message)
+        notifier.notify(self._steps, None, self.state.message)
 
     # ---------------------------------------------------------------------- its end
 

@@ -107,7 +107,7 @@ class ServerLog:
         prefix += "" if logger is None else safe_text(logger, 80) + ": "
         self._logger.log(number, "%s%s", prefix, message.text)
         if self._queue is not None:
-            self._queue.tell(message)
+            self._queue.notify(message)
 
     async def aclose(self, within: float) -> None:
         """Wait for the handler, at most ``within`` seconds."""

@@ -44,11 +44,11 @@ def guard_orphans() -> Iterator[None]:
         except OSError:  # the guard was killed
             return
 
-    process_tree.tell_guard = tell if child > 0 else None
+    process_tree.notify_guard = tell if child > 0 else None
     try:
         yield
     finally:
-        process_tree.tell_guard = None
+        process_tree.notify_guard = None
         os.close(given)
         if child > 0:
             with suppress(ChildProcessError):

@@ -51,7 +51,7 @@ class StderrTail:
 
     def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
         self._size = size
-        self._kept = bytearray()
+        self._data = bytearray()
         self._head = b""
         self._cut = False
         self._line = bytearray()
@@ -59,13 +59,13 @@ class StderrTail:
 
     def feed(self, data: bytes) -> None:
         """Add bytes."""
-        self._kept += data
-        if len(self._kept) > self._size:
+        self._data += data
+        if len(self._data) > self._size:
             if not self._cut:
-                first = self._kept[: min(self._size // 4, _HEAD_BYTES)]
+                first = self._data[: min(self._size // 4, _HEAD_BYTES)]
                 self._head = bytes(first[: first.rfind(b"\n") + 1])
             self._cut = True
-            del self._kept[: -self._size]
+            del self._data[: -self._size]
         if self._listener is None:
             return
         *lines, rest = data.split(b"\n")
@@ -88,9 +88,9 @@ class StderrTail:
         A secret cut in two would not be recognized by those who mask secrets.
         """
         if not self._cut:
-            return self._kept.decode(errors="replace").strip()
+            return self._data.decode(errors="replace").strip()
         head = self._head and self._head + _CUT
-        last = self._kept[len(head) :]
+        last = self._data[len(head) :]
         return (head + last[last.find(b"\n") + 1 :]).decode(errors="replace").strip()
 
 

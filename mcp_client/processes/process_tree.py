@@ -17,7 +17,7 @@ from typing import Protocol
 __all__ = ["PosixGroup", "ProcessTree", "bytes_unread", "exit_code_of", "new_tree"]
 
 
-tell_guard: Callable[[str, int], None] | None = None
+notify_guard: Callable[[str, int], None] | None = None
 """A function that gets "+" and "-" with the number of each group that begins and ends: see
 ``orphan_guard``."""
 
@@ -85,8 +85,8 @@ class PosixGroup:
             pass_fds=pass_fds,
         )
         self._pid = popen.pid
-        if tell_guard is not None:
-            tell_guard("+", self._pid)
+        if notify_guard is not None:
+            notify_guard("+", self._pid)
         return popen
 
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
@@ -124,8 +124,8 @@ class PosixGroup:
 
     def close(self) -> None:
         """Release the group."""
-        if tell_guard is not None and self._pid:
-            tell_guard("-", self._pid)
+        if notify_guard is not None and self._pid:
+            notify_guard("-", self._pid)
 
     def _signal(self, number: int) -> None:
         if sys.platform != "win32" and self._pid:

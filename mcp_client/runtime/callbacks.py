@@ -66,7 +66,7 @@ class CallbackQueue:
         self._raised = 0
         self._busy = self._closed = False
 
-    def tell(self, *args: Any) -> None:
+    def notify(self, *args: Any) -> None:
         """Call the callback with ``args``, after the calls that are queued already."""
         if self._closed:
             return
@@ -129,10 +129,10 @@ class ProgressNotifier:
             stats=stats,
         )
 
-    def tell(self, *args: Any) -> None:
+    def notify(self, *args: Any) -> None:
         """Call ``on_progress``."""
         if self._is_async:
-            self._queue.tell(*args)
+            self._queue.notify(*args)
             return
         try:
             answer = self._on_progress(*args)
@@ -140,7 +140,7 @@ class ProgressNotifier:
             self._queue.raised()
         else:
             if inspect.isawaitable(answer):
-                self._queue.tell(answer)
+                self._queue.notify(answer)
 
     async def aclose(self, within: float = 0.0) -> None:
         """End the queue, within bounded time."""

@@ -60,10 +60,10 @@ _SHORT = {"yes": "y", "no": "n"}
 _MAX_LINE_BYTES = 4_000
 """Bytes of a line; a terminal cuts off what is above 4095."""
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
-_MAX_KEPT = 200
+_MAX_DEFERRED = 200
 _lock = CrossLoopLock()
 _kept_lock = threading.RLock()
-_kept: list[Callable[[], None]] | None = None
+_deferred: list[Callable[[], None]] | None = None
 """The texts to show once the open dialogue has ended; None if none is open."""
 
 
@@ -114,21 +114,21 @@ async def open_console() -> AsyncIterator[Console]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    global _kept
+    global _deferred
     with _kept_lock:
-        _kept = []
+        _deferred = []
     try:
         yield
     finally:
         with _kept_lock:
-            kept, _kept = _kept, None
+            kept, _deferred = _deferred, None
             for show in kept or ():
                 show()
 
 
 def in_dialogue() -> bool:
     """Whether a dialogue is open."""
-    return _kept is not None
+    return _deferred is not None
 
 
 def between_dialogues(show: Callable[[], None]) -> None:
@@ -137,10 +137,10 @@ def between_dialogues(show: Callable[[], None]) -> None:
     From any thread. Of more than 200 in one dialogue the first are shown.
     """
     with _kept_lock:
-        if _kept is None:
+        if _deferred is None:
             show()
-        elif len(_kept) < _MAX_KEPT:
-            _kept.append(show)
+        elif len(_deferred) < _MAX_DEFERRED:
+            _deferred.append(show)
 
 
 async def tell(text: str) -> None:

@@ -300,7 +300,7 @@ class _Asyncio:
 
         # Not ``create_task``: with an eager task factory (Python 3.12) the work would run before
         # the caller has the handle that ends it.
-        return _kept(sys.modules["asyncio"].Task(run(), loop=self.loop))
+        return _referenced(sys.modules["asyncio"].Task(run(), loop=self.loop))
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         self.loop.add_reader(fd, callback)
@@ -314,7 +314,7 @@ class _Asyncio:
 _running: set[asyncio.Task[None]] = set()
 
 
-def _kept(task: asyncio.Task[None]) -> asyncio.Task[None]:
+def _referenced(task: asyncio.Task[None]) -> asyncio.Task[None]:
     # The loop itself keeps only weak references to its tasks.
     _running.add(task)
     task.add_done_callback(_running.discard)

@@ -183,22 +183,22 @@ class MemoryStorage(Storage):
     waits = False
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[str, str]] = {}  # as text, which no one can change in place
+        self._rows: dict[str, dict[str, str]] = {}  # as text, which no one can change in place
         self._due: dict[str, dict[str, float]] = {}
         self._changes: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}, {sum(map(len, self._kept.values()))} objects>"
+        return f"<{type(self).__name__}, {sum(map(len, self._rows.values()))} objects>"
 
     def get(self, kind: str, key: str) -> Object | None:
         """Return the object, or None."""
-        return _read(self._kept.get(kind, {}).get(key))
+        return _read(self._rows.get(kind, {}).get(key))
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         """Replace an object by the result of ``function``, and return it."""
         with self._lock:
-            kept = self._kept.setdefault(kind, {})
+            kept = self._rows.setdefault(kind, {})
             before = kept.get(key)
             changed = function(_read(before))
             after = None if changed is None else json.dumps(changed, allow_nan=False)
@@ -217,7 +217,7 @@ class MemoryStorage(Storage):
     def list(self, kind: str) -> dict[str, Object]:
         """Return all objects of a kind by their keys, in any order."""
         with self._lock:
-            kept = dict(self._kept.get(kind, {}))
+            kept = dict(self._rows.get(kind, {}))
         return {key: json.loads(text) for key, text in kept.items()}
 
     def due(
@@ -227,7 +227,7 @@ class MemoryStorage(Storage):
         with self._lock:
             due = self._due.get(kind, {})
             found = sorted((at, key) for key, at in due.items() if low <= at < high)[:limit]
-            return {key: json.loads(self._kept[kind][key]) for _, key in found}
+            return {key: json.loads(self._rows[kind][key]) for _, key in found}
 
     def stamp(self, kind: str) -> Hashable:
         """Return a value that changes when an object of this kind changes."""

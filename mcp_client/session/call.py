@@ -65,7 +65,7 @@ from .call_state import (
 )
 from .observers import Traced, observe, observers_of
 from .session_options import Setup
-from .tool_validation import ToolValidation, arguments_finding, log_problem, told_to_caller
+from .tool_validation import ToolValidation, arguments_finding, caller_message, log_problem
 
 if TYPE_CHECKING:
     from ..approval.decision import Verdict
@@ -287,7 +287,7 @@ class Caller:
         for each in call.observers:
             each.broken(call, finding, problem.path)
         if self.validation.refuses(call.given.arguments, frozen.edited, problem):
-            raise InvalidArguments(told_to_caller(problem, frozen.tool, text), path=problem.path)
+            raise InvalidArguments(caller_message(problem, frozen.tool, text), path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 

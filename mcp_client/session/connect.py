@@ -277,7 +277,7 @@ def _audit(
     made = None if audit is None else audit._of_server(server, lambda: transport.stable_identity)
     if made is not None:
         made.secrets = secrets
-        memory.tell(made)
+        memory.observe(made)
     return made
 
 

@@ -288,7 +288,7 @@ class KeyedCall(JournalRow, Observer):
         Both happen in one transaction if they are in one database. The result is returned even if
         it cannot be stored.
         """
-        self._ended, outcome = True, _kept({"result": result.raw})
+        self._ended, outcome = True, _bounded({"result": result.raw})
         entry, storage, is_written = call.entry, self._calls.storage, False
 
         def settle(also: Callable[[Any], None] | None) -> None:
@@ -296,7 +296,7 @@ class KeyedCall(JournalRow, Observer):
             self._calls.end(self._key, self._mark, outcome, may_have_run=True, also=also)
             is_written = True
 
-        together = entry is not None and entry.is_kept_in(storage)
+        together = entry is not None and entry.is_stored_in(storage)
         if entry is not None and together:
             result = await entry.done(result, within=(storage, settle))
         failure = None if is_written else await self.end(outcome, may_have_run=True)
@@ -436,17 +436,17 @@ def _outcome_of(error: BaseException) -> Object | None:
         if error.retryable or isinstance(error, _NOT_RUN):
             return None
         members = {name: getattr(error, name) for name in _OF_SERVER_ERROR}
-        return _kept({"error": {"type": "server", "message": error.args[0], **members}})
+        return _bounded({"error": {"type": "server", "message": error.args[0], **members}})
     if not isinstance(error, BrokenPromise):
         return None
     result = error.result.raw if isinstance(error.result, ToolResult) else error.result
     if isinstance(error.result, ToolResult):  # it is checked again, perhaps less strictly
-        return _kept({"result": result})
+        return _bounded({"result": result})
     message = {"type": "violation", "message": error.args[0], "result": result}
-    return _kept({"error": message})
+    return _bounded({"error": message})
 
 
-def _kept(outcome: Object) -> Object:
+def _bounded(outcome: Object) -> Object:
     text = json.dumps(outcome, ensure_ascii=False, separators=(",", ":"))
     size = len(text.encode("utf-8", "surrogatepass"))
     return outcome if size <= MAX_RESULT_BYTES else {"left_out": size}

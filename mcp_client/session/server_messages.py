@@ -128,7 +128,7 @@ class ServerMessages:
         from ..handlers.handlers import ServerNotification
 
         params = self._context.secrets.json(notice.params)
-        self._queue.tell(ServerNotification(self._context.server, method, params))
+        self._queue.notify(ServerNotification(self._context.server, method, params))
 
     def _pause_clocks(self) -> Callable[[], None]:
         return (lambda: None) if self._rpc is None else self._rpc.clocks.pause()

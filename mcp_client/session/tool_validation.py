@@ -28,8 +28,8 @@ __all__ = [
     "ToolPlan",
     "ToolValidation",
     "arguments_finding",
+    "caller_message",
     "log_problem",
-    "told_to_caller",
 ]
 
 _log = logging.getLogger("mcp_client")
@@ -255,7 +255,7 @@ def _as_written(problem: Problem, patterns: Mapping[str, str]) -> Problem:
     return replace(problem, expected=expected, others=others)
 
 
-def told_to_caller(problem: Problem, tool: Tool, text: str) -> str:
+def caller_message(problem: Problem, tool: Tool, text: str) -> str:
     """Return ``text`` without the arguments that the host sets, for the caller of the tool.
 
     Args:

@@ -87,7 +87,7 @@ class Listener:
                 connection = self._connected()
                 if connection is not None:
                     pause = _FIRST_PAUSE_SECONDS
-                    self._tell(None)
+                    self._notify(None)
                     self._listen(connection, stopped)
                     connection.close()
                 if _waited(stopped, None, pause) is stopped:
@@ -113,7 +113,7 @@ class Listener:
             while True:
                 kinds = {notice.payload for notice in connection.notifies(timeout=0)}
                 if kinds:
-                    self._tell(kinds)
+                    self._notify(kinds)
                     continue
                 readable = _waited(stopped, connection, _CHECK_SECONDS)
                 if readable is stopped:
@@ -121,7 +121,7 @@ class Listener:
                 if readable is None:
                     connection.execute(b"select 1")
 
-    def _tell(self, kinds: set[str] | None) -> None:
+    def _notify(self, kinds: set[str] | None) -> None:
         """Notify those who watch these kinds, or all."""
         with self._lock:
             watchers = [*self._watchers.values()]

@@ -312,13 +312,13 @@ def test_what_is_kept_is_written_by_itself_and_before_all_else(
     log = state.audit
     log.keep([closed("1")])
     until = time.monotonic() + BOUND
-    while log.has_kept or log._retrying is not None:
+    while log.has_unwritten or log._retrying is not None:
         assert time.monotonic() < until
         time.sleep(0.001)
     monkeypatch.setattr(database_log, "_RETRY_SECONDS", (BOUND, BOUND))
     log.keep([closed("2")])
     log.append(opened("3"))
-    assert not log.has_kept
+    assert not log.has_unwritten
     calls = [json.loads(line).get("call") for _, _, line in log.records()]
     assert calls == [None, "1", "2", "3"]
     thread = log._retrying

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_client import Tool
 from mcp_client.cli.completion import Known, known_of, offered
-from mcp_client.cli.shell import History, line_reader, may_be_kept, suggestions
+from mcp_client.cli.shell import History, line_reader, may_be_stored, suggestions
 from tests.cli.shell import at_terminal, example
 
 SCHEMA = {
@@ -111,7 +111,7 @@ def test_a_name_that_a_shell_would_not_take_as_it_is_is_not_offered(name: str) -
     ],
 )
 def test_a_line_that_may_hold_a_secret_is_not_written_down(line: str, kept: bool) -> None:
-    assert may_be_kept(line, KNOWN) is kept
+    assert may_be_stored(line, KNOWN) is kept
 
 
 def test_the_history_is_for_its_owner_alone_and_lasts(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_tool_is_found_as_it_is_spelled_and_by_its_own_server_alone() -> None:
     assert bindings.find(server, "look") is plain
     assert bindings.find(server, "get-weather") is None
     assert bindings.find("other", "look") is None
-    assert bindings.by_spelling[f"{server}.look"] is plain
+    assert bindings.by_name[f"{server}.look"] is plain
 
 
 def test_of_two_tools_that_a_server_made_to_be_spelled_alike_the_first_is_called() -> None:

@@ -1006,14 +1006,14 @@ async def test_queued_calls_are_made_before_the_end_as_far_as_there_is_time(
         said.append(text)
 
     queue = CallbackQueue(callback, "log", "desk", backend=current(), most=9, stats=Stats())
-    queue.tell("one")
-    queue.tell("two")
+    queue.notify("one")
+    queue.notify("two")
     await begun.wait()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(queue.aclose, within)
         await anyio.wait_all_tasks_blocked()
         go_on.set()
-    queue.tell("three")
+    queue.notify("three")
     await anyio.wait_all_tasks_blocked()
     assert said == told
 

@@ -327,7 +327,7 @@ async def test_a_call_that_ran_meanwhile_gives_its_result_and_is_written_down_la
             await call(session, "all", "3")
         befalls.__exit__(None, None, None)
         with anyio.fail_after(BOUND):
-            while state.audit.has_kept or [
+            while state.audit.has_unwritten or [
                 one.key for one in await in_thread(state.calls.unsettled)
             ]:
                 await anyio.sleep(0.01)
