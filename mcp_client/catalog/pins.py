@@ -173,7 +173,7 @@ class Pins:
         self._drifts: dict[str, tuple[Drift, ...]] = {}
         self._seen: set[str] = set()
         self._instructions: dict[str, str | None] = {}
-        """The instructions of each server that was listed, as they would be written down."""
+        """The instructions of each server that was listed, in their stored form."""
         self._identities: dict[str, Callable[[], str | None]] = {}
         self._secrets: dict[str, KnownSecrets] = {}
         self._last = _Snapshot()

@@ -1,7 +1,7 @@
 """Requests that only read: pages of lists, contents, prompts, completions.
 
-A request that only reads may be repeated: it is sent a second time, on a new connection, where the
-first one was lost or where the server had ended the session (2025-11-25 ``basic/transports``,
+A request that only reads may be repeated: it is sent a second time, on a new connection, if the
+first one was lost or if the server had ended the session (2025-11-25 ``basic/transports``,
 session management).
 """
 

@@ -133,9 +133,9 @@ async def run_script(
 
     ``options`` are those of each call. An ``idempotency_key`` is for the run: if the same script is
     run again with it, no call is repeated that the journal has. ``explain`` returns what a model
-    may know of an error. ``run_log`` is that of the run that goes on.
+    may know of an error. ``run_log`` is the log of the run to continue.
 
-    Raises ``ConfigError`` if the interpreter is not installed or ``run_log`` is that of another
+    Raises ``ConfigError`` if the interpreter is not installed or ``run_log`` is the log of another
     script, ``InvalidArguments`` if the key was used for another script, and what ends a run that
     no script can know of, such as ``CallCancelled`` by a token.
     """

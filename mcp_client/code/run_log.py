@@ -46,10 +46,10 @@ class Answered:
 
 @dataclass(slots=True)
 class RunLog:
-    """A run up to its present place."""
+    """The log of a script's run up to its present point."""
 
     id: str
-    """The run's."""
+    """The id of the run."""
     code: str
     """A digest of the script."""
     release: str

@@ -72,7 +72,7 @@ class ConfigProblem:
 
 @dataclass(slots=True)
 class ParsedFile:
-    """A file while it is parsed."""
+    """A config file, its parsed document, and the problems found so far."""
 
     path: Path
     scope: Scope

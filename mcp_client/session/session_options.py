@@ -100,7 +100,7 @@ class Setup:
 
 @frozen_dataclass
 class Stores:
-    """The place where data is stored: that of its own option, else the state."""
+    """The stores of a session: each from its own option, else from the state."""
 
     state: State | None
     decisions: Decisions | None
