@@ -623,7 +623,7 @@ _TEXT = st.text(max_size=40).filter(lambda text: "\0" not in text)
 MARGIN = re.compile(
     r" {13}[|:+]|(Server|From|Command|In directory|URL|Variables|Some from|Headers|"
     r"Which is|Puts in|Note|Confinement|a covers) *[|]|May this |$|  [ya]  |"
-    r"Which is       not one of your own"
+    r"It begins    [|]|Which is       not one of your own"
 )
 
 
@@ -668,7 +668,7 @@ def test_a_request_as_text_is_the_whole_command_in_one_line_that_hides_nothing(
     assert f"{request}" == text
     assert text.startswith(f"server: server; from: {project}/mcp.json; which is: not one of your")
     assert (
-        f"; variables: KEY MODE; puts in: TOKEN -> 'args[3]' env.KEY; in folder: {project}; "
+        f"; variables: KEY MODE; puts in: TOKEN -> 'args[3]' env.KEY; in directory: {project}; "
         in text
     )
     assert text.endswith(
