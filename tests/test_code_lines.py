@@ -17,14 +17,14 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4308,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4234,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "adapters": 4312,  # instructions of servers; official: a session in the shape of the official S
+    "approval": 4241,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2984,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval; longer errors
-    "catalog": 4491,  # options as in approval; the meta of lists
+    "catalog": 4494,  # options as in approval; the meta of lists
     "cli": 3996,  # pins --name; longer errors
     "code": 890,  # the record of a run has the tag
-    "config": 2868,  # config files came out of "host"; longer errors
+    "config": 2864,  # config files came out of "host"; longer errors
     "connection": 1614,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1768,
@@ -36,7 +36,7 @@ CODE_LINES = {
     "runtime": 3869,  # threads of hooks are used again
     "sandbox": 1088,  # options as in approval
     "session": 2850,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
-    "state": 1189,  # the rows of the journal have a type
+    "state": 1191,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer
     "testing": 514,

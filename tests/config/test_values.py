@@ -16,7 +16,7 @@ from tests.properties import examples
 NO_SYNTAX: Syntax = frozenset()
 BRACED = frozenset({"braced"})
 DOLLAR = frozenset({"braced", "bare"})
-EDITOR = frozenset({"env", "input", "folders"})
+EDITOR = frozenset({"env", "input", "directories"})
 
 
 def variables(folder: Path = Path("/srv/project"), **environ: str) -> Variables:
