@@ -42,7 +42,7 @@ CODE_LINES = {
     "testing": 514,
     "transports": 4790,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2625,
-    "processes": 1144,  # reads what has arrived; they came out of "runtime"
+    "processes": 1144,  # reads what has arrived; they came out of "runtime"; reaps what is slow to end
 }
 """The lines of code of each room: no blanks, comments or docstrings. If a room has fewer, write the
 smaller number. A larger one needs a sentence of reason, as a comment beside it."""
