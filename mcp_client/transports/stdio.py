@@ -391,10 +391,9 @@ class StdioTransport(Transport):
         )
 
     def _gone(self) -> ConnectError:
-        by_hand = f"run {self._server.shown_command!r} with its arguments by hand to see why"
         return ConnectError(
             self._how(),
-            advice=self.exit_advice() or Advice(by_hand),
+            advice=self.exit_advice() or Advice("run it by hand to see why"),
             exit_code=self._exit_code(),
             stderr_tail=self._tail(),
             server=self._context.server,

@@ -870,6 +870,6 @@ async def test_what_to_do_about_several_missing_servers_is_said_once() -> None:
     async with Host(dying) as host:
         with pytest.raises(UnknownTool) as raised:
             await host.call_tool("one__x")
-    assert str(raised.value).count("by hand to see why") == 1
+    assert str(raised.value).count("run it by hand to see why") == 1
     assert "code 3" in str(raised.value)
     assert "code 4" in str(raised.value)
