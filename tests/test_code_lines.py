@@ -33,7 +33,7 @@ CODE_LINES = {
     "handlers": 1333,  # a handler for any notification
     "host": 2102,  # ttl
     "protocol": 2852,  # the newest revision of one era
-    "runtime": 3869,  # threads of hooks are used again
+    "runtime": 3870,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1088,  # options as in approval
     "session": 2850,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1191,  # the rows of the journal have a type

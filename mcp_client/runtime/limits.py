@@ -63,6 +63,7 @@ class _NotSet(float):
         return f"{round(self)}.0"
 
 
+_LEAST_SECONDS = 1e-6
 _IDLE = _NotSet(math.nextafter(60.0, math.inf))
 
 
@@ -107,8 +108,8 @@ class Timeouts:
             object.__setattr__(self, "idle", _IDLE)
 
     def after(self, seconds: float) -> Timeouts:
-        """Return the rest after ``seconds``, which are less than ``total``."""
-        return _Part(self, self.total - seconds)
+        """Return the rest after ``seconds``; if nothing is left, so little that it runs out."""
+        return _Part(self, max(self.total - seconds, _LEAST_SECONDS))
 
     def for_connecting(self) -> Timeouts:
         """Return the time limits of a request that is a part of connecting."""

@@ -90,3 +90,10 @@ def test_times_are_rounded_for_people(seconds: float, shown: str) -> None:
 def test_a_wrong_timeout_of_a_call_is_refused(odd: Any) -> None:
     with pytest.raises(ConfigError, match="timeout is"):
         Timeouts().for_call(odd)
+
+
+def test_of_a_time_that_has_run_out_the_least_is_left() -> None:
+    for spent in (1.0, 1.0000002, 3.0):  # time passes between a check and a request
+        left = Timeouts(total=1.0).after(spent)
+        assert 0 < left.total < 0.001
+        assert left.expired("total") == ("total", 1.0)
