@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import inspect
 import pickle
 import pydoc
 from functools import cached_property
@@ -46,8 +47,8 @@ def text_of(cls: type, field: str) -> str | None:
 
 def fields_without_a_text(cls: Any) -> set[str]:
     names = {one.name for one in dataclasses.fields(cls) if one.name[0] != "_"}
-    whole = cls.__doc__ or ""
-    named = {name for name in names if f"``{name}" in whole or f"\n        {name}: " in whole}
+    whole = inspect.getdoc(cls) or ""  # since Python 3.13 the compiler takes the margin off
+    named = {name for name in names if f"``{name}" in whole or f"\n    {name}: " in whole}
     return {name for name in names - named if not text_of(cls, name)}
 
 
