@@ -548,7 +548,7 @@ def test_agent_with_tool_search_shows_three_tools_and_calls_the_real_one() -> No
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:2] == [
-        "shown: ['search_tools', 'describe_tools', 'call_tool'] for 6 tools",
+        "shown: ['search_tools', 'describe_tools', 'call_tool'] for 7 tools",
         'called: weather get_weather {"location":"Oslo"}',
     ]
     assert "Oslo: 22.5 °C, partly cloudy" in done.stdout

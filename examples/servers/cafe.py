@@ -1,6 +1,7 @@
-"""A small MCP server in the standard library alone that asks questions and reports progress.
+"""A small MCP server in the standard library alone: questions, progress, a prompt.
 
-It speaks 2026-07-28. ``order`` answers with a question first; ``brew`` sends progress.
+It speaks 2026-07-28. ``order`` asks a question of the user first, ``describe`` one of the host's
+model. ``brew`` sends progress. The prompt is ``recommend``.
 """
 
 import json
@@ -29,7 +30,13 @@ TOOLS = [
         "description": "Brew it.",
         "inputSchema": {"type": "object", "properties": {"steps": {"type": "integer"}}},
     },
+    {
+        "name": "describe",
+        "description": "Describe the taste of today's coffee.",
+        "inputSchema": {"type": "object", "properties": {"tokens": {"type": "integer"}}},
+    },
 ]
+PROMPTS = [{"name": "recommend", "arguments": [{"name": "weather", "required": True}]}]
 
 
 def send(message: dict[str, Any]) -> None:
@@ -53,6 +60,24 @@ def order(params: dict[str, Any]) -> dict[str, Any]:
     return said(f"A coffee ({answer['content']['size']}) for {answer['content']['name']}.")
 
 
+def describe(params: dict[str, Any]) -> dict[str, Any]:
+    answer = params.get("inputResponses", {}).get("taste")
+    if answer is not None:
+        return said(f"Our barista would say: {answer['content']['text']}")
+    text = {"type": "text", "text": "Describe the taste of Sidamo in one sentence."}
+    question = {
+        "messages": [{"role": "user", "content": text}],
+        "maxTokens": params["arguments"].get("tokens", 50),
+    }
+    asked = {"taste": {"method": "sampling/createMessage", "params": question}}
+    return {"resultType": "input_required", "inputRequests": asked, "requestState": "taste"}
+
+
+def recommend(params: dict[str, Any]) -> dict[str, Any]:
+    text = f"Recommend a coffee for this weather: {params['arguments']['weather']}."
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+
+
 def brew(params: dict[str, Any]) -> dict[str, Any]:
     steps, token = params["arguments"].get("steps", 3), params["_meta"].get("progressToken")
     for step in range(1, steps + 1):
@@ -64,11 +89,16 @@ def brew(params: dict[str, Any]) -> dict[str, Any]:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "server/discover":
-        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        offered: dict[str, Any] = {"tools": {}, "prompts": {}}
+        return {"supportedVersions": ["2026-07-28"], "capabilities": offered}
     if method == "tools/list":
         return {"tools": TOOLS, "ttlMs": 300_000, "cacheScope": "public"}
     if method == "tools/call":
-        return {"order": order, "brew": brew}[params["name"]](params)
+        return {"order": order, "brew": brew, "describe": describe}[params["name"]](params)
+    if method == "prompts/list":
+        return {"prompts": PROMPTS, "ttlMs": 300_000, "cacheScope": "public"}
+    if method == "prompts/get":
+        return recommend(params)
     return None
 
 

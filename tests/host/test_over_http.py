@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -52,6 +53,24 @@ async def test_http_and_other_servers_are_one_set_of_tools(app: Any) -> None:
     async with serving(app()) as far, host_of({"far": far.url, "near": near}) as host:
         assert names(await host.list_tools()) == ["far__echo", "near__echo"]
         assert (await host.call_tool("far__echo", {"a": 1})).text == "{'a': 1}"
+
+
+@pytest.mark.parametrize("app", [Stateless, Handshake])
+async def test_a_lazy_server_receives_its_first_request_with_the_first_call(
+    app: Any, tmp_path: Path
+) -> None:
+    async with serving(app()) as far:
+        async with host_of({"far": far.url}, pins=tmp_path / "mcp.lock") as host:
+            await host.list_tools()
+        before = len(far.requests)
+        lazy = ServerConfig(far.url, lazy=True)
+        async with host_of({"far": lazy}, pins=tmp_path / "mcp.lock") as host:
+            assert names(await host.list_tools()) == ["far__echo"]
+            assert host.status()["far"].state == "idle"
+            assert len(far.requests) == before
+            assert (await host.call_tool("far__echo", {"a": 1})).text == "{'a': 1}"
+            assert host.status()["far"].state == "connected"
+            assert len(far.requests) > before
 
 
 async def test_names_may_begin_with_the_host_of_the_url() -> None:
