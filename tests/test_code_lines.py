@@ -17,7 +17,7 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4312,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4304,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4241,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2984,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4193,  # options as in approval; longer errors
@@ -33,10 +33,10 @@ CODE_LINES = {
     "handlers": 1333,  # a handler for any notification
     "host": 2102,  # ttl
     "protocol": 2852,  # the newest revision of one era
-    "runtime": 3870,  # threads of hooks are used again; a rest of time is above 0
+    "runtime": 3877,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1088,  # options as in approval
     "session": 2850,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
-    "state": 1191,  # the rows of the journal have a type
+    "state": 1202,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 360,  # one import more, of "config"; session_id, server_answer
     "testing": 514,

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -409,6 +410,33 @@ def test_no_constructor_takes_more_than_eight_parameters_or_four_positional_ones
                     if positional > 4 or positional + len(node.args.kwonlyargs) > most:
                         wrong.append(f"{ids(path)}: {kind.name}")
     assert not wrong, wrong
+
+
+def dotted(path: Path) -> str:
+    return ".".join(["mcp_client", *path.relative_to(ROOT).with_suffix("").parts])
+
+
+def imported_when_run(path: Path) -> Iterator[str]:
+    """Everything that ``path`` imports relatively, also in functions, but not for types."""
+    for_types = {
+        each
+        for node in nodes(path)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for each in ast.walk(node)
+        if isinstance(each, ast.ImportFrom) and each not in node.orelse
+    }
+    for node in nodes(path):
+        if isinstance(node, ast.ImportFrom) and node.level and node not in for_types:
+            base = [*dotted(path).split(".")[: -node.level], *(node.module or "").split(".")]
+            yield from (
+                ".".join(filter(None, [*base, *name]))
+                for name in [(), *((each.name,) for each in node.names)]
+            )
+
+
+def test_no_files_import_one_another_in_a_circle_not_even_inside_functions() -> None:
+    below = {dotted(path): {*imported_when_run(path)} for path in FILES}
+    TopologicalSorter(below).prepare()  # which names the files of a circle, if there is one
 
 
 def test_imports_go_down_the_map_as_it_is_printed() -> None:

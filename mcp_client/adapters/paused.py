@@ -31,6 +31,7 @@ from ..catalog.call_context import context_text
 from ..connection.call_options import CallOptions
 from ..errors import CallPending, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, canonical
+from ..runtime.background import side_by_side
 from ..runtime.callbacks import in_thread
 from ..runtime.keyed_digest import digest_with
 from ..runtime.storage import MemoryStorage, Object, Storage
@@ -39,7 +40,6 @@ from ..state.calls import Claim, calls_in
 from .answers import Answer
 from .model_calls import ModelCall
 from .parts import Media, Part
-from .running import side_by_side
 
 __all__ = ["Make", "Resumption", "pause"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from anyio.lowlevel import checkpoint
 
@@ -30,7 +30,7 @@ from ..errors import (
     UnknownTool,
 )
 from ..protocol.canonical_json import sha256
-from ..runtime.background import plain_task_group
+from ..runtime.background import side_by_side
 from ..runtime.callbacks import ProgressNotifier
 from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits
@@ -54,7 +54,6 @@ __all__ = [
     "done_on",
     "keys_of",
     "outcome_of",
-    "side_by_side",
     "with_progress",
 ]
 
@@ -62,7 +61,6 @@ _log = logging.getLogger("mcp_client")
 
 Outcome: TypeAlias = ToolResult | ScriptOutput | McpError | None
 """The outcome of a call; None if it was not made, as for one with a ``problem``."""
-N = TypeVar("N")
 _LIMITS = Limits()
 _PROGRESS_SECONDS = 1.0
 """Seconds that an async ``on_progress`` has for pending notifications, once its call is done."""
@@ -250,15 +248,6 @@ async def with_progress(
         return made
     finally:
         await notifier.aclose(_PROGRESS_SECONDS)
-
-
-async def side_by_side(
-    make: Callable[[N], Coroutine[Any, Any, None]], numbers: Sequence[N]
-) -> None:
-    """Run ``make`` for each of ``numbers``, each in its own task."""
-    async with plain_task_group() as group:
-        for number in numbers:
-            group.start_soon(make, number)
 
 
 def check_run_options(options: CallOptions, target: object = None, prefix: object = None) -> None:

@@ -447,7 +447,7 @@ def existing_state_of(options: argparse.Namespace) -> State:
 
 def _state_named(word: str) -> State:
     """Return the state of a directory or a database. A password is not a word of a command."""
-    from ..state.state import state_of
+    from ..state.file_state import state_of
     from .target import secret_of
 
     kind, colon, _ = word.partition(":")

@@ -6,9 +6,9 @@ Any task or loop callback starts it, and any other ends it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -17,7 +17,9 @@ from .event_loop import Backend
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-__all__ = ["BackgroundTask", "BackgroundTasks", "plain_task_group"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "plain_task_group", "side_by_side"]
+
+N = TypeVar("N")
 
 _log = logging.getLogger("mcp_client")
 
@@ -119,3 +121,12 @@ async def plain_task_group() -> AsyncIterator[TaskGroup]:
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from None
+
+
+async def side_by_side(
+    make: Callable[[N], Coroutine[Any, Any, None]], numbers: Sequence[N]
+) -> None:
+    """Run ``make`` for each of ``numbers``, each in its own task."""
+    async with plain_task_group() as group:
+        for number in numbers:
+            group.start_soon(make, number)

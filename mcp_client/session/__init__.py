@@ -7,7 +7,7 @@
     names.py            refuses two servers under one name in one store
     session.py          ``Session``: one server, and how to call it
     call.py             the life of one call, top to bottom
-    call_state.py       the state of a call while it is made
+    call_state.py       the state of a call while it is made, and what an observer of calls is
     observers.py        observers of a call: audit, pins, bound arguments, traces
     tool_validation.py  arguments and results against the tool's schemas
     binding.py          ``bind=``: arguments that the host sets

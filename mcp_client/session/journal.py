@@ -57,8 +57,7 @@ from ..runtime.backoff import doubled
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import seconds_text
 from ..state.calls import MAX_RESULT_BYTES, Calls, Claim, Row, calls_in
-from .call_state import Attempts, CallState, InForce, Outcome
-from .observers import Observer
+from .call_state import Attempts, CallState, InForce, Observer, Outcome
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ..approval.remembered import write_down
 from ..connection.call_options import CallSteps
 from ..connection.rpc import Traffic
+from .call_state import CallState, InForce, Observer
 
 if TYPE_CHECKING:
     from ..approval.decision import Allow, Verdict
@@ -33,103 +34,10 @@ if TYPE_CHECKING:
     from ..errors import McpError
     from ..state import State
     from .binding import Binding
-    from .call_state import CallState, InForce
     from .journal import Maker
     from .session_options import Setup
 
-__all__ = ["Observer", "Traced", "observe", "observers_of"]
-
-
-class Observer:
-    """An observer of calls. Every method does nothing unless it is overridden."""
-
-    __slots__ = ()
-
-    def began(self, call: CallState) -> None:
-        """Note that an attempt begins."""
-
-    def found(self, call: CallState, now: InForce) -> None:
-        """Note the definition in force."""
-
-    async def freezing(self, call: CallState, frozen: ToolCall) -> ToolCall:
-        """Return the call with this observer's additions, before anyone decides about it."""
-        return frozen
-
-    def broken(self, call: CallState, finding: Finding, path: str) -> None:
-        """Note that the arguments are not valid for the input schema.
-
-        Args:
-            call: The call.
-            finding: The finding about the arguments.
-            path: A JSON pointer to the invalid value.
-        """
-
-    async def opening(self, call: CallState, frozen: ToolCall, *, again: bool) -> None:
-        """Note the call to decide; ``again`` if its definition changed meanwhile.
-
-        Args:
-            call: The call.
-            frozen: The call as the approver sees it.
-            again: Whether the definition changed meanwhile.
-        """
-
-    def asking(
-        self, call: CallState, frozen: ToolCall, deciding: Awaitable[Verdict[ToolCall]]
-    ) -> Awaitable[Verdict[ToolCall]]:
-        """Return ``deciding``, the wait for the decision, or an awaitable in its place.
-
-        Args:
-            call: The call.
-            frozen: The call as the approver sees it.
-            deciding: The wait for the decision.
-        """
-        return deciding
-
-    def editing(self, call: CallState, edited: ToolCall) -> ToolCall:
-        """Return the approver's call with this observer's additions."""
-        return edited
-
-    def edited(self, call: CallState, edited: ToolCall, refused: Allow | None) -> None:
-        """Note the approver's edit.
-
-        Args:
-            call: The call.
-            edited: The edited call.
-            refused: The approval whose edit is not valid, or None.
-        """
-
-    async def decided(self, call: CallState, frozen: ToolCall, verdict: Verdict[ToolCall]) -> None:
-        """Note the approval.
-
-        Args:
-            call: The call.
-            frozen: The call as the approver sees it.
-            verdict: The decision.
-        """
-
-    async def sending(self, call: CallState) -> None:
-        """Store that the approved call will be sent. Nothing is sent if this raises."""
-
-    def writing(self, call: CallState) -> None:
-        """Note that the request is written now."""
-
-    async def done(self, call: CallState, result: ToolResult) -> ToolResult:
-        """Note the result, and return it or a copy with findings."""
-        return result
-
-    def handed_over(self, call: CallState) -> None:
-        """Leave the end of the call, which became a task, to the observer of that task."""
-
-    async def failed(
-        self, call: CallState, error: BaseException, cancelled: McpError | None
-    ) -> None:
-        """Note the exception that ended the call.
-
-        Args:
-            call: The call.
-            error: The exception.
-            cancelled: The error that the caller of a token gets instead, or None.
-        """
+__all__ = ["Traced", "observe", "observers_of"]
 
 
 class Recorded(Observer):

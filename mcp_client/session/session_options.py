@@ -20,7 +20,7 @@ from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Storage
 from ..state import State
-from ..state.state import state_of
+from ..state.file_state import state_of
 from ..transports.servers import recorded_by
 from ..validation.strictness import Validation, validation_of
 

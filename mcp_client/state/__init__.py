@@ -12,7 +12,8 @@ that read and change objects, and run ``tests/state/contract.py`` on it.
 
 The modules::
 
-    state.py        the protocol ``State``, the states that need no database, and ``state=``
+    state.py        the protocol ``State``, and the state in memory
+    file_state.py   a state in a directory, and the state that ``state=`` means
     calls.py        the journal of calls with an ``idempotency_key``
     lease.py        shows other processes that this one still runs
     postgres.py     a state in a PostgreSQL database
@@ -27,7 +28,8 @@ from ..runtime.lazy import lazy as _lazy
 __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
-        "state": ["State", "MemoryState", "FileState"],
+        "state": ["State", "MemoryState"],
+        "file_state": ["FileState"],
         "postgres": ["PostgresState"],
     },
 )

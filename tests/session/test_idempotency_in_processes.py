@@ -17,7 +17,7 @@ import pytest
 from mcp_client import Allow, MemoryServer, OutcomeUnknown, allow_all, sync
 from mcp_client.state import State
 from mcp_client.state.calls import Calls
-from mcp_client.state.state import state_of
+from mcp_client.state.file_state import state_of
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from mcp_client.runtime import atomic_file
 from mcp_client.runtime.json_file import JsonFile
 from mcp_client.runtime.storage import Change, Object
 from mcp_client.state import MemoryState, PostgresState, State
-from mcp_client.state.state import state_of
+from mcp_client.state.file_state import state_of
 from tests.state.contract import KIND, SharedStateContract, StateContract
 
 pytestmark = pytest.mark.usefixtures("folder_way")
