@@ -92,7 +92,8 @@ FRAMEWORK_SOURCES = ("langchain-mcp-adapters==0.3.2", "mcpadapt==0.1.19")
 FRAMEWORKS = (
     *(*FRAMEWORK_SOURCES, "mcp==1.30.0", "langchain==1.5.2", "smolagents==1.26.0"),
     *("google-genai==3.6.1", "autogen-agentchat==0.7.5", "autogen-ext==0.7.5", "dspy==3.4.1"),
-    *("llama-index-tools-mcp==0.4.8", "pytest==9.2.0", "pytest-asyncio==1.5.0"),
+    *("strands-agents==1.62.0", "llama-index-tools-mcp==0.4.8"),
+    *("pytest==9.2.0", "pytest-asyncio==1.5.0"),
     *("pytest-socket>=0.7", "pytest-datadir>=1.7", "pytest-timeout>=2.4", "dirty-equals>=0.9"),
     *("websockets>=15", "httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21"),
 )

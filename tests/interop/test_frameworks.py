@@ -20,6 +20,7 @@ PROGRAMS = (
     "llama_index_tools",
     "dspy_tools",
     "smolagents_tools",
+    "strands_tools",
 )
 
 
