@@ -53,9 +53,21 @@ def maker_of(frozen: type[T]) -> type[T]:
     is over, and ``frozen`` then. ``frozen`` is a frozen dataclass with slots, without
     ``__post_init__``.
     """
+
+    def become_frozen(self: Any) -> None:
+        self.__class__ = frozen
+
+    unprotected: Any = dataclasses.make_dataclass(
+        frozen.__name__,
+        [(each.name, each.type, copy(each)) for each in dataclasses.fields(frozen)],  # type: ignore
+        namespace={"__doc__": frozen.__doc__, "__post_init__": become_frozen},
+        slots=True,
+        eq=False,
+    )
     members = {
         "__slots__": (),
-        "__init__": _init(frozen, "    self.{name} = {value}\n", "    self.__class__ = _class\n"),
+        "__init__": unprotected.__init__,
+        "__post_init__": become_frozen,
         # Both, or attributes would be set by a call of Python instead of by the slot.
         "__setattr__": object.__setattr__,
         "__delattr__": object.__delattr__,
@@ -101,48 +113,3 @@ def json_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: json_of(one) for name, one in value.items()}
     return [json_of(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-class _Factory:
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-_FACTORY = _Factory()
-"""The default of a parameter whose field has a ``default_factory``."""
-
-
-def _init(cls: Any, assignment: str, end: str) -> Any:
-    """``__init__`` for the fields of ``cls``: one ``assignment`` for each, and then ``end``."""
-    given, by_name, lines = ["self"], ["*"], []
-    names: dict[str, Any] = {
-        "__name__": cls.__module__,
-        "_class": cls,
-        "_set": object.__setattr__,
-        "_FACTORY": _FACTORY,
-    }
-    annotations = {}
-    for field in dataclasses.fields(cls):
-        name = value = field.name
-        default = ""
-        if field.default_factory is not dataclasses.MISSING:
-            names[f"_make_{name}"] = field.default_factory
-            default, made = "=_FACTORY", f"_make_{name}()"
-            value = f"{made} if {name} is _FACTORY else {name}" if field.init else made
-        elif field.default is not dataclasses.MISSING:
-            names[f"_default_{name}"] = field.default
-            default = f"=_default_{name}"
-            value = name if field.init else f"_default_{name}"
-        elif not field.init:
-            continue  # it is set later
-        if field.init:
-            (by_name if field.kw_only else given).append(f"{name}{default}")
-            annotations[name] = field.type
-        lines.append(assignment.format(name=name, value=value))
-    parameters = ", ".join(given + (by_name if len(by_name) > 1 else []))
-    body = "".join(lines) + end or "    pass\n"
-    exec(f"def __init__({parameters}):\n{body}", names)  # noqa: S102 - names of our own classes
-    init = names["__init__"]
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {**annotations, "return": None}
-    return init
