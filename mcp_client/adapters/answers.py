@@ -47,14 +47,7 @@ from .parts import Media, Part, ServerContent
 if TYPE_CHECKING:
     from ..audit.redaction import Redaction
 
-__all__ = [
-    "FAILED_HERE",
-    "Answer",
-    "ScriptOutput",
-    "ScriptPending",
-    "explain",
-    "explain_in_script",
-]
+__all__ = ["FAILED_HERE", "Answer", "ScriptOutput", "ScriptPending", "explain", "explain_in_script"]
 
 
 FAILED_HERE = (

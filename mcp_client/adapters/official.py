@@ -25,14 +25,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..connection.cancellation import CancelToken
-from ..errors import (
-    CallDenied,
-    CallPending,
-    ConfigError,
-    InvalidArguments,
-    McpError,
-    UnknownTool,
-)
+from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError, UnknownTool
 from ..protocol.canonical_json import plain
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.portal import Blocking

@@ -64,11 +64,7 @@ class Toolset(_Toolset):
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         return [
-            {
-                "type": "function_call_output",
-                "call_id": answer.call.id,
-                "output": _output(answer),
-            }
+            {"type": "function_call_output", "call_id": answer.call.id, "output": _output(answer)}
             for answer in answers
         ]
 

@@ -100,13 +100,7 @@ async def pause(
 class Resumption:
     """One caller that goes on with a response."""
 
-    def __init__(
-        self,
-        target: Any,
-        provider: str,
-        paused: object,
-        options: CallOptions,
-    ) -> None:
+    def __init__(self, target: Any, provider: str, paused: object, options: CallOptions) -> None:
         """Raises ``ConfigError`` unless ``paused`` is a text."""
         if not isinstance(paused, str):
             kind = type(paused).__name__

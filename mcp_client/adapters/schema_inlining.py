@@ -32,17 +32,7 @@ from ..runtime.safe_text import safe_text
 from ..validation.keyword_shapes import SHAPES, TYPES
 from .naming import legal_members
 from .portable_patterns import is_portable
-from .schema_notes import (
-    ANNOTATIONS,
-    NAMED,
-    ONE,
-    SEVERAL,
-    Effect,
-    Notes,
-    Path,
-    described,
-    types_of,
-)
+from .schema_notes import ANNOTATIONS, NAMED, ONE, SEVERAL, Effect, Notes, Path, described, types_of
 
 __all__ = ["EMPTY_ITEMS", "clean_data", "clean_text", "inline"]
 

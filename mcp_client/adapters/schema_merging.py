@@ -19,27 +19,14 @@ from typing import Any
 
 from .schema_notes import ANNOTATIONS, Effect, Notes, described, types_of
 
-__all__ = [
-    "both",
-    "either",
-    "identity_of",
-    "is_never",
-    "is_of",
-    "object_root",
-    "type_of_value",
-]
+__all__ = ["both", "either", "identity_of", "is_never", "is_of", "object_root", "type_of_value"]
 
 _MAX_ROOT_CHARS = 2_000
 """Characters of a keyword's value in a description."""
 _LARGER = frozenset(
-    {
-        *("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"),
-        "uniqueItems",
-    }
+    {*("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), "uniqueItems"}
 )
-_SMALLER = frozenset(
-    {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"},
-)
+_SMALLER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 _OBJECT = ("properties", "patternProperties", "additionalProperties")
 _ARRAY = ("prefixItems", "items")
 _GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"))

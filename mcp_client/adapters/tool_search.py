@@ -77,9 +77,7 @@ def _of(**properties: dict[str, Any]) -> dict[str, Any]:
 
 _SCHEMAS = {
     SEARCH: _of(query={"type": "string", "description": _QUERY}),
-    DESCRIBE: _of(
-        names={"type": "array", "items": {"type": "string"}, "description": _NAMES},
-    ),
+    DESCRIBE: _of(names={"type": "array", "items": {"type": "string"}, "description": _NAMES}),
     CALL: _of(
         name={"type": "string", "description": _NAME},
         arguments={"type": "object", "description": _ARGUMENTS, "additionalProperties": True},

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, check_context
-from ..errors import (
-    McpError,
-)
+from ..errors import McpError
 from ..protocol.schema_walk import copy_of
 from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain

@@ -38,11 +38,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ..catalog.call_context import (
-    context_text,
-    is_storable,
-    same_context,
-)
+from ..catalog.call_context import context_text, is_storable, same_context
 from ..errors import ConfigError
 from ..protocol.canonical_json import plain, sha256
 from ..runtime.keyed_digest import digest_with, keyed
@@ -223,11 +219,7 @@ class Decisions:
         return self._forget(found, by) > 0
 
     def revoke_all(
-        self,
-        kind: RequestKind | None = None,
-        server: str | None = None,
-        *,
-        by: str | None = None,
+        self, kind: RequestKind | None = None, server: str | None = None, *, by: str | None = None
     ) -> int:
         """Delete the decisions that ``list(kind, server)`` returns, and return their number.
 

@@ -69,10 +69,7 @@ class Question:
     It raises ``NoAnswer`` once ``seconds`` have passed, and ``Closed`` if the gate is closed.
     """
 
-    __slots__ = (
-        *("_script", "_seconds"),
-        *("closed", "gate", "is_open", "loop", "outer", "scope"),
-    )
+    __slots__ = (*("_script", "_seconds"), *("closed", "gate", "is_open", "loop", "outer", "scope"))
 
     def __init__(self, gate: Gate, seconds: float) -> None:
         self.gate: Gate = gate

@@ -33,28 +33,13 @@ from .code_request import AuthorizationRequest, LoginOptions, is_forgotten
 from .device import DeviceRequest, device_token
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
 from .one_issuer import check_browser, check_device
-from .registration import (
-    RegisteredClient,
-    identify,
-    known_client,
-    register_again,
-)
+from .registration import RegisteredClient, identify, known_client, register_again
 from .signing import Prover
 from .steps import Consent, Flow, InStore, Redirected, TakeTurn
-from .token_endpoint import (
-    UNKNOWN_CLIENT,
-    ClientAuthentication,
-    first_token_request,
-)
+from .token_endpoint import UNKNOWN_CLIENT, ClientAuthentication, first_token_request
 from .tokens import Key, Registration, Source, Token
 
-__all__ = [
-    "Login",
-    "LoginRequest",
-    "authorize",
-    "scopes_asked_for",
-    "scopes_wanted",
-]
+__all__ = ["Login", "LoginRequest", "authorize", "scopes_asked_for", "scopes_wanted"]
 
 _REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
 _NO_DEVICE = UNKNOWN_CLIENT | {"unsupported_grant_type"}

@@ -274,9 +274,7 @@ def same_issuer(one: str, other: str) -> bool:
 
 
 def server_metadata(
-    issuer: str,
-    headers: Mapping[str, str],
-    http_hosts: Collection[str] = (),
+    issuer: str, headers: Mapping[str, str], http_hosts: Collection[str] = ()
 ) -> Flow[ServerMetadata | None]:
     """Return the metadata of ``issuer``; None if it publishes none. Raises ``AuthError``."""
     reason = refused_url(issuer, http_hosts)
@@ -344,11 +342,7 @@ def _without_resource_metadata(
         )
     if server is None:
         server = ServerMetadata(
-            issuer,
-            f"{issuer}/token",
-            f"{issuer}/authorize",
-            f"{issuer}/register",
-            guessed=True,
+            issuer, f"{issuer}/token", f"{issuer}/authorize", f"{issuer}/register", guessed=True
         )
     return DiscoveredServer(canonical(url), server, server.scopes)
 

@@ -178,10 +178,7 @@ def _listen(client: RegisteredClient, preferred: tuple[str, ...] = ()) -> Flow[s
 
 
 def _register(
-    server: ServerMetadata,
-    client: RegisteredClient,
-    redirect_uri: str,
-    scopes: frozenset[str],
+    server: ServerMetadata, client: RegisteredClient, redirect_uri: str, scopes: frozenset[str]
 ) -> Flow[Registration]:
     """Register with ``scopes``, because some servers grant a client no others later.
 
@@ -250,10 +247,7 @@ def _authentication_method(server: ServerMetadata) -> str:
 
 
 def _read(
-    document: Mapping[str, Any],
-    server: ServerMetadata,
-    redirect_uri: str,
-    asked: frozenset[str],
+    document: Mapping[str, Any], server: ServerMetadata, redirect_uri: str, asked: frozenset[str]
 ) -> Registration:
     client_id, secret = document.get("client_id"), document.get("client_secret")
     if not isinstance(client_id, str) or not client_id:

@@ -363,11 +363,7 @@ def _message(error: BaseException) -> str:
 
 
 def _client(proxy: str | None) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        verify=tls_context(certificates=True),
-        proxy=proxy,
-        trust_env=False,
-    )
+    return httpx.AsyncClient(verify=tls_context(certificates=True), proxy=proxy, trust_env=False)
 
 
 def _redirected(

@@ -400,10 +400,7 @@ def revoke(
         if value is not None:
             form = {"token": value, "token_type_hint": hint}
             response, _ = yield from post_form(
-                server.revocation_endpoint,
-                form,
-                authentication,
-                what="the revocation endpoint",
+                server.revocation_endpoint, form, authentication, what="the revocation endpoint"
             )
             confirmed = confirmed and response.is_success
     return confirmed

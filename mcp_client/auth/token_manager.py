@@ -312,11 +312,7 @@ class TokenManager:
         return True
 
     async def _log_in(
-        self,
-        context: RequestContext,
-        task: SharedTask,
-        used: Token | None,
-        challenge: Challenge,
+        self, context: RequestContext, task: SharedTask, used: Token | None, challenge: Challenge
     ) -> None:
         request = LoginRequest(
             url=context.url,
@@ -382,10 +378,7 @@ class TokenManager:
     # ------------------------------------------------------------------------- steps
 
     async def _run(
-        self,
-        flow: Flow[Any],
-        context: RequestContext | None = None,
-        person: _Person | None = None,
+        self, flow: Flow[Any], context: RequestContext | None = None, person: _Person | None = None
     ) -> Any:
         """Carry out the steps of a flow, and return its result."""
         outcome: Any = None

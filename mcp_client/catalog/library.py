@@ -150,12 +150,7 @@ class PromptResult:
 class Library:
     """The resources, prompts and completion of a session; see its methods of the same names."""
 
-    def __init__(
-        self,
-        requests: ReadRequests,
-        subscriptions: Subscriptions,
-        origin: str,
-    ) -> None:
+    def __init__(self, requests: ReadRequests, subscriptions: Subscriptions, origin: str) -> None:
         """``origin`` marks the links in this session's results."""
         self._requests = requests
         self._server = requests.server

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from .order_words import (
-    GIVE,
-    MUST,
-    NOT,
-    PERSON,
-    THE,
-    THIS,
-    TOOL,
-)
+from .order_words import GIVE, MUST, NOT, PERSON, THE, THIS, TOOL
 
 __all__ = ["NEGATIONS", "PHRASES"]
 

@@ -198,10 +198,7 @@ class Pins:
         return "the lock file" if self.path is None else self.path.name
 
     def _identify(
-        self,
-        server: str,
-        identity: Callable[[], str | None],
-        secrets: KnownSecrets | None = None,
+        self, server: str, identity: Callable[[], str | None], secrets: KnownSecrets | None = None
     ) -> None:
         """Set the ``Transport.pinned_identity`` and the secrets of ``server``, for ``connect``."""
         self._identities[server] = functools.cache(identity)

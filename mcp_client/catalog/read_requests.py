@@ -68,8 +68,7 @@ class ReadRequests:
         if not self.offers(feature, detail):
             name = feature if detail is None else f"{feature}.{detail}"
             raise NotSent(
-                f"the server does not declare {name}, so it was not asked",
-                server=self.server,
+                f"the server does not declare {name}, so it was not asked", server=self.server
             )
 
     async def page(self, method: str, fields: Mapping[str, Any]) -> Page:

@@ -208,10 +208,7 @@ def _counts_of(name: str, tool: Tool) -> tuple[Mapping[str, int], int]:
         (_NAME, _name_words(name, tool.name)),
         (_SERVER, _words_of(tool.server)),
         (_TITLE, words(title[:_MAX_TITLE_CHARS]) if title else ()),
-        (
-            _PARAMETER,
-            [w for each in parameters for w in _words_of(each[:_MAX_PARAMETER_CHARS])],
-        ),
+        (_PARAMETER, [w for each in parameters for w in _words_of(each[:_MAX_PARAMETER_CHARS])]),
     )
     counts: dict[str, int] = {}
     length = 0

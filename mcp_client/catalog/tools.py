@@ -254,11 +254,7 @@ class Catalog(PagedCache[ToolList]):
         return faults
 
     def _tool(
-        self,
-        name: str,
-        definition: dict[str, Any],
-        looks_like: str | None,
-        written: str | None,
+        self, name: str, definition: dict[str, Any], looks_like: str | None, written: str | None
     ) -> Tool:
         trusted = self._trusted
         if trusted is not True and trusted is not False:
@@ -266,13 +262,7 @@ class Catalog(PagedCache[ToolList]):
         has_icons = "icons" in definition
         origin = self._requests.connection.transport.origin if has_icons else None
         return new_tool(
-            name,
-            self._server,
-            trusted,
-            definition,
-            looks_like,
-            _origin=origin,
-            pinned_at=written,
+            name, self._server, trusted, definition, looks_like, _origin=origin, pinned_at=written
         )
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:

@@ -155,10 +155,7 @@ def compared_by(key: Callable[[T], str]) -> Callable[[Listed[T], Listed[T]], Lis
 
 
 def _differences(
-    before: Listed[T],
-    now: Listed[T],
-    key: Callable[[T], str],
-    same: Callable[[T, T], bool],
+    before: Listed[T], now: Listed[T], key: Callable[[T], str], same: Callable[[T, T], bool]
 ) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
     """Return the added, removed and changed entries."""
     was = {key(entry): entry for entry in before}

@@ -36,12 +36,7 @@ from .output import (
 )
 from .session import open_session
 from .standard_input import standard_input, stdin_lines
-from .tool_arguments import (
-    arguments_of,
-    check_names,
-    missing_names,
-    signature_parts,
-)
+from .tool_arguments import arguments_of, check_names, missing_names, signature_parts
 
 __all__ = [
     "call",

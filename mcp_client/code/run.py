@@ -44,16 +44,7 @@ from ..runtime.limits import seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
 from ..session.journal import journal, note_use
 from .identifiers import Bindings
-from .interpreter import (
-    CLOSED,
-    AskedCall,
-    Failure,
-    Interpreter,
-    Returned,
-    Settled,
-    Stop,
-    Turn,
-)
+from .interpreter import CLOSED, AskedCall, Failure, Interpreter, Returned, Settled, Stop, Turn
 from .run_log import RunLog
 from .values import sendable
 

@@ -199,11 +199,7 @@ PROGRAMS: Mapping[str, Program] = {
         },
         servers="mcp_servers",
         toml=True,
-        unused=(
-            "mcp_oauth_callback_port",
-            "mcp_oauth_callback_url",
-            "mcp_oauth_credentials_store",
-        ),
+        unused=("mcp_oauth_callback_port", "mcp_oauth_callback_url", "mcp_oauth_credentials_store"),
         shared=True,
         instead=": name it in env_vars, env_http_headers or bearer_token_env_var",
         file_names=("config.toml",),

@@ -192,11 +192,7 @@ class RpcConnection:
         return self._request(method, fields, timeouts, options)
 
     async def _repeated(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        options: RequestOptions,
+        self, method: str, fields: Mapping[str, Any], timeouts: Timeouts, options: RequestOptions
     ) -> ParsedResult:
         """``_request``, traced; and sent again where the server is busy and that does no harm."""
         began, tries = self.clock.time(), 0

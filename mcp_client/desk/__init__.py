@@ -16,10 +16,4 @@
 
 from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = _lazy(
-    __name__,
-    {
-        "page": ["ApprovalPage"],
-        "serve": ["serve_desk"],
-    },
-)
+__getattr__, __dir__, __all__ = _lazy(__name__, {"page": ["ApprovalPage"], "serve": ["serve_desk"]})

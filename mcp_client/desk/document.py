@@ -37,12 +37,7 @@ def message(text: str, links: Sequence[tuple[str, str]] = (), *, back: str | Non
 
 
 def list_of(
-    pending: Sequence[PendingApproval],
-    view: View,
-    open: str | None,
-    *,
-    context: bool,
-    proof: Proof,
+    pending: Sequence[PendingApproval], view: View, open: str | None, *, context: bool, proof: Proof
 ) -> Html:
     """Return the list and its filters, as a script puts them in place of the old ones, too."""
     return filled(

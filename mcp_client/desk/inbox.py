@@ -123,12 +123,7 @@ def filters(pending: Sequence[PendingApproval], view: View, *, context: bool) ->
 
 
 def inbox(
-    pending: Sequence[PendingApproval],
-    view: View,
-    open: str | None,
-    *,
-    context: bool,
-    proof: Proof,
+    pending: Sequence[PendingApproval], view: View, open: str | None, *, context: bool, proof: Proof
 ) -> Html:
     """Return the rows of those that ``view`` admits of all that are ``pending``, in order."""
     listed = [one for one in pending if view.admits(one.request, context)]

@@ -145,10 +145,7 @@ def age_of(seconds: float) -> Html:
     age = max(0, int(time.time() - seconds))
     ago = next((f"{age // size}{unit} ago" for size, unit in _UNITS if age >= size), "now")
     return element(
-        "time",
-        ago,
-        datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}",
-        title=f"{when:%Y-%m-%d %H:%M:%S} UTC",
+        "time", ago, datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}", title=f"{when:%Y-%m-%d %H:%M:%S} UTC"
     )
 
 

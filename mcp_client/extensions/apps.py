@@ -138,10 +138,7 @@ class App:
         return f"<App of {self._server.name}/{safe_text(self.tool.name, 128)}, {state}>"
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> ToolResult:
         """Call a tool of the view's own server, as ``Session.call_tool`` does, for the view.
 

@@ -34,14 +34,7 @@ from ..protocol.metadata import RELATED_TASK, related_task
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .task_run import TaskRun, TotalClock
-from .task_state import (
-    COMPLETED,
-    FAILED,
-    INPUT_REQUIRED,
-    TaskState,
-    is_call_result,
-    read_status,
-)
+from .task_state import COMPLETED, FAILED, INPUT_REQUIRED, TaskState, is_call_result, read_status
 
 __all__ = ["HandshakeTaskRun", "asking", "creation", "read_creation"]
 

@@ -110,10 +110,7 @@ class Skills:
         return Listed(listed, listed.rejected, (*listed.findings, *findings), listed.meta)
 
     async def load_skill(
-        self,
-        skill: str | SkillEntry,
-        timeout: float | Timeouts | None,
-        context: Hashable,
+        self, skill: str | SkillEntry, timeout: float | Timeouts | None, context: Hashable
     ) -> Skill:
         """Load a skill, by its entry or URI, once it is approved."""
         check_installed()

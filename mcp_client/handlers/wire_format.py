@@ -252,12 +252,7 @@ def _sampling_result(request: SamplingRequest, answer: Any, full: bool) -> dict[
         raise RequestRefused(REJECTED, "User rejected sampling request")
     if isinstance(answer, SamplingResult):
         reason = {} if answer.stop_reason is None else {"stopReason": answer.stop_reason}
-        answer = {
-            "role": answer.role,
-            "content": answer.content,
-            "model": answer.model,
-            **reason,
-        }
+        answer = {"role": answer.role, "content": answer.content, "model": answer.model, **reason}
     if not isinstance(answer, Mapping):
         raise InvalidHandlerAnswer(
             f"the handler returned a {type(answer).__name__}, not SamplingResult, Deny or a dict"

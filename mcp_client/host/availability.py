@@ -18,13 +18,7 @@ from .status import ServerState, StatusEvents, after_login
 if TYPE_CHECKING:
     from .server import HostedServer
 
-__all__ = [
-    "Downtime",
-    "how_listed",
-    "how_to_list",
-    "offers_tools",
-    "refusal_of",
-]
+__all__ = ["Downtime", "how_listed", "how_to_list", "offers_tools", "refusal_of"]
 
 _MAX_CHARS = 500
 

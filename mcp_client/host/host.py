@@ -58,11 +58,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
     Its methods may be called from any number of tasks at once, and any task may close it.
     """
 
-    def __init__(
-        self,
-        servers: Mapping[str, ServerLike],
-        **options: Unpack[HostOptions],
-    ) -> None:
+    def __init__(self, servers: Mapping[str, ServerLike], **options: Unpack[HostOptions]) -> None:
         """Create a host of ``servers``. It is opened by ``async with``, or by ``await``.
 
         Args:
@@ -136,14 +132,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         from .from_config import host_from_config
 
         return host_from_config(
-            cls,
-            path,
-            confirm,
-            scope=scope,
-            inputs=inputs,
-            only=only,
-            watch=watch,
-            options=options,
+            cls, path, confirm, scope=scope, inputs=inputs, only=only, watch=watch, options=options
         )
 
     async def reload(self) -> Reloaded:
@@ -372,10 +361,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         return replace(tool, _qualified_name=name)
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> ToolResult:
         """Call the tool of that qualified name, as ``Session.call_tool`` does.
 

@@ -56,11 +56,7 @@ class LibraryOfHost(ABC):
         return await self._gathered("prompts", lambda one: one.list_prompts(refresh=refresh))
 
     async def read_resource(
-        self,
-        uri: str,
-        *,
-        server: str,
-        **options: Unpack[ReadOptions],
+        self, uri: str, *, server: str, **options: Unpack[ReadOptions]
     ) -> ResourceResult:
         """Return the contents of a resource of that server, as ``Session.read_resource``."""
         session = await self.session(server)

@@ -19,15 +19,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ..runtime.frozen import frozen_dataclass, maker_of
-from .metadata import (
-    Metadata,
-    brief_text,
-    decoded,
-    decoded_size,
-    shown,
-    size_or_none,
-    texts_in,
-)
+from .metadata import Metadata, brief_text, decoded, decoded_size, shown, size_or_none, texts_in
 
 __all__ = [
     "SIGNATURES",

@@ -186,11 +186,7 @@ def _is_baggage(value: str) -> bool:
 
 
 _W3C = {"traceparent": _is_traceparent, "tracestate": _is_tracestate, "baggage": _is_baggage}
-_W3C_PAGE = {
-    "traceparent": "Trace Context",
-    "tracestate": "Trace Context",
-    "baggage": "Baggage",
-}
+_W3C_PAGE = {"traceparent": "Trace Context", "tracestate": "Trace Context", "baggage": "Baggage"}
 
 
 def decoded(text: str, what: str, raw: Any) -> bytes:

@@ -49,10 +49,7 @@ _ROLES = {
         Role.SCHEMA,
     ),
     **dict.fromkeys(("items", "prefixItems", "additionalProperties"), Role.SCHEMA),
-    **dict.fromkeys(
-        ("contentSchema", "unevaluatedItems", "unevaluatedProperties"),
-        Role.SCHEMA,
-    ),
+    **dict.fromkeys(("contentSchema", "unevaluatedItems", "unevaluatedProperties"), Role.SCHEMA),
 }
 
 

@@ -35,15 +35,7 @@ from .backoff import doubled
 from .directory import NO_WAIT, Directory, given_path, open_directory
 from .safe_text import safe_text
 
-__all__ = [
-    "OwnFile",
-    "Stamp",
-    "access_problem",
-    "lock",
-    "own_directory",
-    "unlock",
-    "wait_for_disk",
-]
+__all__ = ["OwnFile", "Stamp", "access_problem", "lock", "own_directory", "unlock", "wait_for_disk"]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
 """A value that is equal while a file is the same: it is replaced and not changed in place."""

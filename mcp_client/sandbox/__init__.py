@@ -14,9 +14,4 @@
 
 from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = _lazy(
-    __name__,
-    {
-        "sandbox": ["Sandbox"],
-    },
-)
+__getattr__, __dir__, __all__ = _lazy(__name__, {"sandbox": ["Sandbox"]})

@@ -84,11 +84,7 @@ class Grants:
 
     @classmethod
     def of(
-        cls,
-        sandbox: Sandbox,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str | None,
+        cls, sandbox: Sandbox, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
     ) -> Grants:
         """Return the grants of ``sandbox`` for ``argv``, which begins with an absolute path.
 

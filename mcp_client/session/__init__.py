@@ -23,9 +23,5 @@
 from ..runtime.lazy import lazy as _lazy
 
 __getattr__, __dir__, __all__ = _lazy(
-    __name__,
-    {
-        "session": ["Session"],
-        "..runtime.watch": ["Watch"],
-    },
+    __name__, {"session": ["Session"], "..runtime.watch": ["Watch"]}
 )

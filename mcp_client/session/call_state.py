@@ -19,14 +19,7 @@ from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import OnProgress, RpcConnection, Traffic
-from ..errors import (
-    CallTimeout,
-    ConnectError,
-    McpError,
-    NotSent,
-    OutcomeUnknown,
-    ServerError,
-)
+from ..errors import CallTimeout, ConnectError, McpError, NotSent, OutcomeUnknown, ServerError
 from ..protocol.canonical_json import object_of
 from ..protocol.era import Era
 from ..protocol.headers import HEADER_MISMATCH

@@ -26,14 +26,7 @@ from ..transports.servers import Recording, is_started
 from ..transports.stdio import StdioServer, StdioTransport
 from ..validation.strictness import Strictness, Validation
 from .names import take_name
-from .session_options import (
-    ELSEWHERE,
-    Setup,
-    check_instance,
-    checked,
-    paused_in,
-    stores_in,
-)
+from .session_options import ELSEWHERE, Setup, check_instance, checked, paused_in, stores_in
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions

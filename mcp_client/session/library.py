@@ -69,11 +69,7 @@ class LibraryOfSession(ABC):
         """Watch for resources that are added to the list, removed or changed from now on."""
         return self._library.changes("resources", self._library.resources)
 
-    async def read_resource(
-        self,
-        uri: str,
-        **options: Unpack[ReadOptions],
-    ) -> ResourceResult:
+    async def read_resource(self, uri: str, **options: Unpack[ReadOptions]) -> ResourceResult:
         """Request the current contents of a resource from the server; they are never cached.
 
         The server may ask for input (2026-07-28 ``server/resources``).
@@ -94,11 +90,7 @@ class LibraryOfSession(ABC):
 
         return await self._recorded(self._new_read("resource", uri, None, options), read)
 
-    async def follow(
-        self,
-        link: ResourceLink,
-        **options: Unpack[ReadOptions],
-    ) -> ResourceResult:
+    async def follow(self, link: ResourceLink, **options: Unpack[ReadOptions]) -> ResourceResult:
         """Read the target of a link in a result with ``read_resource``, ``https`` links included.
 
         The server chose the link, so the host decides whether to read it. Raises
@@ -124,10 +116,7 @@ class LibraryOfSession(ABC):
         return self._library.changes("prompts", self._library.prompts)
 
     async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        **options: Unpack[ReadOptions],
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[ReadOptions]
     ) -> PromptResult:
         """Request the messages of a prompt; the server checks and inserts the arguments.
 

@@ -170,10 +170,7 @@ class Session(FactsOfSession, LibraryOfSession):
         return ListWatch(self._catalog, self._connection.ensure_connected, tools_compared)
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 

@@ -121,10 +121,7 @@ def stores_in(state: Any, pins: Any, audit: Any, server: object = None) -> Store
     if callable(keep):
         keep(state.tokens)
     return Stores(
-        state,
-        state.decisions,
-        state.pins if pins is None else pins,
-        _audit(audit, state),
+        state, state.decisions, state.pins if pins is None else pins, _audit(audit, state)
     )
 
 

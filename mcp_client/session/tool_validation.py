@@ -24,13 +24,7 @@ from ..validation.strictness import Strictness, Validation
 from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
 
-__all__ = [
-    "ToolPlan",
-    "ToolValidation",
-    "arguments_finding",
-    "caller_message",
-    "log_problem",
-]
+__all__ = ["ToolPlan", "ToolValidation", "arguments_finding", "caller_message", "log_problem"]
 
 _log = logging.getLogger("mcp_client")
 _WHOLE_RESULT = Advice("the complete result is in .result", "result")
@@ -66,15 +60,7 @@ _UNCHECKED, _NOT_READ = _Unchecked(), _NotRead()
 class ToolPlan:
     """The facts about one tool that each of its calls needs, computed once."""
 
-    __slots__ = (
-        "callers",
-        "findings",
-        "hints",
-        "input",
-        "output",
-        "task_support",
-        "tool",
-    )
+    __slots__ = ("callers", "findings", "hints", "input", "output", "task_support", "tool")
 
     def __init__(self, tool: Tool, input: Checker | _Unchecked | _Unjudged) -> None:
         self.tool: Tool = tool
@@ -206,10 +192,7 @@ class ToolValidation:
         text = problem.of("its result", "its output schema")
         if strictness == "strict" and not problem.undecided:
             raise InvalidResult(
-                f"the tool ran, but {text}",
-                advice=_WHOLE_RESULT,
-                path=problem.path,
-                result=result,
+                f"the tool ran, but {text}", advice=_WHOLE_RESULT, path=problem.path, result=result
             )
         log_problem("result", result.server, result.tool, problem)
         kind: FindingKind = "unchecked_result" if problem.undecided else "broken_result"

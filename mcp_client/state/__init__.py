@@ -27,9 +27,5 @@ from ..runtime.lazy import lazy as _lazy
 
 __getattr__, __dir__, __all__ = _lazy(
     __name__,
-    {
-        "state": ["State", "MemoryState"],
-        "file_state": ["FileState"],
-        "postgres": ["PostgresState"],
-    },
+    {"state": ["State", "MemoryState"], "file_state": ["FileState"], "postgres": ["PostgresState"]},
 )

@@ -37,11 +37,7 @@ class Host(_Blocking[AsyncHost]):
     Everything is as in ``mcp_client.Host``, waited for; its sessions are those of this module.
     """
 
-    def __init__(
-        self,
-        servers: Mapping[str, ServerLike],
-        **options: Unpack[HostOptions],
-    ) -> None:
+    def __init__(self, servers: Mapping[str, ServerLike], **options: Unpack[HostOptions]) -> None:
         self._hold(AsyncHost(servers, **options))
 
     @classmethod
@@ -60,13 +56,7 @@ class Host(_Blocking[AsyncHost]):
         host = cls.__new__(cls)
         host._hold(
             AsyncHost.from_config(
-                path,
-                confirm=confirm,
-                scope=scope,
-                inputs=inputs,
-                only=only,
-                watch=watch,
-                **options,
+                path, confirm=confirm, scope=scope, inputs=inputs, only=only, watch=watch, **options
             )
         )
         return host

@@ -168,10 +168,7 @@ class HttpListener:
 
 
 def pause_before_next(
-    in_vain: int,
-    retry: float | None,
-    wait: float,
-    jitter: Callable[[], float] = chance,
+    in_vain: int, retry: float | None, wait: float, jitter: Callable[[], float] = chance
 ) -> float:
     """Return the seconds until the next attempt, after so many in a row that brought nothing.
 

@@ -61,11 +61,7 @@ class PostedExchange:
     __slots__ = ("_body", "_inner", "_session", "_task")
 
     def __init__(
-        self,
-        session: HttpSession,
-        inner: LineExchange,
-        body: RequestBody,
-        task: BackgroundTask,
+        self, session: HttpSession, inner: LineExchange, body: RequestBody, task: BackgroundTask
     ) -> None:
         self._session = session
         self._inner = inner

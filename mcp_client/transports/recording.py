@@ -32,13 +32,7 @@ from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response, dump
 from ..runtime.directory import BINARY, CLOSED_IN_CHILDREN, NO_FOLLOW
 from ..runtime.session_context import KnownSecrets
-from .base import (
-    AnnouncedSilence,
-    Exchange,
-    Received,
-    Transport,
-    TransportContext,
-)
+from .base import AnnouncedSilence, Exchange, Received, Transport, TransportContext
 
 __all__ = [
     "FORMAT",

@@ -20,9 +20,4 @@
 
 from ..runtime.lazy import lazy as _lazy
 
-__getattr__, __dir__, __all__ = _lazy(
-    __name__,
-    {
-        "strictness": ["Strictness", "Validation"],
-    },
-)
+__getattr__, __dir__, __all__ = _lazy(__name__, {"strictness": ["Strictness", "Validation"]})

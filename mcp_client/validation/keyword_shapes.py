@@ -124,9 +124,7 @@ SHAPES: dict[str, Shape] = {
     **_each("anyOf allOf oneOf", is_schema_list, "an array of schemas"),
     **_each("prefixItems", is_schema_list, "an array of schemas", is_newer=True),
     **_each(
-        "additionalProperties items contains not if then else propertyNames",
-        _is_schema,
-        "a schema",
+        "additionalProperties items contains not if then else propertyNames", _is_schema, "a schema"
     ),
     **_each(
         "unevaluatedItems unevaluatedProperties contentSchema",
