@@ -17,11 +17,11 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4253,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4255,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4230,  # `quick`; misspelt options of its constructors are errors with a suggestion
-    "audit": 2984,  # arguments are left out if the tool is not known; options as in approval
+    "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
-    "catalog": 4461,  # options as in approval; the meta of lists
+    "catalog": 4459,  # options as in approval; the meta of lists
     "cli": 3991,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2860,  # config files came out of "host"; longer errors

@@ -175,7 +175,6 @@ PURE = {
     "catalog/skill_file.py",
     "catalog/tool.py",
     "catalog/tool_traits.py",
-    "catalog/trust.py",
     "connection/deadlines.py",
     "extensions/front_matter.py",
     "extensions/skill_entry.py",

@@ -36,8 +36,7 @@ The modules::
     code_mode.py          code mode: one tool that runs a script
     official.py           a session in the shape of the official SDK's
     official_callbacks.py the callbacks of the official SDK as ``Handlers``
-    official_transport.py transports of the official SDK, for ``connect``
-    official_errors.py    our errors as those of the official SDK
+    official_sdk.py       its errors, and its transports for ``connect``
 """
 
 __all__ = ["PROVIDERS"]

@@ -31,14 +31,14 @@ from ..runtime.daemon_thread import run_in_thread
 from ..runtime.portal import Blocking
 from .answers import explain
 from .official_callbacks import handlers
-from .official_errors import (
+from .official_sdk import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     official,
     official_error,
     official_error_of,
+    server,
 )
-from .official_transport import server
 
 if TYPE_CHECKING:
     from ..session.session import Session

@@ -17,7 +17,7 @@ from ..handlers.handlers import (
     ServerNotification,
 )
 from ..protocol.canonical_json import plain
-from .official_errors import official
+from .official_sdk import official
 
 __all__ = ["handlers"]
 

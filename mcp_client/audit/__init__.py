@@ -4,7 +4,7 @@
 
 ::
 
-    options.py             the values that ``connect(audit=...)`` takes
+    options.py             what ``connect(audit=...)`` takes, and a redaction by a function
     record.py              the records of a session and their places
     entry.py               the two records of a call, a skill, a start, a read, a script's run
     entry_members.py       the members of the records of each kind
@@ -12,7 +12,6 @@
     otel_log.py            the logs of OpenTelemetry as a place for records
     redacted_arguments.py  the arguments as records and spans may show them
     redaction.py           the parts that a record may show: no secrets, within bounds
-    redaction_function.py  the same by a function of the host
     recording_redaction.py the redaction of the record of a whole session
     secret_text.py         the places of secrets in a text
     schema_marks.py        the arguments that a tool's schema marks as secret
@@ -21,7 +20,6 @@
     database_log.py        the same in a database: a chain of lines for each process
     database_chains.py     the chains in a database, and their verification
     hash_chain.py          lines that hold the hash of the line before, and how to check them
-    verification.py        the verification of a file, a log or a state
 """
 
 from ..runtime.lazy import lazy as _lazy
@@ -34,7 +32,6 @@ __getattr__, __dir__, __all__ = _lazy(
         "redaction": ["Redaction"],
         "log_file": ["AuditLog"],
         "otel_log": ["OpenTelemetryLog"],
-        "hash_chain": ["OpenCall", "Verified"],
-        "verification": ["verify_audit"],
+        "hash_chain": ["OpenCall", "Verified", "verify_audit"],
     },
 )

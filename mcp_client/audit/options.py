@@ -6,25 +6,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.masking import texts_of
 from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets
 from .log_file import AuditLog
 from .record import SessionAudit
-from .redaction import Redaction
-from .redaction_function import redaction_of
+from .redaction import Redaction, Shown
 from .sinks import AuditSink, place_of, sink_of
 
 if TYPE_CHECKING:
     from .redacted_arguments import SpanContent
 
-__all__ = ["Audit", "AuditTo", "OnAuditFailure"]
+__all__ = ["Audit", "AuditTo", "OnAuditFailure", "RedactionFunction", "redaction_of"]
 
+_MAX_SECRETS = 256
+"""The texts of one call whose redaction is observed."""
 _Place: TypeAlias = "str | os.PathLike[str] | AuditLog | AuditSink"
 AuditTo: TypeAlias = "_Place | Sequence[_Place]"
 """A place for records, or a list of them: the path of a file, an ``AuditLog`` or a function."""
@@ -100,3 +102,59 @@ class Audit:
         from .redacted_arguments import SpanContent
 
         return SpanContent(redaction_of(self.redaction), secrets)
+
+
+class RedactionFunction(Redaction):
+    """A function of the host's decides; what it lets through is shown as it is, and bounded.
+
+    It is called with the arguments, and with each text about them. What it left out of the
+    arguments is left out of those texts, too. The rest of a session's record, which is not for it
+    to decide, is shown as ``Redaction()`` does.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+        self._bounds = Redaction(keys=(), patterns=())
+
+    def show(self, value: Any, schema: Any = None) -> Shown:
+        """Return what the host's function shows of ``value``."""
+        return self._decided(value, self._bounds.show)
+
+    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
+        """Return what the host's function shows of all of ``value``."""
+        if answer:
+            return super().whole(value, schema, answer=True)
+        return self._decided(value, self._bounds.whole)
+
+    def _decided(self, value: Any, show: Callable[[Any], Shown]) -> Shown:
+        before = texts_of(value, _MAX_SECRETS)
+        try:
+            shown = show(self._function(value))
+            after = texts_of(shown.value, 4 * _MAX_SECRETS)
+        except Exception as error:  # noqa: BLE001 - the host's function may raise anything
+            return Shown(f"[unreadable: {type(error).__name__}]", before)
+        shown.hidden = [text for text in before if not any(text in other for other in after)]
+        return shown
+
+    def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
+        """Return ``text`` without the hidden secrets."""
+        try:
+            own = self._function(text)
+        except Exception:  # noqa: BLE001 - many functions take arguments only
+            own = None
+        return super().about(own if isinstance(own, str) else text, limit, hidden)
+
+
+def redaction_of(redaction: Any) -> Redaction:
+    """Return a ``Redaction``, a function or None as a ``Redaction``.
+
+    Raises ``ConfigError`` for anything else.
+    """
+    if redaction is None:
+        return Redaction()
+    if isinstance(redaction, Redaction):
+        return redaction
+    if callable(redaction):
+        return RedactionFunction(redaction)
+    raise ConfigError(f"redaction={redaction!r}: give Redaction(keys=..., patterns=...)")

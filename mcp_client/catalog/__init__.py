@@ -5,8 +5,7 @@ The names of resources, prompts and content are in ``mcp_client.content``.
 ::
 
     tool.py             a tool: a frozen value, its fingerprint, and whether its server is trusted
-    tool_traits.py      the traits of a definition: hints, audience, view, task support
-    trust.py            whether the host trusts the annotations of a server
+    tool_traits.py      the traits of a definition: hints, and whether the host trusts them
     tools.py            the tools of one server
     listed.py           usable entries of a list, and why the others were set aside
     paged_list.py       one list of a server: fetched page by page, cached, refreshed
@@ -38,7 +37,7 @@ __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "tool": ["Tool", "ToolList"],
-        "trust": ["Trust"],
+        "tool_traits": ["Trust"],
         "listed": ["Rejected"],
         "result": ["ToolResult"],
         "finding": ["Finding"],

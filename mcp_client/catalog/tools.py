@@ -33,7 +33,7 @@ from .pages import without_repeats
 from .read_requests import ReadRequests
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, new_tool, not_a_name
-from .trust import Trust, trusts
+from .tool_traits import Trust, trusts
 
 if TYPE_CHECKING:
     from .pins import Pins

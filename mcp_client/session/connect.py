@@ -12,7 +12,7 @@ from ..approval.decision import Answer, ApprovalHook, Policy, allow_all, check_h
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
-from ..catalog.trust import Trust
+from ..catalog.tool_traits import Trust
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
 from ..protocol.capabilities import ClientDeclaration
@@ -241,8 +241,8 @@ def _handlers(handlers: Any) -> Handlers:
 
 
 def _recording(server: Recording) -> Transport:
+    from ..audit.options import redaction_of
     from ..audit.recording_redaction import SessionRecord
-    from ..audit.redaction_function import redaction_of
     from ..transports.recording import Recorder, RecordingTransport
 
     redact = SessionRecord(redaction_of(server.redaction))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..approval.decisions import Decisions
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
-from ..catalog.trust import Trust, trust_of
+from ..catalog.tool_traits import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
 from ..protocol.capabilities import ClientDeclaration

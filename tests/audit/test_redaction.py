@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from mcp_client import ConfigError
 from mcp_client.audit import Redaction
+from mcp_client.audit.options import redaction_of
 from mcp_client.audit.redaction import KEYS, PATTERNS, REDACTED, marked
-from mcp_client.audit.redaction_function import redaction_of
 
 SECRET = "c0rrect-h0rse-b4ttery"
 redaction = Redaction()

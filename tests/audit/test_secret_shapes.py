@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_client.audit import Redaction
+from mcp_client.audit.options import redaction_of
 from mcp_client.audit.redaction import REDACTED
-from mcp_client.audit.redaction_function import redaction_of
 from tests.properties import examples
 
 redaction = Redaction()

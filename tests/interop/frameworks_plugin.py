@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_client import Timeouts, allow_all, connect
-from mcp_client.adapters import official, official_transport
+from mcp_client.adapters import official, official_sdk
 from mcp_client.extensions import ClientInfo
 from mcp_client.transports import StreamServer
 
@@ -45,8 +45,8 @@ class CarriedSession(official.OfficialSession):
         @asynccontextmanager
         async def open() -> AsyncIterator[Any]:
             yield (
-                official_transport._Receiving(read_stream),
-                official_transport._Sending(write_stream),
+                official_sdk._Receiving(read_stream),
+                official_sdk._Sending(write_stream),
             )
 
         seconds = official._seconds(read_timeout_seconds)
