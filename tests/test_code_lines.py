@@ -17,8 +17,8 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4255,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4230,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "adapters": 4257,  # instructions of servers; official: a session in the shape of the official S
+    "approval": 4235,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
     "catalog": 4459,  # options as in approval; the meta of lists
@@ -32,10 +32,10 @@ CODE_LINES = {
     "extensions": 1995,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1328,  # a handler for any notification
     "host": 2078,  # ttl
-    "protocol": 2829,  # the newest revision of one era
-    "runtime": 3842,  # threads of hooks are used again; a rest of time is above 0
+    "protocol": 2846,  # the newest revision of one era
+    "runtime": 3831,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1079,  # options as in approval
-    "session": 2798,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2802,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1198,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 350,  # one import more, of "config"; session_id, server_answer

@@ -28,7 +28,6 @@ The modules::
     running.py            makes these calls, and stores their outcomes
     answers.py            the response to one call
     parts.py              a server's content as a model sees it
-    char_limits.py        the maximum length of such content
     stored_results.py     results too large for a model, read in pieces
     instructions.py       the instructions of servers, as a model may be shown them
     paused.py             model responses that wait for approval

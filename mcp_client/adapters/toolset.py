@@ -17,7 +17,6 @@ from ..errors import McpError
 from ..protocol.schema_walk import copy_of
 from ..runtime.limits import Limits
 from .answers import Answer, ScriptOutput, explain
-from .char_limits import MAX_CHARS, MaxChars, char_limits
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall, unknown_tool
 from .model_tools import ModelTools
@@ -30,7 +29,16 @@ from .options import (
     check_toolset_options,
 )
 from .parts import MediaTypes, Part, ServerContent, encodable, shortened
-from .running import BlockingTarget, CallTarget, Outcome, Runner, done_on
+from .running import (
+    MAX_CHARS,
+    BlockingTarget,
+    CallTarget,
+    MaxChars,
+    Outcome,
+    Runner,
+    char_limits,
+    done_on,
+)
 from .stored_results import READ, STORED_BYTES, StoredResults
 
 if TYPE_CHECKING:

@@ -23,13 +23,12 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     remembered.py        the decisions that hold for one session
     decisions.py         the store of decisions: remembered approvals, confirmed starts, tickets
     stored_decision.py   one stored decision, as a value
-    deciding.py          what ``ApprovalQueue.decide`` is given, and why requests are not pending
+    deciding.py          what ``ApprovalQueue.decide`` is given; and one question at a time
     tickets.py           requests that outlast their caller or its process
     queue.py             requests that wait for a decision from anywhere: a page, a chat, a ticket
     queue_views.py       the changes of a queue, and logins on another device
     terminal.py          the approval hook that asks the person at the terminal
     editor.py            the arguments of a call in the person's own editor
-    turns.py             one question at a time
 """
 
 from ..runtime.lazy import lazy as _lazy
@@ -58,6 +57,6 @@ __getattr__, __dir__, __all__ = _lazy(
         "decisions": ["Decisions", "Decision"],
         "queue": ["ApprovalQueue", "PendingApproval"],
         "terminal": ["ask_on_terminal"],
-        "turns": ["one_at_a_time"],
+        "deciding": ["one_at_a_time"],
     },
 )

@@ -1,5 +1,6 @@
 # Written by `python -m tests.room_stubs` from the table in __init__.py: do not edit.
 
+from .deciding import one_at_a_time as one_at_a_time
 from .decision import Allow as Allow
 from .decision import ApprovalHook as ApprovalHook
 from .decision import Deny as Deny
@@ -23,4 +24,3 @@ from .skill_request import SkillRequest as SkillRequest
 from .start_request import StartRequest as StartRequest
 from .terminal import ask_on_terminal as ask_on_terminal
 from .tool_call import ToolCall as ToolCall
-from .turns import one_at_a_time as one_at_a_time

@@ -1,4 +1,4 @@
-"""Check and copy the arguments of ``ApprovalQueue.decide``, and store why requests ended."""
+"""Check and copy the arguments of ``ApprovalQueue.decide``; and decide one call at a time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,24 @@ from typing import Any, Protocol
 
 from ..errors import ConfigError, InvalidArguments, NotPending
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
+from ..runtime.background import CrossLoopLock
+from ..runtime.callbacks import invoke_hook
 from ..runtime.safe_text import safe_text
-from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
+from .decision import (
+    Allow,
+    Answer,
+    ApprovalHook,
+    Deny,
+    Remember,
+    check_person,
+    not_an_answer,
+    not_arguments,
+    policy_of,
+)
+from .question import remembered_meanwhile
+from .request import ApprovalRequest
 
-__all__ = ["ANY", "EndedRequests", "ids_of", "not_pending", "signed"]
+__all__ = ["ANY", "EndedRequests", "OneAtATime", "ids_of", "not_pending", "one_at_a_time", "signed"]
 
 ANY: Hashable = object()
 """The default of ``context``, which matches every context: None is that of calls without one."""
@@ -141,3 +155,44 @@ def not_pending(
 def _trim(found: dict[str, object] | dict[str, float] | dict[str, tuple[str, str | None]]) -> None:
     while len(found) > _MOST:
         found.pop(next(iter(found)), None)
+
+
+class OneAtATime:
+    """The approval hook that ``one_at_a_time`` returns."""
+
+    def __init__(self, hook: ApprovalHook) -> None:
+        self._hook = hook
+        self._lock = CrossLoopLock()
+
+    def __repr__(self) -> str:
+        return f"one_at_a_time({self._hook!r})"
+
+    async def __call__(self, call: ApprovalRequest) -> Answer:
+        """Decide ``request`` when it is its turn."""
+        async with self._lock.turn() as waited:
+            answer: Any = await remembered_meanwhile(call) if waited else None
+            if answer is None:
+                answer = await invoke_hook(self._hook, call)
+            result: Answer = answer
+            return result
+
+
+def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
+    """Return a hook that passes one call at a time to ``hook``, in order, for all sessions.
+
+    Without it, calls made at the same time are decided at the same time. The wait for the turn
+    counts towards ``Timeouts(approval=...)``. A call that an approval given in the meantime covers
+    (``Allow(remember="session")``) is not passed on. Wrap a hook once and share the result: each
+    wrapper has a queue of its own. Raises ``ConfigError`` for anything that is not a hook. For
+    rules, wrap the hook they ask: ``Rules(..., ask=one_at_a_time(hook))``.
+    """
+    policy = policy_of(hook)
+    if policy is not None and policy.ask is not hook:
+        raise ConfigError(
+            "one_at_a_time() takes a hook, not a policy: write Rules(..., ask=one_at_a_time(hook))"
+        )
+    if not callable(hook):
+        raise ConfigError(
+            f"one_at_a_time({hook!r}): give a function from ToolCall to Allow or Deny"
+        )
+    return OneAtATime(hook)

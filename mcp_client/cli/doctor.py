@@ -32,8 +32,8 @@ from ..errors import (
     OutcomeUnknown,
     ends_of,
 )
+from ..protocol.capabilities import HANDSHAKE, STATELESS
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
-from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.limits import Limits
 from ..runtime.safe_text import one_line, safe_text
 from ..session.connect import connect, transport_of

@@ -405,7 +405,7 @@ def _finding_kind(word: str) -> str:
 
 
 def _revision(word: str) -> str:
-    from ..protocol.versions import ERAS, HANDSHAKE, STATELESS
+    from ..protocol.capabilities import ERAS, HANDSHAKE, STATELESS
 
     known = (*STATELESS, *HANDSHAKE, *ERAS, "auto")
     if word not in known:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from ..protocol.versions import is_known
+from ..protocol.capabilities import is_known
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer

@@ -4,12 +4,11 @@ The names of content, resources and prompts are in ``mcp_client.content``.
 
 ::
 
-    versions.py          the revisions of the specification
     jsonrpc.py           bytes to messages, messages to text
     era.py               the behaviour that a group of revisions has in common
     negotiation.py       agrees on a revision: one state machine
     opening.py           the steps and outcomes of ``negotiation``
-    capabilities.py      the capabilities that client and server declare
+    capabilities.py      the revisions, and the capabilities that client and server declare
     headers.py           the HTTP headers that repeat parts of a message
     response_headers.py  ``WWW-Authenticate`` and ``Retry-After``
     notifications.py     the notifications of a server, and how to subscribe to them

@@ -1,4 +1,6 @@
-"""Names, versions and capabilities of client and server, as they declare them.
+"""The revisions; and names, versions and capabilities of client and server, as they declare them.
+
+The dates of the revisions are written as code only here.
 
 2025-11-25 ``basic/lifecycle`` (capability negotiation); 2026-07-28 ``basic/index`` (``_meta``).
 A name and version are self-reported: for display and logs, never for a decision.
@@ -20,11 +22,20 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .canonical_json import frozen, plain
 from .metadata import Metadata, Origin
-from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
 
 __all__ = [
+    "CORE_TASKS",
+    "DECLARES_TOOLS",
+    "ELICITS",
+    "ERAS",
+    "FULL_FORMS",
+    "HANDSHAKE",
+    "LATEST_HANDSHAKE",
+    "LATEST_STATELESS",
     "MISSING_CAPABILITY",
+    "STATELESS",
     "TOOLS_CALL",
+    "VERSION_HEADER",
     "Additions",
     "ClientDeclaration",
     "Implementation",
@@ -33,10 +44,50 @@ __all__ = [
     "declared_in",
     "declares",
     "is_extension_id",
+    "is_known",
     "makes_tasks",
     "may_offer",
     "missing_capabilities",
 ]
+
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Revisions opened by ``initialize``, newest first."""
+
+STATELESS = ("2026-07-28",)
+"""Revisions without a handshake, newest first."""
+
+ERAS: dict[str, tuple[str, ...]] = {"handshake": HANDSHAKE, "stateless": STATELESS}
+"""The revisions of each era, by the name that a host gives to speak the newest of them."""
+
+VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
+"""Revisions that have the HTTP header ``MCP-Protocol-Version``."""
+
+DECLARES_TOOLS = (*STATELESS, "2025-11-25", "2025-06-18")
+"""The revisions in which a feature may be used only if it is declared.
+
+Servers of older revisions often omit the declaration.
+"""
+
+ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
+"""Revisions that have elicitation."""
+
+FULL_FORMS = (*STATELESS, "2025-11-25")
+"""The revisions with URLs to open, titled choices and multiple choice.
+
+In sampling, they have tools, and several content blocks in a message.
+"""
+
+CORE_TASKS = ("2025-11-25",)
+"""Revisions in which a call may ask to be made a task, without an extension."""
+
+LATEST_HANDSHAKE = HANDSHAKE[0]
+LATEST_STATELESS = STATELESS[0]
+
+
+def is_known(revision: str) -> bool:
+    """Whether ``revision`` is a revision, or the name of an era."""
+    return revision in ERAS or revision in HANDSHAKE or revision in STATELESS
+
 
 TOOLS_CALL = "tools/call"
 """The method of tool calls, for modules that handle it differently from others."""

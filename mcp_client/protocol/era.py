@@ -18,11 +18,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from .capabilities import ClientDeclaration, ServerFacts, makes_tasks
+from .capabilities import (
+    CORE_TASKS,
+    FULL_FORMS,
+    VERSION_HEADER,
+    ClientDeclaration,
+    ServerFacts,
+    makes_tasks,
+)
 from .headers import NAMED_BY, PROTOCOL_VERSION, HeaderParam, mirrored, name_header, request_headers
 from .jsonrpc import Id, Json, Notification, dump, encode_fields, encode_members, own_id
 from .notifications import CANCELLED
-from .versions import CORE_TASKS, FULL_FORMS, VERSION_HEADER
 
 __all__ = [
     "Complete",

@@ -41,7 +41,7 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 from ..errors import Advice, AuthError, ConnectError, McpError, NegotiationError
-from .capabilities import MISSING_CAPABILITY, ClientDeclaration
+from .capabilities import HANDSHAKE, MISSING_CAPABILITY, STATELESS, ClientDeclaration
 from .era import Era, HandshakeEra, StatelessEra, discover_params, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
 from .opening import (
@@ -65,7 +65,6 @@ from .opening import (
     refused_probe,
     supported_by,
 )
-from .versions import HANDSHAKE, LATEST_STATELESS, STATELESS
 
 __all__ = ["Answered", "AnsweredWithError", "Ask", "CheckLateAnswer", "Failed", "Outcome"]
 __all__ += ["Restart", "Silent", "Step", "Tell", "negotiate", "passes"]
@@ -262,7 +261,7 @@ class _Conversation:
 
     def _probe(self) -> _Found:
         """The stateless era; None if ``initialize`` is next."""
-        wanted = self._pin if self._pin in STATELESS else LATEST_STATELESS
+        wanted = self._pin if self._pin in STATELESS else STATELESS[0]
         method = "server/discover"
         self._is_probe_open = False
         for _ in range(2):
@@ -371,7 +370,7 @@ class _Conversation:
             case _Move.LATE if self._probes:
                 late = yield CheckLateAnswer()
                 if isinstance(late, Answered):
-                    found = _discovered(self._client, LATEST_STATELESS, late.result)
+                    found = _discovered(self._client, STATELESS[0], late.result)
                     if isinstance(found, Era):
                         return found
             case _Move.PROBE if self._is_probe_open:

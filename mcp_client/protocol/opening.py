@@ -8,9 +8,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import Advice, McpError, NegotiationError
-from .capabilities import MISSING_CAPABILITY, missing_capabilities
+from .capabilities import (
+    HANDSHAKE,
+    LATEST_HANDSHAKE,
+    MISSING_CAPABILITY,
+    STATELESS,
+    missing_capabilities,
+)
 from .era import Era
-from .versions import HANDSHAKE, LATEST_HANDSHAKE, STATELESS
 
 __all__ = [
     "Accept",

@@ -2,18 +2,16 @@
 
 ::
 
-    lazy.py             packages whose names are loaded when they are first used
+    lazy.py             packages whose names are loaded when they are first used; their help()
     version.py          the version of this package
     limits.py           ``Timeouts`` and ``Limits``, and what they defend against
     option_names.py     unknown names of options, with a suggestion
-    field_docs.py       the texts of a dataclass's fields, for help()
     frozen.py           frozen dataclasses that take little time
     session_context.py  the values that every part of one session needs
     event_loop.py       asyncio or trio
-    background.py       work that belongs to a connection and not to a task
+    background.py       work that belongs to a connection; a lock for tasks of any event loop
     callbacks.py        calls the host's callbacks, in order
     watch.py            notifies tasks and threads of changes
-    cross_loop_lock.py  a lock for tasks of any event loop
     daemon_thread.py    starts threads, which no program waits for when it ends
     ctrl_c.py           Ctrl-C for the threads of a program without an event loop
     portal.py           an event loop in a thread, for programs that have none

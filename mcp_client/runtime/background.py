@@ -1,23 +1,26 @@
-"""Work that belongs to a connection and not to a task.
+"""Work that belongs to a connection and not to a task, and a lock for tasks of any event loop.
 
-Any task or loop callback starts it, and any other ends it.
+Any task or loop callback starts background work, and any other ends it.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
+from anyio.lowlevel import RunVar
 
 from .event_loop import Backend
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-__all__ = ["BackgroundTask", "BackgroundTasks", "plain_task_group", "side_by_side"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "CrossLoopLock", "plain_task_group", "side_by_side"]
 
 N = TypeVar("N")
 
@@ -130,3 +133,41 @@ async def side_by_side(
     async with plain_task_group() as group:
         for number in numbers:
             group.start_soon(make, number)
+
+
+_POLL_SECONDS = 0.05
+
+
+class CrossLoopLock:
+    """First come, first served within one event loop; between loops, whichever finds it free."""
+
+    def __init__(self) -> None:
+        self._held = threading.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[bool]:
+        """Hold the lock; the value is whether another task held it first."""
+        lock = self._of_this_loop()
+        waited = lock.locked()
+        async with lock:
+            while not self._held.acquire(blocking=False):  # no event spans event loops
+                waited = True
+                await anyio.sleep(_POLL_SECONDS)
+            try:
+                yield waited
+            finally:
+                self._held.release()
+
+    def _of_this_loop(self) -> anyio.Lock:
+        try:
+            locks = _locks.get()
+        except LookupError:
+            locks = WeakKeyDictionary()
+            _locks.set(locks)
+        lock = locks.get(self)
+        if lock is None:
+            lock = locks[self] = anyio.Lock()
+        return lock
+
+
+_locks: RunVar[WeakKeyDictionary[CrossLoopLock, anyio.Lock]] = RunVar("mcp_client.locks")

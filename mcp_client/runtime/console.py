@@ -32,8 +32,8 @@ from typing import Any, NamedTuple, TextIO
 
 import anyio
 
+from .background import CrossLoopLock
 from .console_layout import MIN_COLUMNS, Page
-from .cross_loop_lock import CrossLoopLock
 from .daemon_thread import in_daemon_thread
 
 if sys.platform != "win32":

@@ -7,6 +7,10 @@ The ``__init__.py`` of a room has one table, from its modules to the public name
 Type checkers and editors cannot follow the table. They read the ``__init__.pyi`` beside it, which
 ``python -m tests.room_stubs`` writes from the table. Importing a room loads none of its modules,
 and this module imports nothing but ``sys``, so that ``import mcp_client`` stays light.
+
+Python stores no text of a field of a dataclass. ``help()`` shows the text in ``__slots__`` about
+one, if that is a dict. ``FieldDocs`` is such a dict, which reads the source when it is first asked
+for a text.
 """
 
 import sys
@@ -15,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["lazy"]
+__all__ = ["describe_fields", "lazy"]
 
 
 def lazy(
@@ -42,8 +46,6 @@ def lazy(
         __import__(home)
         value = getattr(sys.modules[home], name)
         setattr(sys.modules[package], name, value)
-        from .field_docs import describe_fields
-
         describe_fields(value)
         return value
 
@@ -52,3 +54,50 @@ def lazy(
         return sorted({*of_python, *public, *modules})
 
     return load, shown, public
+
+
+def describe_fields(value: object) -> None:
+    """Have ``help()`` show the texts of the fields, if ``value`` is a dataclass with slots."""
+    for cls in value.__mro__ if isinstance(value, type) else ():
+        slots = vars(cls).get("__slots__")
+        if "__dataclass_fields__" in vars(cls) and type(slots) is tuple:
+            cls.__slots__ = FieldDocs(cls, slots)  # type: ignore[attr-defined]
+
+
+class FieldDocs(dict[str, str]):
+    """The text of each slot of a class."""
+
+    def __init__(self, cls: type, slots: tuple[str, ...]) -> None:
+        super().__init__(dict.fromkeys(slots, ""))
+        self._cls, self._is_read = cls, False
+
+    def __getitem__(self, name: str) -> str:
+        if not self._is_read:
+            self._is_read = True
+            for cls in reversed(self._cls.__mro__):
+                self.update((one, text) for one, text in _texts(cls).items() if one in self)
+        return super().__getitem__(name)
+
+
+def _texts(cls: type) -> dict[str, str]:
+    import ast
+    import inspect
+
+    if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        return {}
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+    except (OSError, SyntaxError):  # a program that was packed without sources
+        return {}
+    texts, named = dict[str, str](), ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            for one in node.body:
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                    named = one.target.id
+                elif named and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
+                    texts[named] = inspect.cleandoc(str(one.value.value))
+                    named = ""
+                else:
+                    named = ""
+    return texts

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..extensions.task_run import TaskRun
     from ..extensions.tasks import TaskCalls
-    from .started_call import StartedCall
+    from .call_state import StartedCall
 
 __all__ = ["Approved", "Caller"]
 
@@ -458,7 +458,7 @@ class Caller:
 
     def _handed_over(self, call: CallState) -> StartedCall:
         """Return the steps that follow the end of a task."""
-        from .started_call import StartedCall
+        from .call_state import StartedCall
 
         for each in call.observers:
             each.handed_over(call)

@@ -1,7 +1,8 @@
 """The state of one call while it is made.
 
 The options of ``call_tool``, the facts found so far, the definition and connection in force, and
-the methods that observers of a call override (see ``observers``).
+the methods that observers of a call override (see ``observers``). ``StartedCall`` is the end of one
+that became a task.
 """
 
 from __future__ import annotations
@@ -32,13 +33,27 @@ if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
     from ..audit.entry import AuditEntry
     from ..connection.retry import Retry
+    from ..connection.rpc import Traffic
     from ..extensions.task_run import TaskRun
     from ..validation.strictness import Strictness
     from .journal import KeyedCall
-    from .started_call import StartedCall
 
-__all__ = ["Attempt", "Attempts", "CallState", "Given", "InForce", "Observer", "Outcome"]
-__all__ += ["changes", "is_task", "not_fetched", "not_for", "was_out_of_date"]
+__all__ = [
+    "Attempt",
+    "Attempts",
+    "CallState",
+    "Given",
+    "InForce",
+    "Observer",
+    "Outcome",
+    "StartedCall",
+    "changes",
+    "is_task",
+    "not_fetched",
+    "not_for",
+    "was_out_of_date",
+]
+
 
 _UNAVAILABLE = 503
 
@@ -385,3 +400,30 @@ class Observer:
             error: The exception.
             cancelled: The error that the caller of a token gets instead, or None.
         """
+
+
+class StartedCall:
+    """The last steps of a call whose task this session started."""
+
+    def __init__(
+        self,
+        entry: AuditEntry | None,
+        checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
+        failed: Callable[[BaseException], Awaitable[None]],
+    ) -> None:
+        self.traffic: Traffic | None = None if entry is None else entry.traffic
+        self.failed = failed
+        self.entry = entry
+        self._checked = checked
+
+    async def admit(self) -> None:
+        """Accept the task: this session started it, so nothing has to be compared."""
+
+    async def result(self, raw: dict[str, Any]) -> ToolResult:
+        """Return the validated result of the task."""
+        try:
+            result = await self._checked(raw)
+        except Exception as error:  # not a cancellation: the result may be asked for again
+            await self.failed(error)
+            raise
+        return result if self.entry is None else await self.entry.done(result)

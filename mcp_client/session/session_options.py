@@ -13,8 +13,7 @@ from ..approval.remembered import ApprovalMemory
 from ..catalog.tool_traits import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
-from ..protocol.capabilities import ClientDeclaration
-from ..protocol.versions import ERAS, HANDSHAKE, STATELESS, is_known
+from ..protocol.capabilities import ERAS, HANDSHAKE, STATELESS, ClientDeclaration, is_known
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets

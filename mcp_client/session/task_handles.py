@@ -29,9 +29,9 @@ from ..protocol.canonical_json import plain
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from .call import Caller
+from .call_state import StartedCall
 from .saved_task import PROCESS_LEDGER, SavedTask, StateLedger, authorization_of
 from .session_options import Setup
-from .started_call import StartedCall
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:

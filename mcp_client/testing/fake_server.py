@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from ..errors import ConfigError
+from ..protocol.capabilities import HANDSHAKE, STATELESS
 from ..protocol.metadata import Metadata
-from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import near
 from ..transports.memory import JsonRpcError, MemoryServer

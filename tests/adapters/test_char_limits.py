@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_client import ConfigError, ToolResult
-from mcp_client.adapters.char_limits import MAX_CHARS, char_limits
+from mcp_client.adapters.running import MAX_CHARS, char_limits
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import CHAT, Provider, every_provider
 from tests.adapters.worlds import Server, opened

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_client import Limits, MemoryServer, connect
 from mcp_client.errors import InvalidSchema
-from mcp_client.protocol.versions import LATEST_STATELESS
+from mcp_client.protocol.capabilities import LATEST_STATELESS
 from mcp_client.validation.checker import Problem, checker_for, checker_of
 from mcp_client.validation.usable_schema import usable_schema
 from mcp_client.validation.worker_pool import WorkerPool

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
+from mcp_client.protocol.capabilities import (
+    HANDSHAKE,
+    STATELESS,
+    ClientDeclaration,
+    Implementation,
+    ServerFacts,
+    is_known,
+)
 from mcp_client.protocol.era import (
     Complete,
     Era,
@@ -19,7 +26,6 @@ from mcp_client.protocol.era import (
     StatelessEra,
 )
 from mcp_client.protocol.jsonrpc import Id, Json, Notification
-from mcp_client.protocol.versions import HANDSHAKE, STATELESS, is_known
 
 PREFIX = "io.modelcontextprotocol/"
 CLIENT = ClientDeclaration(Implementation("tester", "1", "Tester é"), {"elicitation": {}})

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.errors import AuthError, ConnectError, McpError, NegotiationError
-from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
+from mcp_client.protocol.capabilities import (
+    ERAS,
+    HANDSHAKE,
+    LATEST_HANDSHAKE,
+    LATEST_STATELESS,
+    ClientDeclaration,
+    Implementation,
+)
 from mcp_client.protocol.era import Era, HandshakeEra, StatelessEra
 from mcp_client.protocol.negotiation import MAX_REQUESTS, MAX_WAITS, negotiate
 from mcp_client.protocol.opening import (
@@ -29,7 +36,6 @@ from mcp_client.protocol.opening import (
     Tell,
     Wait,
 )
-from mcp_client.protocol.versions import ERAS, HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
 
 CLIENT = ClientDeclaration(Implementation("tester", "1"), {"roots": {}})
 DIED = Failed(ConnectError("it died"))

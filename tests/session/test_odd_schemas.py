@@ -12,7 +12,7 @@ import pytest
 from mcp_client import Allow, MemoryServer, Rule, Rules, ToolCall, allow_all, connect
 from mcp_client.adapters import openai_chat
 from mcp_client.errors import InvalidArguments, InvalidResult
-from mcp_client.protocol.versions import HANDSHAKE, STATELESS
+from mcp_client.protocol.capabilities import HANDSHAKE, STATELESS
 from mcp_client.validation import Strictness, Validation
 
 pytestmark = pytest.mark.one_backend

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_client import Allow, Finding, Limits, MemoryServer, ToolCall, ToolResult, connect
 from mcp_client.errors import InvalidArguments, InvalidResult
-from mcp_client.protocol.versions import LATEST_STATELESS
+from mcp_client.protocol.capabilities import LATEST_STATELESS
 from mcp_client.validation import Validation
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.worker_pool import WorkerPool
