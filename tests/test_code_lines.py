@@ -17,7 +17,7 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4257,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4256,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4235,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
@@ -33,14 +33,14 @@ CODE_LINES = {
     "handlers": 1328,  # a handler for any notification
     "host": 2078,  # ttl
     "protocol": 2846,  # the newest revision of one era
-    "runtime": 3831,  # threads of hooks are used again; a rest of time is above 0
+    "runtime": 3832,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1079,  # options as in approval
     "session": 2802,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1198,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 350,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4776,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4777,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }

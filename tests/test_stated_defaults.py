@@ -12,7 +12,7 @@ import pytest
 
 from mcp_client import Host
 from mcp_client.adapters import options as toolset_options
-from mcp_client.adapters import paused, toolset
+from mcp_client.adapters import toolset
 from mcp_client.adapters.stored_results import STORED_BYTES
 from mcp_client.catalog import inspection
 from mcp_client.catalog.tool_traits import task_support_of
@@ -22,6 +22,7 @@ from mcp_client.extensions import task_state
 from mcp_client.host import status
 from mcp_client.runtime import limits
 from mcp_client.runtime.limits import Limits, Timeouts
+from mcp_client.state.calls import KEEP_CLAIM
 from mcp_client.state.state import MemoryState, State
 from mcp_client.transports import http_pool, stdio
 from mcp_client.validation import Validation, engine
@@ -120,7 +121,7 @@ AMOUNTS: list[tuple[str | None, str, float]] = [
         toolset_options.BUDGET,
     ),
     (toolset_options.ToolsetOptions.__doc__, r"stored results, (.+?) by default", STORED_BYTES),
-    (toolset.Toolset.resume.__doc__, r"expired \(after (.+?)\)", paused._KEEP_SECONDS),
+    (toolset.Toolset.resume.__doc__, r"expired \(after (.+?)\)", KEEP_CLAIM),
     (limits.__doc__, r"headers without end (.+?) redirects", http_pool._MAX_HEAD_BYTES),
     (limits.__doc__, r"memory of a schema check (.+?),", engine.MEMORY_BYTES),
     (limits.__doc__, r"a server never reads (.+?) an entry", stdio._MAX_BACKLOG_BYTES),

@@ -352,7 +352,7 @@ MANY_OPTIONS = {
     "ElicitRequest": (9, OF_OURS),
     "EnterpriseAuthorization": (10, "two servers, a client at each, in the words of OAuth"),
     "Handlers": (9, "a handler for each kind of message, and what is declared"),
-    "Limits": (31, "one number for each thing that a server can make large"),
+    "Limits": (32, "one number for each thing that a server can make large"),
     "OAuth": (14, "a client, a person and a store; deviations are an object"),
     "Resource": (9, OF_OURS),
     "SamplingRequest": (16, OF_OURS),

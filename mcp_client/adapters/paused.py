@@ -36,7 +36,7 @@ from ..runtime.callbacks import in_thread
 from ..runtime.keyed_digest import digest_with
 from ..runtime.storage import MemoryStorage, Object, Storage
 from ..session.journal import JournalRow, journal
-from ..state.calls import Claim, calls_in
+from ..state.calls import KEEP_CLAIM, Claim, calls_in
 from .answers import Answer
 from .model_calls import ModelCall
 from .parts import Media, Part
@@ -46,7 +46,6 @@ __all__ = ["Make", "Resumption", "pause"]
 _log = logging.getLogger("mcp_client")
 _ROWS = "paused"
 _WAITS, _ANSWERED = "waits", "answered"
-_KEEP_SECONDS = 30 * 86_400.0
 _MAX_IN_MEMORY = 1_000
 """Records in the memory of this process. Beyond that, those go that would expire first."""
 _MAX_MEDIA_CHARS = 8_000_000
@@ -87,7 +86,7 @@ async def pause(
             "meta": None if meta is None else canonical(meta),
             "tag": options.get("tag"),
             "calls": [_stored(*each) for each in made],
-            "due": time.time() + _KEEP_SECONDS,
+            "due": time.time() + KEEP_CLAIM,
         }
         _bound(record["calls"])
         await _in(storage, _keep, storage, _key(paused), record)

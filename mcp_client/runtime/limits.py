@@ -173,6 +173,8 @@ class Limits:
     - ``notices``: Notifications that may wait unread for one request; the oldest are dropped and
       counted.
     - ``rounds``: Times a server may answer one call with a question.
+    - ``logins``: Times one call may wait for a person to log in before it is sent; after that it is
+      not sent.
     - ``questions``: Questions of a server that may be open at once; more are refused. Likewise
       requests of one view.
     - ``questions_per_minute``: Questions of a server that are put to handlers within a minute; more
@@ -215,6 +217,7 @@ class Limits:
     list_bytes: int = 64 * 1024 * 1024
     notices: int = 256
     rounds: int = 8
+    logins: int = 3
     questions: int = 16
     questions_per_minute: int = 60
     questions_per_call: int = 32

@@ -76,7 +76,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
-_MAX_LOGINS = 3  # requests for a login during one call
 Approved = NewType("Approved", ToolCall)
 """A call that the gate approved, not yet used."""
 
@@ -106,7 +105,7 @@ class Caller:
         self._audit = setup.audit
         self._secrets, self._content = setup.secrets, setup.content
         self._state, self._retry = setup.state, setup.retry
-        self._timeouts = setup.timeouts
+        self._timeouts, self._logins = setup.timeouts, setup.limits.logins
         self._address = lambda: connection.transport.address
         self.validation: ToolValidation = ToolValidation(setup.validation, setup.limits, workers)
         self._observers = observers_of(setup)
@@ -336,9 +335,10 @@ class Caller:
                     return await self._send(call, approved, now)
             except PersonAsked:  # to log in, before the call could be sent
                 call.logins += 1
-                if call.logins > _MAX_LOGINS:
+                if call.logins > self._logins:
                     raise PersonAsked(
-                        "the server requested a login repeatedly; the call was not sent"
+                        f"the server requested a login {call.logins} times (Limits.logins is "
+                        f"{self._logins}); the call was not sent"
                     ) from None
                 self._tools.mark_outdated()
             finally:

@@ -44,15 +44,15 @@ from .lease import Lease
 if TYPE_CHECKING:
     from ..runtime.storage import Object, Storage
 
-__all__ = ["MAX_RESULT_BYTES", "Calls", "Claim", "Row", "UnsettledCall", "calls_in"]
+__all__ = ["KEEP_CLAIM", "MAX_RESULT_BYTES", "Calls", "Claim", "Row", "UnsettledCall", "calls_in"]
 
 MAX_RESULT_BYTES = 32 * 1024 * 1024
 """The largest result that is stored, as JSON text: the default of ``Limits.message_bytes``."""
 _KEEP_SECONDS = 7 * 86_400.0
 _ROWS = "calls"
 _CLAIMED, _SENT, _SETTLED = "claimed", "sent", "settled"
-_CLAIM_SECONDS = 30 * 86_400.0
-"""The seconds after which a claim is forgotten if nothing was sent."""
+KEEP_CLAIM = 30 * 86_400.0
+"""Seconds after which a claim is forgotten if nothing was sent, and a response whose calls wait."""
 _SWEEP_SECONDS = 5.0
 
 
@@ -228,7 +228,7 @@ class Calls:
         def take(found: Row | None) -> Row:
             nonlocal claim
             now = time.time()
-            due = now + _CLAIM_SECONDS
+            due = now + KEEP_CLAIM
             fresh = Row(**about, **owner, state=_CLAIMED, claimed_at=now, due=due)
             claim = Claim.MINE
             if found is None:

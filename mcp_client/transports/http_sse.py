@@ -32,7 +32,7 @@ from .multiplexer import LineExchange, Multiplexer
 __all__ = ["SseTransport"]
 
 _ENDPOINT_SECONDS = 10.0
-"""Seconds within which the first event has to come."""
+"""Seconds within which the first event has to come, or a third of ``Timeouts.connect``."""
 
 
 class SseTransport(HttpBasedTransport):
@@ -69,7 +69,8 @@ class SseTransport(HttpBasedTransport):
         self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)
         settled = anyio.Event()
         self._tasks.start(lambda: self._listen(client, settled))
-        within = min(context.timeouts.connect, _ENDPOINT_SECONDS)
+        connect = context.timeouts.connect
+        within = min(connect, max(connect / 3, _ENDPOINT_SECONDS))
         with client.clock.scope(client.clock.now() + within):
             await settled.wait()
         if self._endpoint is None:

@@ -35,7 +35,7 @@ from mcp_client import (
 )
 from mcp_client.adapters import paused as module
 from mcp_client.state import MemoryState
-from mcp_client.state.calls import calls_in
+from mcp_client.state.calls import KEEP_CLAIM, calls_in
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened
 from tests.properties import examples
@@ -604,7 +604,7 @@ async def test_what_is_kept_is_bounded_and_forgotten(
         for each in errors[1:]:
             assert len(await kit.resume(session, each.paused)) == 1
         here.state.change("paused", "junk", lambda found: {"due": "never"})
-        later = time.time() + module._KEEP_SECONDS
+        later = time.time() + KEEP_CLAIM
         monkeypatch.setattr(time, "time", lambda: later)
         await one(5)
         assert len(here.state.list("paused")) == 2

@@ -34,6 +34,7 @@ SHOWN_BY = {
     "Limits.in_flight": "connection/test_turns.py::test_more_calls_wait_their_turn_in_order",
     "Limits.notices": "hostile/test_questions.py::test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered",
     "Limits.rounds": "hostile/test_frames.py::test_a_server_that_asks_back_for_ever_is_stopped",
+    "Limits.logins": "session/test_changed_definition.py::test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up",
     "Limits.questions": "hostile/test_questions.py::test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused",
     "Limits.questions_per_minute": "handlers/test_question_checks.py::test_the_questions_of_all_calls_within_a_minute_are_bounded",
     "Limits.questions_per_call": "handlers/test_question_checks.py::test_too_many_questions_in_the_rounds_of_one_call_end_it",

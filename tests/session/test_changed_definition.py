@@ -17,6 +17,7 @@ from mcp_client import (
     CallTimeout,
     ConnectError,
     Deny,
+    Limits,
     MemoryServer,
     Rule,
     Rules,
@@ -525,8 +526,12 @@ class AsksToLogIn(MemoryTransport):
         return await super().exchange(id, text, *rest)
 
 
-@pytest.mark.parametrize("changes", [False, True])
-async def test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up(changes: bool) -> None:
+@pytest.mark.parametrize(
+    ("changes", "limits"), [(False, Limits()), (True, Limits()), (False, Limits(logins=1))]
+)
+async def test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up(
+    changes: bool, limits: Limits
+) -> None:
     server, asked = Server("2025-11-25"), list[ToolCall]()
 
     def handle(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
@@ -539,11 +544,11 @@ async def test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up(change
         return Allow()
 
     transport = AsksToLogIn(handle)
-    async with connect(transport, approval=approve) as session:
-        with anyio.fail_after(60), pytest.raises(AuthError):
+    async with connect(transport, approval=approve, limits=limits) as session:
+        with anyio.fail_after(60), pytest.raises(AuthError, match=r"Limits\.logins"):
             await session.call_tool("run")
     assert server.sent == []
-    assert 2 <= transport.logins <= 6
+    assert transport.logins == limits.logins + 1
     assert len(asked) <= transport.logins
 
 

@@ -11,6 +11,7 @@ import pytest
 from mcp_client import CallTimeout, ConnectError, HttpServer, Timeouts, allow_all, connect
 from mcp_client.cli.exits import LOGIN_NEEDED, exit_code
 from mcp_client.errors import AuthError, ConnectionLost
+from mcp_client.transports import http_sse
 from tests.server.http_apps import Legacy, answer, text
 from tests.server.http_server import Reply, Request, serving
 
@@ -173,6 +174,21 @@ async def test_an_endpoint_that_refuses_is_named_with_the_stream_that_announced_
     assert f"{said} answered HTTP 404" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert len(server.saying("GET")) == 1
+
+
+async def test_a_longer_connect_timeout_gives_the_endpoint_event_more_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.stream()
+            await reply.hold()
+        await reply.send(405)
+
+    monkeypatch.setattr(http_sse, "_ENDPOINT_SECONDS", 0.01)
+    async with serving(handler, "/sse") as server:
+        with anyio.fail_after(60), pytest.raises(ConnectError, match=r"no endpoint .* 0\.3 s"):
+            await _connect(server.url, timeouts=Timeouts(connect=0.9))
 
 
 async def test_the_end_of_the_stream_fails_what_waits_and_the_next_use_connects_again() -> None:
