@@ -21,11 +21,11 @@ CODE_LINES = {
     "approval": 4235,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
-    "catalog": 4459,  # options as in approval; the meta of lists
+    "catalog": 4475,  # options as in approval; the meta of lists
     "cli": 3991,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2860,  # config files came out of "host"; longer errors
-    "connection": 1610,  # calls wait their turn; the one scope that a CancelToken cancels
+    "connection": 1609,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1749,
     "errors": 200,
@@ -33,14 +33,14 @@ CODE_LINES = {
     "handlers": 1328,  # a handler for any notification
     "host": 2078,  # ttl
     "protocol": 2846,  # the newest revision of one era
-    "runtime": 3832,  # threads of hooks are used again; a rest of time is above 0
+    "runtime": 3831,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1079,  # options as in approval
     "session": 2802,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1198,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 350,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4777,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4776,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }

@@ -22,6 +22,8 @@ __all__ = ["ToolResult"]
 
 _SHORT = Repr()
 _SHORT.maxlevel = 2
+_NESTED = frozenset({dict, list})
+_MAX_LOOKED_THROUGH = 8
 
 
 @frozen_dataclass
@@ -147,10 +149,27 @@ class ToolResult:
 def _may_overflow(value: Any) -> bool:
     """Whether there may be a number such as 1e999 in it, which JSON can spell and no float holds.
 
-    One pass over the text that the encoder makes in C is cheaper than one over the values.
+    A few arrays and objects are quickest to look through one by one. For more, one pass over the
+    text that the encoder makes in C is.
     """
-    if type(value) is not dict and type(value) is not list:
+    if type(value) not in _NESTED:
         return type(value) is float
+    looked_through = [value]
+    for each in looked_through:
+        members = each.values() if type(each) is dict else each
+        kinds = set(map(type, members))
+        if float in kinds:
+            total = sum([member for member in members if type(member) is float])
+            if total - total != 0:
+                return True
+        if not kinds.isdisjoint(_NESTED):
+            looked_through += [member for member in members if type(member) in _NESTED]
+            if len(looked_through) > _MAX_LOOKED_THROUGH:
+                return _cannot_encode(value)
+    return False
+
+
+def _cannot_encode(value: Any) -> bool:
     try:
         dump(value)
     except ValueError:

@@ -33,7 +33,7 @@ from .event_loop import current
 __all__ = ["NoThread", "in_daemon_thread", "limiter_of", "run_in_thread", "start_thread"]
 
 T = TypeVar("T")
-_Job: TypeAlias = tuple[Callable[[], None], Callable[[], None], anyio.CancelScope]
+_Job: TypeAlias = "tuple[Callable[[], None], Callable[[], None], anyio.CancelScope]"
 _IDLE_SECONDS = 10.0
 
 

@@ -30,7 +30,7 @@ schema and one list, not over time. Windows was tried under Wine only: see ``win
 from __future__ import annotations
 
 import math
-from collections import deque
+from bisect import bisect_right
 from dataclasses import fields, replace
 
 from ..errors import ConfigError
@@ -251,13 +251,12 @@ class RateLimit:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._times: deque[float] = deque()
+        self._times: list[float] = []  # an empty deque takes ten times the memory
 
     def allows(self, now: float, number: int = 1) -> bool:
         """Whether ``number`` more may happen ``now``, in seconds of any clock that goes forward."""
         times = self._times
-        while times and now - times[0] >= _MINUTE_SECONDS:
-            times.popleft()
+        del times[: bisect_right(times, now - _MINUTE_SECONDS)]
         return len(times) + number <= self.most
 
     def count(self, now: float, number: int = 1) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -319,6 +318,8 @@ def echoes(text: str, secret: str) -> Iterator[tuple[int, int]]:
 
 def spellings(secret: str) -> list[str]:
     """``secret`` as it is and in the usual escapes: of JSON, Python, URLs, HTML, base64, hex."""
+    import html  # only for a secret: its table of entities takes as long as this module
+
     dumped = json.dumps(secret)[1:-1]
     plain = json.dumps(secret, ensure_ascii=False)[1:-1]
     forms = [
@@ -362,6 +363,8 @@ def decodings(text: str) -> Iterator[tuple[int, int, str]]:
     if "%" in text:
         yield 0, len(text), _PERCENT.sub(lambda match: unquote_plus(match[0]), text)
     if "&" in text and ";" in text:
+        import html
+
         decoded = html.unescape(text)
         if decoded != text:
             yield 0, len(text), decoded

@@ -79,10 +79,16 @@ def test_is_error_that_is_no_boolean_is_refused(odd: Any) -> None:
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf")])
 def test_a_number_that_no_float_holds_is_refused_by_its_place(number: float) -> None:
-    for value, place in (({"rows": [{"x": number}]}, "/rows/0/x"), ([1, number], "/1")):
+    for value, place in (
+        ({"rows": [{"x": number}]}, "/rows/0/x"),
+        ([1, number], "/1"),
+        ({"a": [{}] * 20 + [[number]]}, "/a/20/0"),
+        ([[[[number, -number]]]], "/0/0/0/[01]"),
+    ):
         with pytest.raises(ValueError, match=f"its member {place} is -?Infinity"):
             result(content=[], structuredContent=value)
-    assert result(content=[], structuredContent={"x": [1e308, 2**2000]}).structured_content
+    for fine in ({"x": [1e308, 1e308, 2**2000]}, [[1e308] * 2] * 20, 1e308):
+        assert result(content=[], structuredContent=fine).structured_content == fine
 
 
 @pytest.mark.parametrize("value", [None, 0, False, "", [], {}, "x", [1], {"a": 1}])
