@@ -18,14 +18,8 @@ from ..errors import (
 )
 from ..transports.stream import StreamServer
 
-__all__ = [
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "official",
-    "official_error",
-    "official_error_of",
-    "server",
-]
+__all__ = ["INVALID_PARAMS", "INVALID_REQUEST", "official", "official_error", "official_error_of"]
+__all__ += ["server"]
 
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 _CONNECTION_CLOSED, _HTTP_TIMEOUT = -32000, 408

@@ -45,21 +45,9 @@ from .model_calls import ModelCall
 if TYPE_CHECKING:
     from .toolset import Toolset
 
-__all__ = [
-    "MAX_CHARS",
-    "BlockingTarget",
-    "CallTarget",
-    "MaxChars",
-    "Outcome",
-    "Runner",
-    "char_limits",
-    "check_run_options",
-    "check_target",
-    "done_on",
-    "keys_of",
-    "outcome_of",
-    "with_progress",
-]
+__all__ = ["MAX_CHARS", "BlockingTarget", "CallTarget", "MaxChars", "Outcome", "Runner"]
+__all__ += ["char_limits", "check_run_options", "check_target", "done_on", "keys_of", "outcome_of"]
+__all__ += ["with_progress"]
 
 _log = logging.getLogger("mcp_client")
 MAX_CHARS = 100_000

@@ -23,32 +23,11 @@ from ..runtime.safe_text import safe_text
 from .canonical_json import frozen, plain
 from .metadata import Metadata, Origin
 
-__all__ = [
-    "CORE_TASKS",
-    "DECLARES_TOOLS",
-    "ELICITS",
-    "ERAS",
-    "FULL_FORMS",
-    "HANDSHAKE",
-    "LATEST_HANDSHAKE",
-    "LATEST_STATELESS",
-    "MISSING_CAPABILITY",
-    "STATELESS",
-    "TOOLS_CALL",
-    "VERSION_HEADER",
-    "Additions",
-    "ClientDeclaration",
-    "Implementation",
-    "ServerFacts",
-    "declared_extensions",
-    "declared_in",
-    "declares",
-    "is_extension_id",
-    "is_known",
-    "makes_tasks",
-    "may_offer",
-    "missing_capabilities",
-]
+__all__ = ["CORE_TASKS", "DECLARES_TOOLS", "ELICITS", "ERAS", "FULL_FORMS", "HANDSHAKE"]
+__all__ += ["LATEST_HANDSHAKE", "LATEST_STATELESS", "MISSING_CAPABILITY", "STATELESS", "TOOLS_CALL"]
+__all__ += ["VERSION_HEADER", "Additions", "ClientDeclaration", "Implementation", "ServerFacts"]
+__all__ += ["declared_extensions", "declared_in", "declares", "is_extension_id", "is_known"]
+__all__ += ["makes_tasks", "may_offer", "missing_capabilities"]
 
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Revisions opened by ``initialize``, newest first."""

@@ -57,6 +57,7 @@ from .call_state import (
     Given,
     InForce,
     Outcome,
+    StartedCall,
     changes,
     is_task,
     not_fetched,
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..extensions.task_run import TaskRun
     from ..extensions.tasks import TaskCalls
-    from .call_state import StartedCall
 
 __all__ = ["Approved", "Caller"]
 
@@ -458,8 +458,6 @@ class Caller:
 
     def _handed_over(self, call: CallState) -> StartedCall:
         """Return the steps that follow the end of a task."""
-        from .call_state import StartedCall
-
         for each in call.observers:
             each.handed_over(call)
         return StartedCall(call.entry, partial(self._checked, call), partial(self._failed, call))

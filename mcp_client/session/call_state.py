@@ -38,22 +38,8 @@ if TYPE_CHECKING:
     from ..validation.strictness import Strictness
     from .journal import KeyedCall
 
-__all__ = [
-    "Attempt",
-    "Attempts",
-    "CallState",
-    "Given",
-    "InForce",
-    "Observer",
-    "Outcome",
-    "StartedCall",
-    "changes",
-    "is_task",
-    "not_fetched",
-    "not_for",
-    "was_out_of_date",
-]
-
+__all__ = ["Attempt", "Attempts", "CallState", "Given", "InForce", "Observer", "Outcome"]
+__all__ += ["StartedCall", "changes", "is_task", "not_fetched", "not_for", "was_out_of_date"]
 
 _UNAVAILABLE = 503
 
