@@ -17,9 +17,9 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4256,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4235,  # `quick`; misspelt options of its constructors are errors with a suggestion
-    "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
+    "adapters": 4215,  # instructions of servers; official: a session in the shape of the official S
+    "approval": 4233,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "audit": 2968,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
     "catalog": 4475,  # options as in approval; the meta of lists
     "cli": 3991,  # pins --name; longer errors
@@ -27,16 +27,16 @@ CODE_LINES = {
     "config": 2860,  # config files came out of "host"; longer errors
     "connection": 1609,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
-    "desk": 1749,
+    "desk": 1737,
     "errors": 200,
-    "extensions": 1995,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 1994,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1328,  # a handler for any notification
     "host": 2078,  # ttl
-    "protocol": 2846,  # the newest revision of one era
-    "runtime": 3831,  # threads of hooks are used again; a rest of time is above 0
+    "protocol": 2836,  # the newest revision of one era
+    "runtime": 3820,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1079,  # options as in approval
-    "session": 2802,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
-    "state": 1198,  # the rows of the journal have a type
+    "session": 2778,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "state": 1197,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 350,  # one import more, of "config"; session_id, server_answer
     "testing": 514,

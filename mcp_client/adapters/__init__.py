@@ -27,9 +27,8 @@ The modules::
     model_calls.py        the calls in a model's response
     running.py            makes these calls, and stores their outcomes
     answers.py            the response to one call
-    parts.py              a server's content as a model sees it
+    parts.py              a server's content and instructions as a model sees them
     stored_results.py     results too large for a model, read in pieces
-    instructions.py       the instructions of servers, as a model may be shown them
     paused.py             model responses that wait for approval
     tool_search.py        three tools in place of many
     code_mode.py          code mode: one tool that runs a script

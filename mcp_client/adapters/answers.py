@@ -39,8 +39,7 @@ from ..errors import (
     UnknownTool,
     UrlElicitationRequired,
 )
-from ..runtime.keyed_digest import end_mark
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import end_mark, safe_text
 from .model_calls import ModelCall
 from .parts import Media, Part, ServerContent
 

@@ -30,10 +30,9 @@ from typing import Any, TypeAlias, TypeVar
 from ..catalog.call_context import context_text
 from ..connection.call_options import CallOptions
 from ..errors import CallPending, ConfigError, McpError
-from ..protocol.canonical_json import NotJson, canonical
+from ..protocol.canonical_json import NotJson, canonical, digest_with
 from ..runtime.background import side_by_side
 from ..runtime.callbacks import in_thread
-from ..runtime.keyed_digest import digest_with
 from ..runtime.storage import MemoryStorage, Object, Storage
 from ..session.journal import JournalRow, journal
 from ..state.calls import KEEP_CLAIM, Claim, calls_in

@@ -28,7 +28,7 @@ from .options import (
     check_number,
     check_toolset_options,
 )
-from .parts import MediaTypes, Part, ServerContent, encodable, shortened
+from .parts import MediaTypes, Part, ServerContent, encodable, instructions_of, shortened
 from .running import (
     MAX_CHARS,
     BlockingTarget,
@@ -346,8 +346,7 @@ class Toolset:
         finding of ``list_tools()``; list the tools first. Those of a lazy server that was not
         started are from the file. Raises ``ConfigError`` for a wrong argument.
         """
-        from .instructions import instructions_of
-
+        check_number("max_chars", max_chars)
         return instructions_of(target, max_chars)
 
     def prompt(self, result: PromptResult, *, max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:

@@ -40,8 +40,7 @@ from weakref import WeakSet
 
 from ..catalog.call_context import context_text, is_storable, same_context
 from ..errors import ConfigError
-from ..protocol.canonical_json import plain, sha256
-from ..runtime.keyed_digest import digest_with, keyed
+from ..protocol.canonical_json import digest_with, keyed, plain, sha256
 from ..runtime.safe_text import safe_text
 from ..runtime.storage import MemoryStorage, Object, Storage
 from .request import KINDS, ApprovalRequest, RequestKind

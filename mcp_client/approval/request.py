@@ -24,9 +24,8 @@ from ..catalog.call_context import (
 from ..catalog.finding import Finding
 from ..catalog.tool_traits import WORST, Hints, HintSource
 from ..errors import CallDenied, ConfigError, McpError
-from ..protocol.canonical_json import NotJson, sha256
+from ..protocol.canonical_json import NotJson, digest_with, sha256
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.keyed_digest import digest_with
 from ..runtime.safe_text import without_markup
 from .remember import Choice
 

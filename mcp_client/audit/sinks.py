@@ -17,10 +17,9 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ..errors import AuditError, ConfigError, StateError
-from ..protocol.canonical_json import sha256
+from ..protocol.canonical_json import keyed, sha256
 from ..runtime.daemon_thread import limiter_of, run_in_thread
 from ..runtime.event_loop import being_cancelled
-from ..runtime.keyed_digest import keyed
 from .log_file import AuditLog
 from .redaction import Redaction
 

@@ -39,10 +39,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
+from ..protocol.canonical_json import keyed
 from ..protocol.schema_walk import copy_of
 from ..runtime.callbacks import in_thread
 from ..runtime.json_file import JsonFile
-from ..runtime.keyed_digest import keyed
 from ..runtime.limits import Limits
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, McpError
-from ..runtime.keyed_digest import digest_with
+from ..protocol.canonical_json import digest_with
 from ..runtime.safe_text import is_invisible
 from ..runtime.strict_json import read_json_object
 from .exits import DONE

@@ -4,12 +4,11 @@
 
     page.py      ``ApprovalPage``: the requests of a queue on a web page
     serve.py     the page alone, on this machine: ``serve_desk``
-    http.py      headers, form fields and refusals
+    http.py      headers, form fields, the decision in them, and refusals
     document.py  the page around the requests
     inbox.py     the lists: pending requests, what was decided, logins on another device
     card.py      one request
     subject.py   what a request is about, in a few words
-    answer.py    the decision that a form contains
     several.py   several requests decided at once
     markup.py    HTML in which foreign text stays text
 """

@@ -42,12 +42,13 @@ from ..approval.queue import ApprovalQueue, DecidedApproval, PendingApproval
 from ..errors import ConfigError, McpError, NotPending
 from ..runtime.callbacks import in_thread, invoke_callback, is_async
 from ..runtime.watch import Watch
-from .answer import answer_of, draft_for
 from .card import card, part, was, whole
 from .document import document, list_of, message, page_of
 from .http import (
     Refused,
+    answer_of,
     check_extra,
+    draft_for,
     fields_of,
     form_of,
     new_nonce,

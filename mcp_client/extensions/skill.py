@@ -16,9 +16,8 @@ from ..catalog.skill_file import SkillFile
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError
 from ..protocol.resources import usable_uri
-from ..runtime.keyed_digest import end_mark
 from ..runtime.limits import Timeouts
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import end_mark, safe_text
 from .skill_entry import SkillEntry, path_problem
 
 __all__ = ["Ask", "Skill", "SkillReader"]

@@ -22,5 +22,5 @@ The names of content, resources and prompts are in ``mcp_client.content``.
     uri_template.py      URI templates (RFC 6570)
     json_pointer.py      JSON pointers (RFC 6901)
     schema_walk.py       the objects and arrays of a JSON Schema
-    canonical_json.py    canonical JSON: equal values have equal text
+    canonical_json.py    canonical JSON: equal values have equal text; digests
 """

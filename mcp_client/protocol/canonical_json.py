@@ -1,4 +1,4 @@
-"""Canonical JSON: equal values have one text, which is hashed, approved and sent.
+"""Canonical JSON: equal values have one text, which is hashed, approved and sent; and digests.
 
 Keys are sorted, without spaces, with only the necessary escapes. What JSON cannot represent
 raises ``NotJson`` with its path: NaN and infinities, keys that are not strings, lone surrogates,
@@ -8,17 +8,20 @@ and types such as sets.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ..errors import InvalidArguments
 from .json_pointer import escape
 
-__all__ = ["NotJson", "canonical", "canonical_of", "frozen", "object_of", "plain", "sha256"]
+__all__ = ["NotJson", "canonical", "canonical_of", "digest_with", "frozen", "keyed", "object_of"]
+__all__ += ["plain", "sha256"]
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
 ).encode
+_SHA256 = re.compile(r"(.* )?sha256:[0-9a-f]{64}", re.DOTALL)
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH = 256
 
@@ -216,3 +219,21 @@ def sha256(text: str) -> str:
 
     # A server's text may have lone surrogates, as JSON escapes allow them.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def keyed(text: str, key: bytes | None, label: str = "") -> str:
+    """Return ``text`` with a digest at its end replaced by one that ``key`` makes.
+
+    It follows ``label``. So a short secret cannot be guessed from a file.
+    """
+    match = _SHA256.fullmatch(text)
+    if match is None or key is None:
+        return text
+    return (match[1] or "") + label + digest_with(key, text)
+
+
+def digest_with(key: bytes, text: str) -> str:
+    """Return a digest of ``text`` that no one can make without ``key``."""
+    import hmac  # only now: it loads OpenSSL, and most sessions remember no decisions
+
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()

@@ -28,7 +28,6 @@
     safe_text.py        text from a server, made safe for a person to look at
     masking.py          hides secrets in text from outside
     secret_names.py     the names that secrets have
-    keyed_digest.py     digests under a key
     urls.py             keys in the path of a URL; whether its host is this machine
     python_source.py    writes Python source from any text
     console.py          the terminal, for one dialogue at a time

@@ -8,6 +8,7 @@ such characters instead of obeying them.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from ..errors import McpError
 
 __all__ = [
     "close_names",
+    "end_mark",
     "invisible",
     "is_invisible",
     "near",
@@ -25,6 +27,7 @@ __all__ = [
     "without_markup",
 ]
 
+_PROCESS_KEY = os.urandom(32)
 _IN_MARKUP = re.compile(r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<![^\W_])_|_(?![^\W_])")
 """Signs of markup: of a link with words of its own, of a mention, of hidden or struck-out text."""
 _TO_FULL_WIDTH = 0xFEE0
@@ -184,3 +187,19 @@ def near(name: str, names: Iterable[str]) -> str:
         return f"; did you mean {' or '.join(safe_text(one, _MAX_NAME_CHARS) for one in close)}?"
     listed = ", ".join(safe_text(one, _MAX_NAME_CHARS) for one in names[:_MAX_NAMES])
     return f"; it has: {listed}{', ...' if len(names) > _MAX_NAMES else ''}" if listed else ""
+
+
+def end_mark(*texts: str, key: bytes = _PROCESS_KEY) -> str:
+    """Return eight hexadecimal digits of ``texts``, by which a program or a model knows their end.
+
+    The author of the text does not know the mark, so nothing in it can seem to end it, or to begin
+    another text under another name. The same text has the same mark whenever this process shows it
+    again, which preserves a provider's prompt cache.
+    """
+    import hmac  # only now: it loads OpenSSL
+
+    digest = hmac.new(key, digestmod="sha256")
+    for text in texts:
+        part = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(part) + part)
+    return digest.hexdigest()[:8]

@@ -2,9 +2,8 @@
 
 ::
 
-    connect.py          ``connect`` and its options
+    connect.py          ``connect`` and its options; refuses two servers under one name
     session_options.py  checks of the options
-    names.py            refuses two servers under one name in one store
     session.py          ``Session``: one server, and how to call it
     call.py             the life of one call, top to bottom
     call_state.py       the state of a call while it is made, and what an observer of calls is

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ..approval.decision import Answer, ApprovalHook, Policy, allow_all, check_hook
 from ..approval.gate import Gate
@@ -19,13 +21,13 @@ from ..protocol.capabilities import ClientDeclaration
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.option_names import with_option_names
+from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
 from ..runtime.version import __version__
 from ..transports.base import Transport
 from ..transports.servers import Recording, is_started
 from ..transports.stdio import StdioServer, StdioTransport
 from ..validation.strictness import Strictness, Validation
-from .names import take_name
 from .session_options import ELSEWHERE, Setup, check_instance, checked, paused_in, stores_in
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def connect(
         state: The path of a directory, or any ``State``. It stores the decisions, pins, audit,
             tokens of ``OAuth()`` and the key of saved tasks that have no place of their own.
             ``Decisions(path)`` stores decisions alone. Entries are stored by ``name``, so set it:
-            see ``mcp_client.session.names``.
+            see ``mcp_client.session.connect``.
         pins: A lock file of the server's tools: a path, or ``Pins(path, policy=...)``. Set ``name``
             as well; see ``mcp_client.catalog.pins``.
         audit: The record of each call, opened before the decision and closed at the end: the path
@@ -336,7 +338,7 @@ class Connecting:
         if setup.memory.store is not None:
             await run_in_thread(setup.memory.store.check)  # likewise
         session = self._made(restarts, why_left_out)
-        take_name(session, setup)
+        _take_name(session, setup)
         return await session._open()
 
     async def _pinned_tools(
@@ -354,3 +356,61 @@ class Connecting:
 
             self._session = Session(self._transport, self._setup, restarts, why_left_out)
         return self._session
+
+
+_open: WeakKeyDictionary[Session, frozenset[Hashable]] = WeakKeyDictionary()
+"""The sessions that store something, and where."""
+_lock = threading.Lock()
+
+
+def _take_name(session: Session, setup: Setup) -> None:
+    """Raise ``ConfigError`` if a session of another server stores under the same name.
+
+    Decisions and pins are stored by server name. A default name is made from the command or the URL
+    alone, so two servers may have the same name. If two sessions with one name are open, and both
+    store decisions or pins in one place, the second is refused, except:
+
+    - if the servers are the same (``Transport.stable_identity``): their sessions share the name,
+    - if both names were set by the host, which may start one program for each of its users under
+      one name. Decisions are then stored apart, by the command or the address, and pins report
+      drift.
+
+    No session changes its name because of another one.
+    """
+    places = _places(setup)
+    if not places:
+        return
+    with _lock:
+        for other, its_places in _open.items():
+            if (
+                other.name == session.name
+                and not other.closed
+                and (setup.has_default_name or other._setup.has_default_name)
+                and its_places & places
+                and _are_different(session, other)
+            ):
+                raise ConfigError(
+                    f"two servers are named {safe_text(session.name, 60)!r} and store decisions "
+                    f"or pins in one place: {_shown(session)} and {_shown(other)}, whose session "
+                    "is open. Give each a name of its own: connect(..., name=...)"
+                )
+        _open[session] = places
+
+
+def _places(setup: Setup) -> frozenset[Hashable]:
+    decisions, pins = setup.memory.store, setup.pins
+    found: list[Hashable] = []
+    if decisions is not None:
+        found.append(("decisions", decisions._state.place))
+    if pins is not None:
+        found.append(("pins", pins._state.place))
+    return frozenset(found)
+
+
+def _are_different(one: Session, other: Session) -> bool:
+    identities = one._transport.stable_identity, other._transport.stable_identity
+    return None not in identities and identities[0] != identities[1]
+
+
+def _shown(session: Session) -> str:
+    return safe_text(session._transport.address or "a server", 200)

@@ -23,8 +23,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ConfigError, McpError
-from ..protocol.canonical_json import canonical
-from ..runtime.keyed_digest import keyed
+from ..protocol.canonical_json import canonical, keyed
 from ..transports.base import Transport
 
 if TYPE_CHECKING:

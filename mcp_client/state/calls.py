@@ -36,8 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..catalog.call_context import context_from_json
 from ..catalog.result import ToolResult
 from ..errors import ConfigError, InvalidArguments, NotPending, NotSent
-from ..protocol.canonical_json import canonical
-from ..runtime.keyed_digest import digest_with
+from ..protocol.canonical_json import canonical, digest_with
 from ..runtime.safe_text import safe_text
 from .lease import Lease
 

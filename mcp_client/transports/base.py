@@ -308,7 +308,7 @@ class Transport(ABC):
         """A text that identifies the program or address, equal in every process.
 
         Parts that may be secret are in it as a plain SHA-256 digest at the end, which a file stores
-        only keyed (``runtime.keyed_digest``). None if unknown.
+        only keyed (``protocol.canonical_json.keyed``). None if unknown.
         """
         return None
 

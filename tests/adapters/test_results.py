@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_client import Finding, ServerError, ToolResult
 from mcp_client.adapters.parts import Media, Part, shortened
-from mcp_client.runtime.keyed_digest import end_mark
+from mcp_client.runtime.safe_text import end_mark
 from tests.adapters.marks import MARKED, unmarked
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import (
@@ -410,7 +410,7 @@ def test_a_mark_needs_the_key() -> None:
     assert end_mark("a", key=b"1") == end_mark("a", key=b"1") != end_mark("a", key=b"2")
     assert end_mark("ab", "c", key=b"1") != end_mark("a", "bc", key=b"1")
     assert re.fullmatch("[0-9a-f]{8}", end_mark("\ud800"))
-    code = "from mcp_client.runtime.keyed_digest import end_mark; print(end_mark('a'))"
+    code = "from mcp_client.runtime.safe_text import end_mark; print(end_mark('a'))"
     runs = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
         for _ in range(2)
