@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "context": ([], ConfigError, "context is a list: give a hashable value"),
     "tag": (object(), ConfigError, "tag is a object that JSON cannot represent"),
     "retry": (5, ConfigError, r"retry=5: give Retry\(attempts=...\)"),
-    "idempotency_key": (5, ConfigError, "idempotency_key=5: give a text of 1 to 500 characters"),
+    "idempotency_key": (5, ConfigError, "idempotency_key=5: give a str of 1 to 500 characters"),
 }
 
 each_call = pytest.mark.parametrize("face", CALLS)

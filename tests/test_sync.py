@@ -256,7 +256,7 @@ class TestAHost:
         host.close()
         assert gone(pid)
         host.close()
-        with pytest.raises(ConfigError, match="make another one"):
+        with pytest.raises(ConfigError, match="Create another Host"):
             host.open()
 
     def test_starts_nothing_after_it_was_closed(self, tmp_path: Path) -> None:

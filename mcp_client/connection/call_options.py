@@ -193,7 +193,7 @@ def check_context(context: object) -> None:
         hash(context)
     except TypeError:
         raise ConfigError(
-            f"context is a {type(context).__name__}: give a hashable value such as a text or tuple"
+            f"context is a {type(context).__name__}: give a hashable value such as a str or a tuple"
         ) from None
 
 
@@ -203,7 +203,7 @@ def frozen_tag(tag: Any) -> Any:
         text = canonical_of(copy := plain(tag))
     except NotJson as error:
         raise ConfigError(
-            f"tag is a {type(tag).__name__} that JSON cannot represent ({error}): give a text, a "
+            f"tag is a {type(tag).__name__} that JSON cannot represent ({error}): give a str, a "
             "number, a boolean, or a tuple or dict of them"
         ) from None
     if len(text) > _MAX_TAG_CHARS:
@@ -222,7 +222,7 @@ def check_key(option: str, key: object, most: int = MAX_KEY_CHARS) -> None:
     """Raise ``ConfigError`` unless ``key`` is a str of at most ``most`` characters."""
     if not isinstance(key, str) or not 0 < len(key) <= most:
         shown = f"a text of {len(key)} characters" if isinstance(key, str) else repr(key)
-        raise ConfigError(f"{option}={shown}: give a text of 1 to {most} characters")
+        raise ConfigError(f"{option}={shown}: give a str of 1 to {most} characters")
 
 
 _CHECKS: dict[str, Any] = {

@@ -139,4 +139,4 @@ async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:
     if (token is None or not token.cancelled) and not being_cancelled(before):
         return
     await checkpoint()  # raises it if it is still pending, as on trio and in scopes of anyio
-    raise anyio.get_cancelled_exc_class()("the call was cancelled, and a callback swallowed it")
+    raise anyio.get_cancelled_exc_class()("a callback suppressed the cancellation of the call")

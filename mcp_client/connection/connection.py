@@ -161,9 +161,9 @@ class Connection:
         """Raise ``ConfigError`` if the caller runs in another event loop than the session."""
         if self.latest is not None and self._running_loop() is not self._loop:
             raise ConfigError(
-                "the session was opened in another event loop and works only there: open and "
-                "close one session in each event loop, or use mcp_client.sync, whose sessions any "
-                "thread may use",
+                "the session belongs to another event loop. Open and "
+                "close one session in each event loop, or use mcp_client.sync, whose sessions "
+                "work in any thread",
                 server=self._name,
             )
 
@@ -211,7 +211,7 @@ class Connection:
         if self.closed:
             await self.transport.aclose()
             raise ConnectError(
-                "the session was closed while it was being opened", server=self._name
+                "cannot open the session: it was closed in the meantime", server=self._name
             )
         self._messages.connected(rpc)
         if self._keep_alive is not None:
@@ -238,8 +238,8 @@ class _RestartLimit:
         self._starts = [start for start in self._starts if now - start < _MINUTE_SECONDS]
         if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
-                f"the server keeps exiting, or ending the session: it was started again "
-                f"{len(self._starts)} times within a minute (Limits.restarts)",
+                "cannot start the server again: it exited or ended its session, and was started "
+                f"again {len(self._starts)} times within a minute (Limits.restarts)",
                 server=self._context.server,
             )
         self._starts.append(now)
@@ -300,7 +300,7 @@ class _KeepAlive:
                 await anyio.sleep(self._every)
                 await self._look()
         except AuthError as error:  # another ping would begin a login without a caller
-            _log.warning("%s: no more pings until the next login: %s", self._server, error)
+            _log.warning("%s: pings stop until the next login: %s", self._server, error)
 
     async def _look(self) -> None:
         """Ask for a sign of life; without one, make another connection."""
@@ -317,7 +317,7 @@ class _KeepAlive:
                 raise
             except (OutcomeUnknown, NotSent) as error:
                 why = f"the server did not respond to a ping within {self._ping_timeouts.total:g} s"
-                _log.warning("%s: %s (%s): connecting again", self._server, why, error.message)
+                _log.warning("%s: %s (%s); connecting again", self._server, why, error.message)
             except McpError:
                 return  # an error is a sign of life
         try:
@@ -326,7 +326,7 @@ class _KeepAlive:
             raise
         except McpError as error:
             _log.warning(
-                "%s: could not be connected again, next attempt in %g s: %s",
+                "%s: cannot connect again; the next attempt is in %g s: %s",
                 self._server,
                 self._every,
                 error.message,

@@ -68,7 +68,7 @@ def _record(name: str, seconds: float, attributes: Mapping[str, Any]) -> None:
         provider = sys.modules["opentelemetry.metrics"].get_meter_provider()
         _histogram(provider, name).record(seconds, attributes)
     except Exception:  # noqa: BLE001 - a fault in telemetry is not the request's
-        _log.warning("a duration could not be recorded", exc_info=True)
+        _log.warning("cannot record the duration of an operation", exc_info=True)
 
 
 @lru_cache(maxsize=4)

@@ -250,7 +250,7 @@ class RpcConnection:
                 await progress.aclose(_LATE_PROGRESS_SECONDS)
         except InvalidFrame as error:
             raise ProtocolViolation(
-                "the server's response cannot be used: "
+                "cannot use the server's response: "
                 f"{self._context.secrets.text(error.reason)}; it may have run",
                 result=error.raw,
                 server=self.server,
@@ -270,7 +270,7 @@ class RpcConnection:
             options.traffic.received += message.size
             options.traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s < answer to %s id=%s", self.server, method, id)
+            _log.debug("%s < response to %s id=%s", self.server, method, id)
         return self._read(message, method)
 
     async def _begin(
@@ -331,10 +331,10 @@ class RpcConnection:
     def _expect_silence(self, until: float, deadline: RequestDeadline, timeouts: Timeouts) -> None:
         if not deadline.allows(until):
             raise CallTimeout(
-                "the stream of this request ended before the response, and the server asks to wait "
-                f"{seconds_text(until - self.now())} before the rest is fetched: longer than is "
-                f"left of the total timeout of {seconds_text(timeouts.expired('total')[1])}; it "
-                "may have run",
+                "the response stream ended early. The server requests a pause of "
+                f"{seconds_text(until - self.now())} before the client reconnects, longer than the "
+                f"rest of the total timeout of {seconds_text(timeouts.expired('total')[1])}; the "
+                "call may have run",
                 clock="total",
                 server=self.server,
             )
@@ -390,7 +390,9 @@ class RpcConnection:
         """Notify the server that the request is abandoned, unless closing the exchange does."""
         transport = self.transport
         reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP
-        _log.debug("%s: request id=%s is given up: %s", self.server, id, safe_text(reason, 200))
+        _log.debug(
+            "%s: stopped waiting for request id=%s: %s", self.server, id, safe_text(reason, 200)
+        )
         if id == transport.last_unsent_id or transport.withdraw(id):
             if options.traffic is not None:
                 options.traffic.take_back()

@@ -247,7 +247,9 @@ class _TracedCall(CallSpan):
         try:
             self._started.set_attribute(f"gen_ai.tool.call.{what}", show(value))
         except Exception as error:  # noqa: BLE001 - the host's own redaction may raise anything
-            _log.warning("cannot show the %s of a call: %s", what, type(error).__name__)
+            _log.warning(
+                "cannot record the %s of a call in its span: %s", what, type(error).__name__
+            )
 
 
 def _is_tool_error(parsed: ParsedResult) -> bool:

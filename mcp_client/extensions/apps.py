@@ -96,7 +96,7 @@ async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | 
         try:
             resources = await server.list_resources()
         except McpError as error:  # then it gets the rights of a view that asks for none
-            _log.debug("%s: the rights of a view could not be listed: %s", server.name, error)
+            _log.debug("%s: cannot list the rights of a view: %s", server.name, error)
         else:
             listed = next((one for one in resources if one.uri == uri), None)
     most = server._limits.view_bytes
@@ -104,7 +104,9 @@ async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | 
     shown = safe_text(uri, 200)
     _log.info("%s: %s: Content-Security-Policy: %s", server.name, shown, view.csp)
     if view.domains:
-        _log.warning("%s: %s may reach %s", server.name, shown, ", ".join(view.domains))
+        _log.warning(
+            "%s: the view %s may connect to %s", server.name, shown, ", ".join(view.domains)
+        )
     for finding in view.findings:
         _log.warning("%s: %s: %s", server.name, shown, finding)
     return view
@@ -120,7 +122,7 @@ class App:
         _check(tool, server.name)
         if tool.ui is None or tool.ui.uri is None:
             raise ConfigError(
-                "the tool has no view (tool.ui.uri), so there is nothing to act for",
+                "cannot open a view: the tool declares none (tool.ui.uri)",
                 server=server.name,
                 tool=tool.name,
             )
@@ -233,7 +235,7 @@ class App:
                 stop(_CANCELLED)
         elif method == "notifications/message":
             text = safe_text(params.get("data"), 500)
-            _log.debug("%s: its view of %s reports %s", self._server.name, self._shown_name, text)
+            _log.debug("%s: the view of %s reports %s", self._server.name, self._shown_name, text)
 
     async def _answer(self, id: str | int, method: str, params: dict[str, Any]) -> Reply | None:
         if method == "ui/open-link":
@@ -259,7 +261,7 @@ class App:
         method: str,
         params: dict[str, Any],
     ) -> Reply | None:
-        _log.info("%s: its view of %s asks for %s", self._server.name, self._shown_name, method)
+        _log.info("%s: the view of %s requests %s", self._server.name, self._shown_name, method)
         if self._closed:
             return _error(id, _REFUSED, _CLOSED)
         if id in self._stops:

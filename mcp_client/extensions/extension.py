@@ -102,7 +102,7 @@ class ClientInfo:
         for member in ("name", "version", "title"):
             value = getattr(self, member)
             if not isinstance(value, str) and (member != "title" or value is not None):
-                raise ConfigError(f"ClientInfo({member}={safe_text(value, 80)!r}): give a text")
+                raise ConfigError(f"ClientInfo({member}={safe_text(value, 80)!r}): give a str")
         if self.extensions is not None:
             object.__setattr__(self, "extensions", _checked(self.extensions))
 
@@ -135,6 +135,6 @@ def _checked(extensions: Any) -> tuple[Extension, ...]:
                 "give Extension('com.example/x', {...})"
             )
         if one.id in seen:
-            raise ConfigError(f"ClientInfo(extensions=[...]): {one.id!r} is given twice")
+            raise ConfigError(f"ClientInfo(extensions=[...]): {one.id!r} appears twice")
         seen.add(one.id)
     return tuple(extensions)

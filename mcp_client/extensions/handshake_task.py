@@ -125,7 +125,9 @@ class HandshakeTaskRun(TaskRun):
             if state.ended:
                 raise  # it is what the call would have been answered with
             _log.debug(
-                "%s: the result of a task was refused: code %s", self._context.server, error.code
+                "%s: the server refused to return the result of a task: code %s",
+                self._context.server,
+                error.code,
             )
         except CallTimeout:
             if state.ended:

@@ -180,7 +180,7 @@ class SkillReader:
         """
         if not isinstance(path, str):
             raise InvalidArguments(
-                f"the path of a file is a {type(path).__name__}: give a text such as "
+                f"the path of a file is a {type(path).__name__}: give a str such as "
                 "'references/FORMS.md'",
                 server=self._entry.server,
             )
@@ -188,7 +188,9 @@ class SkillReader:
         if _SCHEME.match(path):
             problem = "a scheme"
         if problem is not None:
-            raise self.error(path, "unlisted", f"the path has {problem}; give one within the skill")
+            raise self.error(
+                path, "unlisted", f"the path has {problem}; give a path within the skill"
+            )
         return "/".join(part for part in path.split("/") if part != ".")
 
     def error(self, path: str, reason: str, what: str) -> SkillError:

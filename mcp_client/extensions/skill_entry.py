@@ -187,7 +187,7 @@ def _named(fields: Any, directory: str) -> tuple[str, str]:
             "its name is not one to 64 lower-case letters, digits and single hyphens between them"
         )
     if directory.rpartition("/")[2] != name:
-        raise ValueError("its name is not that of its directory")
+        raise ValueError("its name differs from the name of its directory")
     if type(description) is not str or not description.strip():
         raise ValueError("its description is missing, empty or not a string")
     if len(description) > _MAX_DESCRIPTION_CHARS:

@@ -194,7 +194,7 @@ class Skills:
                 raise ValueError("the response has no skill")
             entry = SkillEntry.from_wire(result["skill"], requests.server)
             if entry.uri != uri:
-                raise ValueError(f"it is for another uri, {safe_text(entry.uri, 200)!r}")
+                raise ValueError(f"it has another uri, {safe_text(entry.uri, 200)!r}")
         except ValueError as error:
             raise SkillError(
                 f"the server's entry of the skill {safe_text(uri, 200)!r} is invalid: {error}",
@@ -236,14 +236,14 @@ class Skills:
         if not isinstance(skill, SkillEntry):
             if not isinstance(skill, str):
                 raise InvalidArguments(
-                    f"load_skill() was given a {type(skill).__name__}: give the uri of a SKILL.md, "
+                    f"load_skill({type(skill).__name__}): give the uri of a SKILL.md, "
                     "or an entry of list_skills()",
                     server=self._requests.server,
                 )
             return uri_of(skill)
         if skill.server != self._requests.server:
             raise InvalidArguments(
-                f"load_skill() was given a skill of the server {skill.server!r}: load it there",
+                f"load_skill(): the skill belongs to the server {skill.server!r}. Load it there",
                 server=self._requests.server,
             )
         return skill.uri
@@ -323,7 +323,7 @@ def _verified(entry: SkillEntry, content: bytes) -> str:
             if name not in entry.frontmatter:
                 raise BadYaml(f"it has a field {safe_text(name, 64)!r}, which the entry lacks")
             if not same(fields[name], entry.frontmatter[name]):
-                raise BadYaml(f"its field {safe_text(name, 64)!r} is not that of the entry")
+                raise BadYaml(f"its field {safe_text(name, 64)!r} differs from the entry's")
     except BadYaml as error:
         raise SkillError(
             f"the skill {safe_text(entry.uri, 200)!r} is not loaded: its SKILL.md does not match "

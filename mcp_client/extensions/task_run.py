@@ -292,7 +292,7 @@ class TaskRun:
         self._failures += 1
         if error.code not in _REFUSALS and self._failures < _MAX_FAILURES:
             _log.debug(
-                "%s: a poll of a task was refused: code %s", self._context.server, error.code
+                "%s: the server refused a poll of a task: code %s", self._context.server, error.code
             )
             return
         if error.code == _UNKNOWN:
@@ -312,12 +312,12 @@ class TaskRun:
         self._failures += 1
         passing = isinstance(error, ConnectionLost) or error.retryable or error.http_status == 404
         if passing and not self._connection.closed:
-            _log.debug("%s: a poll of a task was lost", self._context.server)
+            _log.debug("%s: a poll of a task got no response", self._context.server)
             return
         if isinstance(error, ConnectionLost):
             raise error
         raise ConnectionLost(
-            f"the outcome of the task cannot be requested: {error.message}; it may have run",
+            f"cannot request the outcome of the task: {error.message}; it may have run",
             why=error.message,
             exit_code=error.exit_code,
             stderr_tail=error.stderr_tail,
@@ -343,7 +343,11 @@ class TaskRun:
             await self._request(rpc, "tasks/update", fields, timeouts.after(clock.spent), options)
         except ServerError as error:
             # The next poll shows whether there still is a task that waits for them.
-            _log.debug("%s: responses to a task were refused: %s", self._context.server, error.code)
+            _log.debug(
+                "%s: the server refused the responses for a task: code %s",
+                self._context.server,
+                error.code,
+            )
         except (ConnectionLost, ConnectError) as error:
             self._lost(error)
         else:

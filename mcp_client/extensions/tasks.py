@@ -160,7 +160,7 @@ class TaskCalls:
             try:
                 await run.cancel(rpc)
             except McpError as error:
-                _log.debug("%s: a task was not cancelled: %s", self.context.server, error)
+                _log.debug("%s: cannot cancel a task: %s", self.context.server, error)
 
         run.cancel_asked = "its caller gave up"
         self._cancels.start(cancel)

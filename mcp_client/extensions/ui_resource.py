@@ -88,7 +88,7 @@ class UiResource:
                 media = f"the mimeType {safe_text(first.mime_type, 100)!r}"
             raise _broken(result, f"it has {media}, and must have {MIME_TYPE!r}")
         if not first.uri.startswith(_SCHEME):
-            raise _broken(result, f"its uri {safe_text(first.uri, 100)!r} is not a ui:// one")
+            raise _broken(result, f"its uri {safe_text(first.uri, 100)!r} is not a ui:// URI")
         html = _html(result, first, most)
         ui, wrong = _ui_of(first, listed)
         policy = policy_of(ui.get("csp"), local=local)

@@ -248,7 +248,7 @@ class Dispatcher:
             return encode_error_response(id, refused.code, str(refused))
         except InvalidHandlerAnswer as error:
             self._stats.refused_questions += 1
-            _log.warning("%s: no response to a request for input: %s", self._server, error)
+            _log.warning("%s: a request for input gets no response: %s", self._server, error)
             return encode_error_response(id, _INTERNAL_ERROR, "the client has no response to this")
 
     # -------------------------------------------------------------------- stateless era
@@ -290,7 +290,7 @@ class Dispatcher:
         except (RequestRefused, InvalidHandlerAnswer) as error:
             kinds = ", ".join(sorted({type(one).__name__ for one in requests.values()}))
             self._stats.refused_questions += 1
-            _log.warning("%s: no response to %s: %s", self._server, kinds, error)
+            _log.warning("%s: cannot respond to %s: %s", self._server, kinds, error)
             cause = error.__cause__
             why = f": {cause.reason}" if isinstance(cause, CallDenied) else ""
             raise Unanswered(
@@ -315,11 +315,11 @@ class Dispatcher:
             self._stats.refused_questions += 1
             method = safe_text(question.get("method"), 80)
             what = (
-                f"for {method}, which this client did not declare"
+                f"{method}, which this client did not declare"
                 if refused.code == METHOD_NOT_FOUND
-                else f"for {method} in a way that it may not: {refused}"
+                else f"{method} and breaks the rules for it: {refused}"
             )
-            raise self._violation(f"the server asks {what}", round) from None
+            raise self._violation(f"the server requests {what}", round) from None
 
     def _violation(self, message: str, round: InputRequired) -> ProtocolViolation:
         return ProtocolViolation(message, result=round.result, server=self._server)
@@ -368,7 +368,7 @@ class Dispatcher:
             requests = parse_required_urls(error.data, self._server)
             self._count(requests, call)
         except RequestRefused as refused:
-            _log.warning("%s: error -32042 cannot be used: %s", self._server, refused)
+            _log.warning("%s: cannot use error -32042: %s", self._server, refused)
             return error
         requests = tuple(dataclasses.replace(request, call=call) for request in requests)
         consents = 0
@@ -377,7 +377,7 @@ class Dispatcher:
             try:
                 consents += (await self._ask(request, era))["action"] == "accept"
             except (RequestRefused, InvalidHandlerAnswer) as reason:
-                _log.warning("%s: no consent to open a URL: %s", self._server, reason)
+                _log.warning("%s: consent to open a URL was refused: %s", self._server, reason)
         hosts = ", ".join(sorted({request.host or "" for request in requests}))
         agreed = consents == len(requests)
         advice = "call again once that is done" if agreed else "not everything was agreed to"
@@ -473,7 +473,7 @@ class Dispatcher:
                 self._log_failure(f"the handler of {type(request).__name__}", error)
                 raise InvalidHandlerAnswer(f"its handler raised {type(error).__name__}") from error
         limit = f"{self._timeouts.approval:g} s, Timeouts(approval=...)"
-        raise InvalidHandlerAnswer(f"no response within {limit}")
+        raise InvalidHandlerAnswer(f"its handler did not respond within {limit}")
 
     async def _call_handler(self, request: HandlerRequest) -> Any:
         answer = getattr(self._handlers, request.handler)

@@ -364,7 +364,7 @@ def _list_of_texts(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("the value begins as a JSON list, but is not one") from None
+        raise ValueError("the value begins like a JSON list and is not valid JSON") from None
 
 
 def _number(line: str) -> int | float:

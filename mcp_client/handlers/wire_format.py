@@ -243,7 +243,9 @@ def _pending_tool_uses(role: str, blocks: list[dict[str, Any]], pending: set[str
         raise RequestRefused(INVALID_PARAMS, "Tool result missing in request")
     uses = {str(b.get("id")) for b in blocks if b.get("type") == "tool_use"}
     if uses and role != "assistant":
-        raise RequestRefused(INVALID_PARAMS, "a tool use in a message that is not the assistant's")
+        raise RequestRefused(
+            INVALID_PARAMS, "a tool use is valid only in a message of the assistant"
+        )
     return uses
 
 
@@ -292,7 +294,7 @@ def _roots_result(request: RootsRequest, answer: Any, full: bool) -> dict[str, A
         answer = answer.get("roots")
     if not isinstance(answer, Sequence) or isinstance(answer, str):
         raise InvalidHandlerAnswer(
-            f"the handler returned a {type(answer).__name__}, no list of Root"
+            f"the handler returned a {type(answer).__name__}, not a list of Root"
         )
     return {"roots": [_root(item) for item in answer]}
 

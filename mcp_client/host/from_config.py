@@ -73,7 +73,7 @@ def host_from_config(
     policy = ManagedPolicy.system()
     if options.setdefault("policy", policy) not in (None, policy):
         raise ConfigError(
-            "Host.from_config(policy=...): the policy of this machine holds here; leave it out"
+            "Host.from_config(policy=...): this machine has its own policy. Omit policy="
         )
     options["policy"] = policy
     starts = dict(config._starts)
@@ -176,7 +176,7 @@ class ConfigSource:
             kept = [name for name in gone if _is_broken(old[name], config)]
             if not new and kept == gone and any(one.left_out for one in config.problems):
                 raise ConfigError(
-                    f"all servers stay as they were: {'; '.join(map(str, config.problems[:3]))}"
+                    f"the config was not applied: {'; '.join(map(str, config.problems[:3]))}"
                 )
             added = [name for name in new if name not in old]
             removed = [name for name in gone if name not in kept]
@@ -196,8 +196,8 @@ class ConfigSource:
         own = self.servers.get(name)
         if host._servers.get(name, own) is not own:
             raise ConfigError(
-                f"all servers stay as they were: {self.path} now has a server {name!r}, and so has "
-                "the host, from another source: rename one",
+                f"the config was not applied: {self.path} defines a server {name!r}, and the host "
+                "has one of that name from another source. Rename one",
                 server=name,
             )
         server = host._made(name, self.config(start))
@@ -263,7 +263,7 @@ class FileWatch:
         try:
             done = await self._reload()
         except (ConfigError, OSError, RuntimeError) as error:  # no thread, no descriptor: for now
-            _log.warning("%s was changed and is not used: %s", self._source.path, error)
+            _log.warning("%s was changed and was not applied: %s", self._source.path, error)
             return
         _log.info("%s was changed: %s", self._source.path, done)
 

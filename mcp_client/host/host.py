@@ -148,7 +148,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         """
         self._check_open()
         if self._source is None:
-            raise ConfigError("the host has no config file to read again: see Host.from_config")
+            raise ConfigError("cannot reload: the host has no config file. Use Host.from_config")
         return await self._source.reload(self)
 
     # ------------------------------------------------------------------- opening
@@ -169,7 +169,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
     async def _open(self) -> Host:
         if self._opened:
-            raise ConfigError("a Host can be entered or awaited once; make another one")
+            raise ConfigError("a Host can be entered or awaited once. Create another Host")
         self._stop_if_closed()
         self._backend = current()
         self._opened = True
@@ -207,11 +207,11 @@ class Host(LibraryOfHost, ScriptsOfHost):
     def _stop_if_closed(self) -> None:
         if self._closed:
             opening = "while it was being opened" if self._opened else "before it was opened"
-            raise ConnectError(f"the host was closed {opening}; make another one")
+            raise ConnectError(f"the host was closed {opening}. Create another Host")
 
     def _made(self, name: object, given: ServerLike) -> HostedServer:
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"the name of a server is {name!r}: give a text that is not empty")
+            raise ConfigError(f"the name of a server is {name!r}: give a non-empty str")
         config = given if isinstance(given, ServerConfig) else ServerConfig(given)
         return HostedServer(name, config, self._options, self._events)
 
@@ -219,7 +219,9 @@ class Host(LibraryOfHost, ScriptsOfHost):
         names = names_of("required", required)
         for name in names:
             if self._server(name).state == "disabled":
-                raise ConfigError(f"the server {name!r} is required, and disabled", server=name)
+                raise ConfigError(
+                    f"the server {name!r} cannot be both required and disabled", server=name
+                )
         return names
 
     def _authority(self, server: str) -> str | None:
@@ -287,7 +289,9 @@ class Host(LibraryOfHost, ScriptsOfHost):
         self._check_open()
         added = self._made(name, server)
         if name in self._servers:
-            raise ConfigError(f"there is a server {safe_text(name, 60)!r} already", server=name)
+            raise ConfigError(
+                f"cannot add the server {safe_text(name, 60)!r}: its name is in use", server=name
+            )
         await self._replace([], [added])
         return added.status()
 

@@ -100,7 +100,7 @@ class LibraryOfHost(ABC):
         """
         server = getattr(skill, "server", None) if server is None else server
         if server is None:
-            raise ConfigError("load_skill(uri): name its server, server='...'")
+            raise ConfigError("load_skill(uri): give the name of its server, server='...'")
         session = await self.session(server)
         return await session.load_skill(skill, timeout=timeout, context=context)
 

@@ -99,7 +99,7 @@ class ServerListing:
             self._pinned_instructions = said
         except McpError as error:  # when it is started, this is reported again
             why = safe_text(one_line(error.message), 500)
-            _log.warning("%s: its tools are not listed from the lock file: %s", error.server, why)
+            _log.warning("%s: cannot list the tools from the lock file: %s", error.server, why)
 
     def fetch(self, *, refresh: bool = False) -> None:
         """List them, in the background, unless that is being done already."""
@@ -123,7 +123,7 @@ class ServerListing:
             self._events.changed()
         except Exception as error:  # noqa: BLE001 - a bug of this package costs this server only
             name = self._server.name
-            _log.warning("%s: listing its tools failed", name, exc_info=True)
+            _log.warning("%s: cannot list the tools", name, exc_info=True)
             self.error = McpError(f"listing failed: {type(error).__name__}", server=name)
             self._events.changed()
         else:

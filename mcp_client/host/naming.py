@@ -164,7 +164,7 @@ class Names:
         if part is None:
             part = self._random_part() if self._naming == "random" else server_part(server)
             if self._servers.setdefault(part, server) != server:
-                raise ValueError("the name of its server is also that of another")
+                raise ValueError("another server has the same name")
             self._parts[server] = part
         return part
 
@@ -190,7 +190,7 @@ class Names:
             return plain
         if self._take(altered, server, tool):
             return altered
-        raise ValueError("its name is also that of another tool")
+        raise ValueError("another tool has the same name")
 
     def _with_authority(self, server: str, tool: str) -> tuple[str, str]:
         """Return the plain name, empty if there can be none, and the one with a suffix."""
@@ -221,16 +221,20 @@ class Names:
         except Exception as error:  # the host's own function
             raise ValueError(f"the naming function raised {type(error).__name__}") from error
         if not isinstance(name, str) or not name or name.isspace():
-            raise ValueError(f"the naming function gave {safe_text(repr(name), 60)}, not a name")
+            raise ValueError(
+                f"the naming function returned {safe_text(repr(name), 60)}, not a name"
+            )
         if len(name) > _MAX_GIVEN_CHARS or invisible(name):
             raise ValueError(
-                f"the naming function gave {safe_text(repr(name), 60)}: a name is at most "
-                f"{_MAX_GIVEN_CHARS} characters that can be seen"
+                f"the naming function returned {safe_text(repr(name), 60)}: a name has at most "
+                f"{_MAX_GIVEN_CHARS} visible characters"
             )
         if self._take(name, server, tool):
             return name
         owner = self._taken.get(name)
         if owner is None:
-            raise ValueError(f"this server has had {self._most} names already")
+            raise ValueError(f"the server has used {self._most} names, the limit")
         shown = safe_text(f"{owner[0]}/{owner[1]}", 128)
-        raise ValueError(f"the naming function gave {safe_text(name, 60)!r}, the name of {shown}")
+        raise ValueError(
+            f"the naming function returned {safe_text(name, 60)!r}, the name of {shown}"
+        )

@@ -111,7 +111,7 @@ class HostOptions(TypedDict, total=False):
 def _keep_listed(seconds: object) -> float:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not seconds >= 0:  # type: ignore[operator]
-        raise ConfigError(f"Host(keep_listed={seconds!r}): give seconds, 0 for not at all")
+        raise ConfigError(f"Host(keep_listed={seconds!r}): give seconds; 0 turns it off")
     return float(seconds)  # type: ignore[arg-type]
 
 

@@ -290,7 +290,7 @@ class HostedServer:
         except McpError as error:
             refused = error
         except Exception as error:  # noqa: BLE001 - any failure means no
-            _log.warning("%s: asking whether it may be started failed", self.name, exc_info=True)
+            _log.warning("%s: the start confirmation failed", self.name, exc_info=True)
             refused = ConfigError(
                 f"asking whether it may be started failed: {type(error).__name__}"
             )
@@ -333,7 +333,7 @@ class HostedServer:
             elif self.state == "connecting":  # otherwise ``end`` has reported it already
                 self._is_down(error)
         except Exception as error:  # noqa: BLE001 - a bug of the host's transport, or of this package
-            _log.warning("%s: connecting failed", self.name, exc_info=True)
+            _log.warning("%s: cannot connect", self.name, exc_info=True)
             self._is_down(
                 ConnectError(f"connecting failed: {type(error).__name__}", server=self.name)
             )

@@ -229,9 +229,9 @@ def _quoted(word: str, position: int) -> str:
             what = _UNSAFE.get(character, "a control character")
             which = f"its argument {position}" if position else "its path"
             raise ValueError(
-                f"it is a batch file, run by cmd.exe, and {which} contains {what}, which cmd.exe "
-                "might take for a part of a command; give the program that the batch file starts "
-                "and its arguments instead (of npx: node and the path of npx-cli.js)"
+                f"it is a batch file, and {which} contains {what}, which cmd.exe might execute. "
+                "Give the program that the batch file starts, with its arguments (for npx: node "
+                "and the path of npx-cli.js)"
             )
     # A program that the batch file starts reads a backslash before a quotation mark as an escape.
     slashes = len(word) - len(word.rstrip("\\"))

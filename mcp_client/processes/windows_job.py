@@ -103,7 +103,7 @@ class WindowsJob:
             process = ctypes.c_void_p(int(popen._handle))
             self._check(self._system.AssignProcessToJobObject(self._job, process))
             if self._system.NtResumeProcess(process):
-                raise OSError(0, "the system does not let it run")
+                raise OSError(0, "cannot resume the process")
         except BaseException:
             if popen is not None:  # suspended, and perhaps outside the job
                 popen.kill()
@@ -129,7 +129,7 @@ class WindowsJob:
 
     def _check(self, succeeded: Any) -> None:
         if not succeeded:
-            raise OSError(0, f"a job cannot be made (error {self._system.last_error()})")
+            raise OSError(0, f"cannot create a job (error {self._system.last_error()})")
 
     def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
         """Block until the process has exited, and return its exit code."""
@@ -163,7 +163,7 @@ class WindowsJob:
 
 def _system() -> Any:
     if sys.platform != "win32":
-        raise OSError("there are jobs on Windows only")
+        raise OSError("jobs exist on Windows only")
     kernel: Any = ctypes.WinDLL("kernel32", use_last_error=True)
     ntdll = ctypes.WinDLL("ntdll")
     handle, number, place = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p

@@ -42,7 +42,7 @@ def address_of(url: object) -> Address:
     if not isinstance(url, str) or not url or len(url) > _MAX_URL_CHARS:
         raise NotOpenable(f"the URL is not a string of 1 to {_MAX_URL_CHARS} characters")
     if any(char in ' \\<>"' or not _plain(char) for char in url):
-        raise NotOpenable("the URL has characters that URLs must not have")
+        raise NotOpenable("the URL has characters that are not allowed in a URL")
     try:
         parts = urlsplit(url)
         host, _ = (parts.hostname or "").rstrip("."), parts.port
@@ -51,7 +51,7 @@ def address_of(url: object) -> Address:
     if parts.scheme not in ("https", "http"):
         raise NotOpenable("the URL is neither https nor http to this machine")
     if not host or not (":" in host or _NAME.fullmatch(host)):
-        raise NotOpenable("the URL names no host")
+        raise NotOpenable("the URL has no host")
     if parts.scheme == "http" and not is_loopback(host):
         raise NotOpenable("the URL is neither https nor http to this machine")
     ascii_host = _in_ascii(host)

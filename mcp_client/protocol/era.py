@@ -280,7 +280,7 @@ class StatelessEra(Era):
             raise Malformed(f"resultType is {kind[:40]!r}, which {what}")
         questions, state = result.get("inputRequests"), result.get("requestState")
         if questions is None and state is None:
-            raise Malformed("input_required with neither inputRequests nor requestState")
+            raise Malformed("resultType is input_required without inputRequests or requestState")
         if not isinstance(questions, dict | None) or not isinstance(state, str | None):
             raise Malformed("inputRequests is not an object, or requestState is not a string")
         return InputRequired(questions or {}, state, result)

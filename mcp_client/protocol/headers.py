@@ -131,7 +131,7 @@ def header_params_of(schema: Any) -> tuple[HeaderParam, ...]:
         _check(name, shown, part, bool(path))
         if name.lower() in taken:
             raise InvalidHeaderParam(
-                f"{_KEYWORD} {name!r} of {shown} is also that of {taken[name.lower()]}"
+                f"{_KEYWORD} {name!r} of {shown} is already used by {taken[name.lower()]}"
             )
         taken[name.lower()] = shown
         found.append(HeaderParam(path or (), "Mcp-Param-" + name))
@@ -161,7 +161,7 @@ def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> 
     if not _TOKEN.fullmatch(name):
         raise InvalidHeaderParam(f"{_KEYWORD} {name[:40]!r} of {shown} is not an HTTP field name")
     if not reachable:
-        raise InvalidHeaderParam(f"{_KEYWORD} {name!r} is not reached through properties alone")
+        raise InvalidHeaderParam(f"{_KEYWORD} {name!r} is not reached by 'properties' alone")
     kind = place.get("type")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):

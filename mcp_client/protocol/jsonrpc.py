@@ -145,12 +145,12 @@ def parse(
     deviation that is accepted. Raises ``InvalidFrame`` if the frame as a whole cannot be parsed.
     """
     if is_deeper(frame, depth):
-        raise InvalidFrame(f"nested deeper than {depth} levels", owner_of_fragment(frame))
+        raise InvalidFrame(f"it is nested deeper than {depth} levels", owner_of_fragment(frame))
     try:
         text = frame.decode()
         value, end = _scan(text, 0)
         if end != len(text):
-            raise ValueError("more than one value in a frame")
+            raise ValueError("the frame has more than one value")
     except StopIteration:
         bare = frame.lstrip(_BEFORE_JSON)
         if bare and len(bare) < len(frame):

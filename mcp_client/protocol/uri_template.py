@@ -97,7 +97,7 @@ def _parsed(template: str) -> Iterator[tuple[str, tuple[_Operator, list[_Variabl
     for match in _PARTS.finditer(template):
         inside, literal, brace = match.groups()
         if brace:
-            raise BadTemplate(f"a {brace} without its counterpart at {match.start()}")
+            raise BadTemplate(f"the {brace} at {match.start()} has no counterpart")
         if literal is not None:
             if not literal.isprintable():
                 raise BadTemplate("it has invisible characters")

@@ -234,11 +234,11 @@ class OwnFile:
             try:
                 problem = access_problem(os.fstat(file), private=True)
                 if problem is not None:
-                    raise self.unusable(f"of the file {name} beside it, {problem}")
+                    raise self.unusable(f"its lock file {name} {problem}")
                 if not lock(file, max(0.0, until - time.monotonic())):
                     raise ConfigError(
-                        f"{self._named} is being written by another process for more than "
-                        f"{LOCK_SECONDS:g} s"
+                        f"{self._named} is locked: another process has been writing it for more "
+                        f"than {LOCK_SECONDS:g} s"
                     )
                 if _is_there(place.directory, name, file):
                     _sweep(place)

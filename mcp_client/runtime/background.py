@@ -83,7 +83,7 @@ class BackgroundTasks:
             try:
                 await task.run(work)
             except Exception:  # noqa: BLE001 - no caller is left who could be told
-                _log.warning("%s: background work failed", self._server, exc_info=True)
+                _log.warning("%s: a background task failed", self._server, exc_info=True)
             finally:
                 self._tasks.discard(task)
                 if not self._tasks and self._none_left is not None:

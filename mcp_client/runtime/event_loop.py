@@ -285,7 +285,7 @@ class _Asyncio:
         try:
             self.loop.call_soon_threadsafe(callback)
         except RuntimeError:
-            _log.debug("the event loop has ended, and with it what was to be cancelled")
+            _log.debug("nothing is left to cancel: the event loop has ended")
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle:
         return self.loop.call_at(when, callback)
@@ -295,7 +295,7 @@ class _Asyncio:
             try:
                 await function()
             except Exception:  # noqa: BLE001 - no code awaits it
-                _log.exception("an error in a task of mcp_client's own")
+                _log.exception("an internal task of mcp_client failed")
 
         # Not ``create_task``: with an eager task factory (Python 3.12) the work would run before
         # the caller has the handle that ends it.
@@ -401,7 +401,7 @@ class _Trio:
         try:
             self.loop.run_sync_soon(callback)
         except trio.RunFinishedError:
-            _log.debug("the event loop has ended, and with it what was to be cancelled")
+            _log.debug("nothing is left to cancel: the event loop has ended")
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         callback()
@@ -429,7 +429,7 @@ class _Trio:
                 try:
                     await function()
                 except Exception:  # noqa: BLE001 - it would bring down the whole of trio
-                    _log.exception("an error in a task of mcp_client's own")
+                    _log.exception("an internal task of mcp_client failed")
 
         # As asyncio does it: what the host's functions find in context variables is the caller's.
         trio.lowlevel.spawn_system_task(run, context=copy_context())
@@ -464,7 +464,7 @@ def _contained(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:  # noqa: BLE001 - it would bring down the whole of trio
-        _log.exception("an error in a callback of mcp_client's own")
+        _log.exception("an internal callback of mcp_client failed")
 
 
 class _TrioWaiter:

@@ -145,7 +145,7 @@ class JsonFile(Storage):
             raise self._file.unusable(why)
         for kind, objects in whole.items():
             if kind not in self._kinds:
-                raise self._file.unusable(f"it has {kind[:40]!r}, which is not known here")
+                raise self._file.unusable(f"it has the unknown member {kind[:40]!r}")
             if type(objects) is not dict or not all(type(o) is dict for o in objects.values()):
                 raise self._file.unusable(f"{kind!r} is not an object of objects")
         return found[1], whole

@@ -111,20 +111,20 @@ class Portal:
     def _outcome_of(self, call: _Call[T]) -> T:
         if self._forked:
             raise NotSent(
-                "this was opened in the parent process, and a forked process cannot use it: "
-                "connect again here"
+                "a forked process cannot use the sessions of its parent process. "
+                "Connect again in this process"
             )
         if threading.get_ident() == self._thread.ident:
             raise NotSent(
-                "a blocking call inside the event loop that would have to answer it: an async "
-                "hook, handler or on_progress callback cannot use mcp_client.sync (a plain "
-                "function can, for approval and handlers, as it runs in a thread of its own)"
+                "cannot make a blocking call in the event loop that serves it. An async "
+                "hook, handler or on_progress callback cannot use mcp_client.sync; a plain "
+                "function can, for approval and handlers, because it runs in its own thread"
             )
         try:
             self._loop.call_soon_threadsafe(call.start, self._loop)
             call.ended.acquire()
         except RuntimeError as error:
-            raise NotSent("the program is ending, and mcp_client.sync has closed") from error
+            raise NotSent("mcp_client.sync is closed, because the program is ending") from error
         except BaseException:
             self._loop.call_soon_threadsafe(call.cancel)
             call.ended.acquire(timeout=_CANCEL_SECONDS)
@@ -223,7 +223,9 @@ class Portal:
             try:
                 self._loop.run_forever()
             except BaseException:  # noqa: BLE001 - SystemExit in one callback must not end the rest
-                _log.exception("an exception in the event loop of mcp_client.sync; it goes on")
+                _log.exception(
+                    "an exception in the event loop of mcp_client.sync; the loop continues"
+                )
         self._loop.close()
 
 

@@ -195,14 +195,16 @@ class SqliteFile(Storage):
                 _of_parents.append(self._db)
             self._db, self._turn, self._pid = None, threading.Lock(), os.getpid()
         if not self._turn.acquire(timeout=_BUSY_SECONDS):
-            raise self._failed("it is being used by other threads for too long", busy=True)
+            raise self._failed("other threads have been using it for too long", busy=True)
         try:
             yield self._opened(make)
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             code = None if code is None else code & 0xFF  # without what only extends it
             if code in _BUSY:
-                raise self._failed("another process writes it for too long", busy=True) from None
+                raise self._failed(
+                    "another process has been writing it for too long", busy=True
+                ) from None
             if code in _BROKEN:
                 raise self.unusable("", f"SQLite reports: {safe_text(error, 200)}") from None
             raise self._failed(f"SQLite reports: {safe_text(error, 200)}") from None
@@ -258,7 +260,7 @@ class SqliteFile(Storage):
                 db.execute("BEGIN IMMEDIATE")
                 if self._version(db) == 0:  # else another process has made them, just now
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
-                        raise self.unusable("", "it is not one of this package")
+                        raise self.unusable("", "it is not a database of this package")
                     for statement in filter(str.strip, _TABLES.split(";")):
                         db.execute(statement)
                     db.execute(f"PRAGMA user_version = {_VERSION}")

@@ -63,7 +63,7 @@ _kernel: Any = None
 def _system() -> Any:
     global _kernel
     if sys.platform != "win32":
-        raise OSError("bytes of files are locked on Windows only")
+        raise OSError("this lock exists on Windows only")
     if _kernel is None:
         kernel: Any = ctypes.WinDLL("kernel32", use_last_error=True)
         handle, number, place = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p

@@ -121,12 +121,12 @@ def confine(
     """
     if sys.platform != "linux":
         raise ConfigError(
-            f"sandbox=: there is no sandbox for servers on this system ({sys.platform}): start the "
-            "server without one, or in a container of its own"
+            f"sandbox=: this system ({sys.platform}) has no sandbox for servers. Start the "
+            "server without a sandbox, or in its own container"
         )
     lack = why_not(sandbox)
     if lack is not None:
-        raise ConnectError(f"the server was not started, because it has no sandbox: {lack}")
+        raise ConnectError(f"cannot start the server in a sandbox: {lack}")
     fds: list[int] = []
 
     def hold(fd: int) -> str:
@@ -338,10 +338,10 @@ def _opened(path: str) -> int:
     try:
         fd = os.open(path, _PATH | CLOSED_IN_CHILDREN)
     except OSError as error:
-        raise ConnectError(f"{path!r} cannot be granted: {error.strerror}") from None
+        raise ConnectError(f"cannot grant {path!r}: {error.strerror}") from None
     if os.readlink(f"/proc/self/fd/{fd}") != path:
         os.close(fd)
-        raise ConnectError(f"{path!r} cannot be granted: it now leads to another place")
+        raise ConnectError(f"cannot grant {path!r}: the path now leads to another place")
     return fd
 
 

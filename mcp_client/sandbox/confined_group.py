@@ -64,8 +64,8 @@ async def confined(
             return await run_in_thread(prepare, abandon_on_cancel=True)
         give_up()
         raise ConnectError(
-            f"the server was not started within {seconds:g} s, Timeouts(connect=...): finding what "
-            "its sandbox grants took too long",
+            f"cannot start the server within {seconds:g} s, Timeouts(connect=...): finding "
+            "the paths of its sandbox took too long",
             retryable=True,
         )
     except (NoThread, RuntimeError, OSError) as error:  # too many threads, or descriptors

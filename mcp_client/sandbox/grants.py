@@ -95,13 +95,9 @@ class Grants:
         found: dict[str, Grant] = {}
         for path, real in sandbox.places:
             if not os.path.exists(path) or os.path.realpath(path) != real:
-                how = (
-                    "now leads to another place"
-                    if os.path.lexists(path)
-                    else "does not exist any more"
-                )
+                how = "now leads to another place" if os.path.lexists(path) else "no longer exists"
                 raise GrantsChanged(
-                    f"the server was not started, because {path!r}, which its sandbox grants, {how}"
+                    f"cannot start the server: {path!r}, which its sandbox grants, {how}"
                 )
             write = path in writes or (real in found and found[real].write)
             found[real] = Grant(real, write, "named", "" if path == real else path)
@@ -135,9 +131,9 @@ class Grants:
         words = [f"now grants to {one}" for one in new]
         words += [f"no longer grants to {one}" for one in gone]
         raise GrantsChanged(
-            "the server was not started again: its sandbox would not be what it was: it "
-            f"{'; '.join(words[:_MAX_SHOWN]) or 'has another network'}. If that is right, make a "
-            "new session or start the host again"
+            "cannot start the server again, because its sandbox would differ: it "
+            f"{'; '.join(words[:_MAX_SHOWN]) or 'has another network'}. If that is intended, open "
+            "a new session, or start the host again"
         )
 
     def advice(self, stderr: str) -> Advice | None:

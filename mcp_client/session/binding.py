@@ -160,7 +160,7 @@ class Binding:
             ):
                 raise InvalidArguments(
                     f"the approver's edit sets the argument {safe_text(name, 80)!r}, which only "
-                    "the host sets: edit the others",
+                    "the host sets. Edit other arguments",
                     path=pointer([name]),
                 )
         lost = [name for name in tool.bound if name not in arguments]

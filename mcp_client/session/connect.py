@@ -330,7 +330,7 @@ class Connecting:
     ) -> Session:
         """Open the session; see ``Connection`` and ``Catalog`` for the arguments of a ``Host``."""
         if self._entered:
-            raise ConfigError("connect(...) can be entered or awaited once; call connect again")
+            raise ConfigError("connect(...) can be entered or awaited once. Call connect again")
         self._entered = True
         setup = self._setup
         if setup.pins is not None:

@@ -241,8 +241,8 @@ class KeyedCall(JournalRow, Observer):
         context = call.given.context
         if self._waits and not is_storable(context):
             raise ConfigError(
-                "idempotency_key= needs a context that other processes can compare: text, a "
-                f"number, a boolean or a tuple of them, and this is a {type(context).__name__}"
+                "idempotency_key= needs a context that other processes can compare: a str, a "
+                f"number, a boolean or a tuple of them, not a {type(context).__name__}"
             )
 
     async def run(self, attempts: Attempts) -> Outcome:

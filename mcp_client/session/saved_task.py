@@ -140,14 +140,13 @@ class SavedTask:
         if here != self.server or (here is None and name != self.name):
             what = repr(self.name) if here is None else f"{self.name!r} ({self.server})"
             raise ConfigError(
-                f"this task belongs to the server {what}, and this session is one of another: "
-                "resume it in a session of that server",
+                f"the task belongs to the server {what}. Resume it in a session of that server",
                 server=name,
             )
         if revision != self.revision:
             raise ConfigError(
-                f"this task was started under revision {self.revision}, and this session speaks "
-                f"{revision}: connect with revision={self.revision!r}",
+                f"the task was started under revision {self.revision}, and this session uses "
+                f"{revision}. Connect with revision={self.revision!r}",
                 server=name,
             )
 
@@ -161,8 +160,8 @@ class SavedTask:
             here = _stretched(here, self.salt)
         if here != self.authorization or here == _UNKNOWN:
             raise ConfigError(
-                "this task was started under another authorization, or one that cannot be "
-                "compared: resume it in a session that is logged in as that one was",
+                "the task was started under another authorization, or one that cannot be "
+                "compared. Resume it in a session with the same login",
                 server=name,
             )
 
@@ -262,7 +261,7 @@ class StateLedger(TaskLedger):
         try:
             return await in_thread(self._close, task)
         except McpError as error:  # a record that is closed twice is better than one left open
-            _log.warning("cannot check whether the task has been recorded: %s", error)
+            _log.warning("cannot check whether the task was recorded: %s", error)
             return True
 
     def _close(self, task: str) -> bool:

@@ -95,7 +95,7 @@ class ServerMessages:
         if era is not None and not era.server_may_ask:
             self._context.stats.refused_questions += 1
             _log.warning(
-                "%s: a request from the server was dropped: its revision does not permit any",
+                "%s: dropped a request from the server: the revision does not allow any",
                 self._context.server,
             )
         elif message.method == "ping":
@@ -154,7 +154,7 @@ class ServerMessages:
         try:
             await rpc.request("logging/setLevel", {"level": level}, timeouts)
         except McpError as error:
-            _log.warning("%s: the log level could not be set: %s", self._context.server, error)
+            _log.warning("%s: cannot set the log level: %s", self._context.server, error)
 
 
 def _sets_log_level(rpc: RpcConnection) -> bool:

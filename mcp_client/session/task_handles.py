@@ -132,8 +132,8 @@ class Handover:
             return held
         if not saved.id:
             raise ConfigError(
-                f"the tool {saved.tool!r} completed at once: there is no task to resume, and a "
-                "saved task does not have the result; store that of task.result() instead",
+                f"the tool {saved.tool!r} completed at once, so there is no task to resume. A "
+                "saved task does not contain the result: store that of task.result()",
                 server=self._server,
                 tool=saved.tool,
             )

@@ -164,7 +164,7 @@ class Calls:
         ``ConfigError`` for what is not a result.
         """
         if not isinstance(key, str):
-            raise ConfigError(f"settle({key!r}): give the key of a call, a text")
+            raise ConfigError(f"settle({key!r}): give the key of a call, a str")
         outcome = {"by_person": True} if result is None else {"result": _given(result)}
         stored = self.storage.get(_ROWS, key)
         with self.reading():
@@ -236,9 +236,9 @@ class Calls:
                 return fresh
             if found.digest != fresh.digest:
                 raise InvalidArguments(
-                    f"the idempotency_key {safe_text(key, 100)!r} was used for another call: of "
-                    "another server, tool or script, with other arguments, meta or context; give "
-                    "each call its own key"
+                    f"the idempotency_key {safe_text(key, 100)!r} was used for another call: the "
+                    "server, tool, script, arguments, meta or context differ. Give each call its "
+                    "own key"
                 )
             if found.state == _SETTLED:
                 claim = Claim.SETTLED
@@ -277,7 +277,7 @@ class Calls:
             if found is None or found.mark != mark or found.state == _SETTLED:
                 raise NotSent(
                     "another process has taken over the call with this idempotency_key, because "
-                    "this one gave no sign of life; make it again to get its result",
+                    "this process did not renew its lease. Repeat the call to get its result",
                     retryable=True,
                     follows=True,
                 )

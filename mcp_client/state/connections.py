@@ -134,7 +134,7 @@ class Connections:
         free, generation = self._free, self._generation
         if not free.acquire(timeout=LOCK_SECONDS):
             raise self._error(
-                f"all its {self._most} connections (pool=) were in use for {LOCK_SECONDS} s",
+                f"all {self._most} connections (pool=) were in use for {LOCK_SECONDS} s",
                 busy=True,
             )
         connection: Connection | None = None
@@ -232,8 +232,8 @@ def _parsed(dsn: str) -> Mapping[str, Any]:
     except (psycopg.Error, ValueError, OverflowError):
         pass
     raise ConfigError(
-        "PostgresState(dsn): the dsn is not one that PostgreSQL understands; give a text as "
-        "'postgresql://user@host:5432/database' (it is not repeated here, for its password)"
+        "PostgresState(dsn): PostgreSQL cannot parse the dsn. Give one such as "
+        "'postgresql://user@host:5432/database'. The dsn is not quoted, for its password"
     )
 
 

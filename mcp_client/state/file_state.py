@@ -61,8 +61,8 @@ class FileState(State):
         """The directory, as an absolute path."""
         if self.path.is_file():
             raise ConfigError(
-                f"FileState({directory!r}): it is a file, and a state is a directory; for "
-                "decisions in a file give Decisions(file), or FileState(directory, decisions=file)"
+                f"FileState({directory!r}): the path is a file. Give a directory; to store "
+                "decisions in a file, use Decisions(file), or FileState(directory, decisions=file)"
             )
         self.keep: float = checked_keep(keep)
         self._files: dict[str, Storage] = {}

@@ -87,7 +87,7 @@ class Lease:
         """Make a change of the storage when that is possible, as long as this process lives."""
         with self._changed:
             if len(self._left) >= _MAX_LEFT:
-                _log.error("the journal cannot be written: too many calls wait for that")
+                _log.error("cannot write the journal: too many calls wait for it")
                 return
             self._left.append(change)
             with suppress(NoThread):  # the next claim starts it
@@ -165,7 +165,7 @@ class Lease:
                     self._thread = None
                     if self._left:
                         _log.error(
-                            "the state was closed: the end of %d call(s) is not in the journal",
+                            "the state was closed, and the journal lacks the end of %d call(s)",
                             len(self._left),
                         )
                 return
@@ -180,12 +180,12 @@ class Lease:
                 except StateError:
                     raise
                 except McpError as error:
-                    _log.error("the end of a call is not in the journal: %s", error)
+                    _log.error("cannot record the end of a call in the journal: %s", error)
                 del self._left[0]
         except McpError as error:
-            _log.warning("the journal cannot be written now: %s", error)
+            _log.warning("cannot write the journal now: %s", error)
             return False
         except Exception as error:  # noqa: BLE001 - a storage of the host's own may do anything
-            _log.error("the journal cannot be written", exc_info=error)
+            _log.error("cannot write the journal", exc_info=error)
             return False
         return True

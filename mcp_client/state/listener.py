@@ -98,13 +98,13 @@ class Listener:
         try:
             connection = self._connections.connect()
         except McpError as error:
-            _log.debug("no notices of changes for now: %s", error)
+            _log.debug("cannot listen for changes now: %s", error)
             return None
         try:
             connection.execute(f'listen "{self._channel}"'.encode())
             return connection
         except psycopg.Error as error:
-            _log.debug("no notices of changes for now: %s", type(error).__name__)
+            _log.debug("cannot listen for changes now: %s", type(error).__name__)
             connection.close()
             return None
 
@@ -130,7 +130,7 @@ class Listener:
                 try:
                     notify()
                 except Exception:  # noqa: BLE001 - one watcher must not end the others' notices
-                    _log.exception("an error in what watches a state")
+                    _log.exception("a callback for changes of a state failed")
 
 
 def _waited(

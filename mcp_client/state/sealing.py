@@ -68,7 +68,7 @@ def _place(kind: str, key: str) -> bytes:
 
 def _cipher(key: bytes) -> Any:
     if not isinstance(key, bytes) or len(key) < 16:
-        raise ConfigError("PostgresState(key=...): give at least 16 bytes, as os.urandom(32)")
+        raise ConfigError("PostgresState(key=...): give at least 16 bytes, such as os.urandom(32)")
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:

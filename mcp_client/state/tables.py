@@ -87,9 +87,9 @@ def ready(connection: Connection[Any], schema: str) -> None:
             found = _version(connection, schema)
     if found == "":
         raise ConfigError(
-            f"PostgresState: the schema {schema!r} has no tables yet, and this role may not make "
-            "them: use it once as a role that may, and grant this one usage of the schema, and "
-            "select, insert, update and delete on its tables"
+            f"PostgresState: the schema {schema!r} has no tables, and this role cannot create "
+            "them. Use the state once with a role that can. Then grant this role usage of the "
+            "schema, and select, insert, update and delete on its tables"
         )
     if found != _VERSION:
         raise ConfigError(

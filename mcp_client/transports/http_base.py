@@ -161,7 +161,7 @@ class HttpBasedTransport(Transport):
         try:
             await self.send(text, headers)
         except McpError as error:
-            _log.debug("%s: a message could not be sent: %s", self.context.server, error)
+            _log.debug("%s: cannot send a message: %s", self.context.server, error)
         finally:
             self._one_way -= 1
             if not self._one_way:

@@ -187,7 +187,7 @@ class HttpClient:
             if has_default_url and response.status in (301, 308):
                 self.url = target
         raise ConnectError(
-            f"too many redirects of {self.endpoint.shown}", http_status=response.status
+            f"too many redirects from {self.endpoint.shown}", http_status=response.status
         )
 
     async def finish(self, response: HttpResponse) -> None:
@@ -424,7 +424,9 @@ class HttpClient:
                 if each is not None:
                     await each.aclose()
             except Exception as error:  # noqa: BLE001 - it is over either way
-                _log.debug("%s: closing the connections: %s", self.context.server, _text_of(error))
+                _log.debug(
+                    "%s: cannot close the connections: %s", self.context.server, _text_of(error)
+                )
 
 
 def _text_of(error: BaseException) -> str:

@@ -99,9 +99,7 @@ class Endpoint(NamedTuple):
         elif isinstance(error, httpx.ProxyError):
             text += f"the proxy refused: {_text_of(error)}"
         else:
-            text = (
-                f"the request to {address} could not be sent: {_text_of(error)}; nothing was sent"
-            )
+            text = f"cannot send the request to {address}: {_text_of(error)}; nothing was sent"
             retryable = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
         return ConnectError(text, server=self.server, retryable=retryable)
 

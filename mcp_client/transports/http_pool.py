@@ -94,7 +94,7 @@ def request_head(request: httpx.Request, length: int) -> tuple[bytes, bool]:
     head = b"\r\n".join(lines) + b"\r\n\r\n"
     ends = len(lines) + 1
     if head.count(b"\n") != ends or head.count(b"\r") != ends or b"\0" in head:
-        raise ValueError("a header has a line break or a null in it")
+        raise ValueError("a header contains a line break or a NUL")
     if not head.isascii():
         raise ValueError("a header has a character that is not ASCII")
     return head, close

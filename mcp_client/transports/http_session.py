@@ -306,7 +306,7 @@ class HttpSession:
             elif clock.now() + pause > give_up_at:
                 break
         else:
-            why = "the id of its last event cannot be sent back"
+            why = "the id of its last event cannot be sent"
         raise self.client.endpoint.lost(f"its stream ended without the response, and {why}")
 
     def _unanswered(self, response: HttpResponse) -> Exception:
@@ -400,7 +400,7 @@ class HttpSession:
                 await response.excerpt()
                 await response.aclose()
             except McpError as error:
-                _log.debug("%s: the session could not be ended: %s", self._context.server, error)
+                _log.debug("%s: cannot end the session: %s", self._context.server, error)
 
 
 def _usable_id(session_id: str | None, server: str) -> str | None:

@@ -136,7 +136,7 @@ def _with_certificates() -> ssl.SSLContext:
     keys = os.environ.get("SSLKEYLOGFILE")
     if keys:
         raise _unusable("SSLKEYLOGFILE", keys, f"cannot be written: {reason}")
-    raise ConfigError(f"the TLS certificates of this machine cannot be loaded: {reason}")
+    raise ConfigError(f"cannot load the TLS certificates of this machine: {reason}")
 
 
 def _check_certificates(file: str) -> None:
@@ -240,8 +240,8 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
             raise
         reason = safe_text(mask(str(error), secrets_sent(proxy, ())), 200)
         raise ConfigError(
-            f"{proxy_named(url)}, cannot be used for {shown(url)}: {reason}; change it, or name "
-            "the host in NO_PROXY"
+            f"{proxy_named(url)}, cannot be used for {shown(url)}: {reason}. Change it, or add "
+            "the host to NO_PROXY"
         ) from None
 
 

@@ -96,7 +96,7 @@ class MemoryServer(ServerInProcess):
             kind = type(handler).__name__
             raise ConfigError(f"{made}({kind}): give a function from message to result")
         if identity is not None and not (isinstance(identity, str) and identity):
-            raise ConfigError(f"{made}(identity={identity!r}): give text, such as 'files'")
+            raise ConfigError(f"{made}(identity={identity!r}): give a str such as 'files'")
         super().__init__(identity)
         self._handler = handler
 
@@ -150,7 +150,9 @@ class MemoryTransport(Transport):
     async def open(self, context: TransportContext) -> None:
         """Make the connection, for one session. Raises ``ConnectError``."""
         if self._open:
-            raise ConfigError("this transport already has a session: give each its own")
+            raise ConfigError(
+                "this transport already has a session. Create a transport for each session"
+            )
         self._context = context
         self._backend = current()
         self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)

@@ -109,7 +109,7 @@ class Recorder:
             return os.open(self._path, how, 0o600)
         except OSError as error:
             reason = error.strerror or error
-            raise ConfigError(f"Recording({self._path!r}) cannot be written: {reason}") from None
+            raise ConfigError(f"cannot write Recording({self._path!r}): {reason}") from None
 
     def close(self) -> None:
         """Count one connection less."""

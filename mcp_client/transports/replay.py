@@ -220,7 +220,7 @@ def _params(entry: dict[str, Any]) -> dict[str, Any] | str:
 def _request_of(requests: dict[int, _Recorded], entry: dict[str, Any], name: str) -> _Recorded:
     recorded = requests.get(_member(entry, name, int))
     if recorded is None:
-        raise _NotOfARecord(f"no request before it has the number of its {name}")
+        raise _NotOfARecord(f"its {name} is not the number of an earlier request")
     return recorded
 
 

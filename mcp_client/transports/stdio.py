@@ -259,7 +259,7 @@ class StdioTransport(Transport):
         if found is None:
             why, advice = _why_not_found(server)
             raise ConnectError(
-                f"the command {server.shown_command!r} cannot be run: {why}",
+                f"cannot run the command {server.shown_command!r}: {why}",
                 advice=advice,
                 no_such_command=True,
             )

@@ -65,7 +65,7 @@ class StreamServer:
             )
         for option, value in (("name", name), ("identity", identity)):
             if value is not None and not (isinstance(value, str) and value):
-                raise ConfigError(f"StreamServer({option}={value!r}): give text, such as 'files'")
+                raise ConfigError(f"StreamServer({option}={value!r}): give a str such as 'files'")
         self._open = open
         self._name = name
         self._identity = identity
@@ -124,7 +124,7 @@ class StreamTransport(Transport):
         if policy is not None and policy.allow is not None:
             reason = "it lists what may be connected to, and cannot judge a StreamServer"
             raise StartDenied(
-                f"the transport {self._shown} was not opened: refused by the policy: {reason}",
+                f"the policy refuses the transport {self._shown}: {reason}",
                 reason=reason,
                 source="policy",
                 server=self.name,
@@ -135,7 +135,9 @@ class StreamTransport(Transport):
     async def open(self, context: TransportContext) -> None:
         """Make the connection, for one session. Raises ``ConnectError``."""
         if self._task is not None:
-            raise ConfigError("this transport already has a session: give each its own")
+            raise ConfigError(
+                "this transport already has a session. Create a transport for each session"
+            )
         self.permit(context.policy)
         self._context = context
         self._multiplexer = Multiplexer(current(), context, lambda: self.owner)
@@ -161,7 +163,7 @@ class StreamTransport(Transport):
             if isinstance(cause, McpError):
                 raise cause
             raise ConnectError(
-                f"the transport {self._shown} cannot be opened: {self._why}", retryable=True
+                f"cannot open the transport {self._shown}: {self._why}", retryable=True
             ) from cause
 
     async def _run(self) -> None:
@@ -342,7 +344,7 @@ def _streams(pair: Any) -> tuple[AsyncIterator[Any], Callable[[Any], Any]]:
         return _received(receive), send.send
     raise ConfigError(
         f"StreamServer(open): open() yielded a {type(pair).__name__}, not a pair of streams: "
-        "yield (receive, send), of which one has receive() and the other send()"
+        "yield (receive, send): one has receive(), the other has send()"
     )
 
 

@@ -144,7 +144,7 @@ class Checker:
             try:
                 answer = await workers.ask(self._id, self._schema, None, False, budget)
             except WorkerFailed as error:
-                raise InvalidSchema(f"the schema could not be checked: {error}") from None
+                raise InvalidSchema(f"cannot check the schema: {error}") from None
             self._read(answer)
             self._set_sound(self._fault is None)
         if self._fault is not None:

@@ -108,7 +108,7 @@ class WorkerPool:
                 # An idle worker may have exited just now, which says nothing about this value.
                 if used:
                     continue
-                raise WorkerFailed("the worker process that checked it died") from None
+                raise WorkerFailed("the worker process exited during the check") from None
             finally:
                 self._working.discard(worker)
                 if settled and not self._closed:
@@ -116,7 +116,7 @@ class WorkerPool:
                 else:
                     await worker.end(kill=not settled)
             return answer
-        raise WorkerFailed("the worker process that checked it died")
+        raise WorkerFailed("the worker process exited during the check")
 
     async def aclose(self) -> None:
         """Wait for checks under way, then end all workers. From any task, any number of times."""
@@ -151,7 +151,7 @@ class _Worker:
             return
         if not sys.executable or getattr(sys, "frozen", False):
             raise WorkerFailed(
-                "a worker process is needed to check it, and no interpreter was found"
+                "the check needs a worker process, and no Python interpreter was found"
             )
         from ..processes.process import StderrTail  # only where a process is started
 
@@ -162,13 +162,13 @@ class _Worker:
             argv = [sys.executable, "-I", "-W", "ignore", "-c", code]
             process.start(argv, env, None, memory=engine.MEMORY_BYTES)
         except ConnectError as error:
-            raise WorkerFailed(f"a worker process is needed to check it: {error}") from None
+            raise WorkerFailed(f"cannot start a worker process for the check: {error}") from None
         self._process = process
         with anyio.move_on_after(_START_SECONDS):
             await self._line()
             return
         raise WorkerFailed(
-            f"the worker process that checks it did not start within {_START_SECONDS:g} s"
+            f"the worker process for the check did not start within {_START_SECONDS:g} s"
         )
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:

@@ -476,7 +476,7 @@ async def test_waiting_for_the_lock_of_the_file_is_bounded(
     held = os.open(home / ".tokens.json.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match=r"is being written by another process"):
+        with pytest.raises(ConfigError, match=r"another process has been writing it"):
             await store.save(KEY, TOKEN)
     finally:
         os.close(held)

@@ -156,7 +156,7 @@ async def test_an_invalid_template_is_rejected() -> None:
     async with reading(odd) as session:
         found = await session.list_resource_templates()
     assert [one.uri_template for one in found] == ["a:{b}"]
-    assert "without its counterpart" in found.rejected[0].reason
+    assert "has no counterpart" in found.rejected[0].reason
 
 
 async def test_a_template_takes_what_it_has_names_for() -> None:

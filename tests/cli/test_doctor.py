@@ -77,7 +77,7 @@ def test_each_deviation_that_was_accepted_is_listed_and_is_no_fault() -> None:
     ("target", "cause"),
     [
         (server("scripted", "--print-and-exit"), "cannot start: the key none is no good"),
-        ("/no/such/program --stdio", "cannot be run"),
+        ("/no/such/program --stdio", "cannot run the command"),
         ("/no/such/program --stdio", "Install the program, or give its full path."),
         ("http://127.0.0.1:9/mcp", "cannot connect"),
         ("sleep 1000", "has not read its input"),

@@ -31,7 +31,7 @@ async def test_using_a_session_in_another_event_loop_is_refused_before_anything_
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.list_tools()
         sent = len(server.messages)
-        with pytest.raises(ConfigError, match="opened in another event loop"):
+        with pytest.raises(ConfigError, match="belongs to another event loop"):
             await anyio.to_thread.run_sync(lambda: anyio.run(use, session, backend=other))
         assert len(server.messages) == sent
         assert (await session.call_tool("plain")).text == "plain"

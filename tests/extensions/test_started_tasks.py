@@ -462,7 +462,7 @@ async def test_a_task_that_several_sessions_see_the_end_of_is_closed_once(
 async def test_a_task_of_another_server_is_refused() -> None:
     text = await saved(MemoryServer(Tasking()), name="a")
     async with connect(MemoryServer(Tasking()), name="b", approval=allow_all) as session:
-        with pytest.raises(ConfigError, match="'a', and this session is one of another"):
+        with pytest.raises(ConfigError, match="belongs to the server 'a'"):
             session.resume_task(text)
 
 
@@ -630,7 +630,7 @@ async def test_a_task_is_not_resumed_at_another_address() -> None:
         async with connect(url, approval=allow_all) as session:
             text = (await session.start_tool("slow")).to_json()
         async with connect(url + "?tenant=other", approval=allow_all) as session:
-            with pytest.raises(ConfigError, match="is one of another"):
+            with pytest.raises(ConfigError, match="belongs to the server"):
                 session.resume_task(text)
 
 

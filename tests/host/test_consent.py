@@ -518,12 +518,12 @@ async def test_each_missing_server_has_its_reason(
     assert caught.value.message == (
         "no server has a tool 'x'. Servers whose tools are missing: "
         "weather: was not allowed to start; session('weather') asks again, "
-        "dead: not connected: the command '/does/not/exist' cannot be run: it is not an executable "
+        "dead: not connected: cannot run the command '/does/not/exist': it is not an executable "
         "file; check the path, and that it may be executed, "
         "lazy: not started yet; session('lazy') starts it"
     )
     (line,) = (one.getMessage() for one in caplog.records if "dead" in one.getMessage())
-    assert line.startswith("dead: not connected: the command '/does/not/exist' cannot be run: ")
+    assert line.startswith("dead: not connected: cannot run the command '/does/not/exist': ")
     assert not caught.value.retryable
 
 

@@ -174,7 +174,7 @@ def test_a_function_may_name_the_tools() -> None:
 
 @pytest.mark.parametrize("answer", [None, "", " ", 3, "a\u202eb", "x" * 300])
 def test_a_function_that_gives_no_name_is_told_what_is_wrong(answer: Any) -> None:
-    with pytest.raises(ValueError, match="naming function gave"):
+    with pytest.raises(ValueError, match="naming function returned"):
         Names(lambda server, tool: answer).of("a", "b")
 
 

@@ -177,7 +177,7 @@ def test_no_option_takes_the_policy_of_the_machine_away(tmp_path: Path, policy: 
     policy("[servers]\ndeny = ['*weather*']")
     config = config_of(tmp_path, marking(tmp_path / "marker"))
     for weaker in (ManagedPolicy(), DENIED):
-        with pytest.raises(ConfigError, match="the policy of this machine holds here"):
+        with pytest.raises(ConfigError, match="this machine has its own policy"):
             Host.from_config(config, policy=weaker)
     for given in (None, ManagedPolicy.system()):
         host = Host.from_config(config, policy=given)

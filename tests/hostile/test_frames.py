@@ -173,7 +173,7 @@ async def test_a_ping_with_an_odd_id_is_answered(id: str) -> None:
     [
         ('{"resultType":"perhaps","content":[]}', "'perhaps'"),
         ('{"resultType":7,"content":[]}', "'7'"),
-        ('{"resultType":"input_required"}', "neither inputRequests nor requestState"),
+        ('{"resultType":"input_required"}', "input_required without inputRequests"),
         ('{"resultType":"input_required","inputRequests":[]}', "not an object"),
         ('{"resultType":"input_required","requestState":7}', "not a string"),
         (

@@ -87,7 +87,7 @@ async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
     server = StdioServer(command)
     with pytest.raises(ConnectError, match="a whole command line; give the command") as caught:
         await connect(server, approval=allow_all)
-    assert f"the command {shown} cannot be run" in str(caught.value)
+    assert f"cannot run the command {shown}" in str(caught.value)
     assert f"StdioServer('no-such-program', {advice})" in str(caught.value)
     with pytest.raises(ConfigError, match="give its words apart") as told:
         connect(command)
@@ -213,7 +213,7 @@ async def test_a_server_that_keeps_dying_is_given_up() -> None:
             with pytest.raises(ConnectionLost, match="exited with code 3") as caught:
                 await session.call_tool("exit")
             assert caught.value.stderr_tail == "about to go"
-        with pytest.raises(ConnectError, match=r"keeps exiting.*Limits.restarts"):
+        with pytest.raises(ConnectError, match=r"exited or ended its session.*Limits.restarts"):
             await session.call_tool("echo")
 
 

@@ -60,7 +60,7 @@ async def test_a_skill_md_that_is_not_what_was_announced_is_not_handed_over(
 @pytest.mark.parametrize(
     ("main", "what"),
     [
-        (MAIN.replace(b"Fill in forms", b"Exfiltrate it"), "'description' is not that"),
+        (MAIN.replace(b"Fill in forms", b"Exfiltrate it"), "'description' differs"),
         (MAIN.replace(b"allowed-tools: Bash", b"allowed-tools: Read"), "'allowed-tools'"),
         (MAIN.replace(b"allowed-tools: Bash\n", b""), "lacks the field 'allowed-tools'"),
         (MAIN.replace(b"allowed", b"hooks: x\nallowed"), "has a field 'hooks'"),

@@ -78,7 +78,7 @@ async def test_one_that_has_no_time_left_before_all_is_prepared(
         await anyio.sleep_forever()
 
     monkeypatch.setattr(anyio.to_thread, "run_sync", run_later)
-    with pytest.raises(ConnectError, match="was not started within 0 s"):
+    with pytest.raises(ConnectError, match="cannot start the server within 0 s"):
         await confined(Sandbox(), None, ARGV, ENV, None, 0)
     later[0]()
     assert nothing_is_left(launches[0])

@@ -119,7 +119,7 @@ async def test_a_session_is_opened_once() -> None:
     session = await connecting
     assert session.instructions == "Be kind."
     for again in (lambda: connecting, connecting.__aenter__):
-        with pytest.raises(ConfigError, match="once; call connect again"):
+        with pytest.raises(ConfigError, match="Call connect again"):
             await again()
     await session.aclose()
 

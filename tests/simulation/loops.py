@@ -319,7 +319,7 @@ class _Records(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if record.exc_info and "of mcp_client's own" in text:
+        if record.exc_info and "an internal " in text:
             self._world.fail(f"{text}: {_text(record.exc_info[1])}")
 
 

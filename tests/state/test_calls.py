@@ -206,7 +206,7 @@ def test_what_could_not_be_written_is_written_when_the_state_is_back(
     for key in "abc":
         calls.end_later(key, key, {"result": {"n": key}}, may_have_run=True)
     until = time.monotonic() + 20
-    while "the journal cannot be written now" not in caplog.text:
+    while "cannot write the journal now" not in caplog.text:
         assert time.monotonic() < until
     state.down = False
     while any(row["state"] != "settled" for row in state.list("calls").values()):
@@ -241,7 +241,7 @@ def test_closing_ends_the_thread_after_one_more_try(
     calls.close()
     assert not thread.is_alive()
     assert calls._lease._thread is None
-    assert "the state was closed: the end of 1 call(s) is not in the journal" in caplog.text
+    assert "the journal lacks the end of 1 call(s)" in caplog.text
     calls.close()
 
     state.down = False
@@ -421,7 +421,7 @@ def test_what_is_not_a_result_settles_nothing(given: Any) -> None:
     calls = MemoryState().calls
     with pytest.raises(ConfigError, match=r"settle\(\): not a valid tool result"):
         calls.settle("k", given)
-    with pytest.raises(ConfigError, match=r"settle\(5\): give the key of a call, a text"):
+    with pytest.raises(ConfigError, match=r"settle\(5\): give the key of a call, a str"):
         calls.settle(5, given)  # type: ignore[arg-type]
 
 

@@ -190,8 +190,8 @@ def test_a_change_that_the_state_refuses_for_good_is_dropped(
         lease.later(change)
     lease._run()
     assert len(broke) == 2
-    assert caplog.text.count("the end of a call is not in the journal: not this") == 1
-    assert "the journal cannot be written" in caplog.text
+    assert caplog.text.count("cannot record the end of a call in the journal: not this") == 1
+    assert "cannot write the journal" in caplog.text
     assert clock.waits == [0.5, 1]
 
 
@@ -202,5 +202,5 @@ def test_ten_thousand_changes_wait_at_most(
         lease.later(print)
     assert caplog.text == ""
     lease.later(print)
-    assert "too many calls wait for that" in caplog.text
+    assert "too many calls wait for it" in caplog.text
     assert len(lease._left) == 10_000

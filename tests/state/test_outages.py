@@ -346,7 +346,7 @@ def test_a_role_that_may_make_nothing_uses_tables_that_are_there(
     plain = url.replace(f"tester:{SECRETS[1]}", f"plain_{name}:simple")
     error = error_of(lambda: opened(plain).get(KIND, "a"))
     assert isinstance(error, ConfigError)
-    assert "has no tables yet, and this role may not make them" in str(error)
+    assert "has no tables, and this role cannot create them" in str(error)
     opened(url).change(KIND, "a", lambda found: {"n": 1})
     error = error_of(lambda: opened(plain).get(KIND, "a"))
     assert isinstance(error, ConfigError)

@@ -107,7 +107,7 @@ def test_a_database_of_another_program_is_left_as_it_is(path: Path) -> None:
     db.close()
     path.chmod(0o600)
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="it is not one of this package"):
+    with pytest.raises(ConfigError, match="it is not a database of this package"):
         put(open_file(str(path)))
     assert path.read_bytes() == before
 
@@ -128,7 +128,7 @@ def test_busy_is_told_from_down(
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     late = open_file(str(path))
-    with pytest.raises(StateError, match="another process writes it") as caught:
+    with pytest.raises(StateError, match="another process has been writing it") as caught:
         put(late)
     other.close()
     assert caught.value.busy

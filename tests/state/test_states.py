@@ -161,7 +161,7 @@ UNUSABLE = {
     "without a version": ('{"format": "mcp-client things"}', "its version is not 1;"),
     "of an unknown kind": (
         '{"format": "mcp-client things", "version": 1, "cats": {}}',
-        "it has 'cats', which is not known here",
+        "it has the unknown member 'cats'",
     ),
     "of a list": (
         '{"format": "mcp-client things", "version": 1, "things": []}',
@@ -264,7 +264,7 @@ def test_what_writers_lock_can_be_opened_by_their_owner_alone_and_goes_with_them
     def look(found: object) -> dict[str, int]:
         lock = tmp_path / ".things.json.lock"
         seen.append(lock.stat().st_mode & 0o777)
-        with pytest.raises(ConfigError, match="is being written by another process"):
+        with pytest.raises(ConfigError, match="another process has been writing it"):
             other.change(KIND, "b", lambda found: {})
         return {}
 
