@@ -234,7 +234,7 @@ class OwnFile:
             try:
                 problem = access_problem(os.fstat(file), private=True)
                 if problem is not None:
-                    raise self.unusable(f"its lock file {name} {problem}")
+                    raise self.unusable(f"its lock file {name}: {problem}")
                 if not lock(file, max(0.0, until - time.monotonic())):
                     raise ConfigError(
                         f"{self._named} is locked: another process has been writing it for more "

@@ -229,7 +229,7 @@ def test_having_no_connection_left_is_busy(
     state.change(KIND, "a", use_another)
     assert isinstance(errors[0], StateError)
     assert errors[0].busy
-    assert "all its 1 connections (pool=)" in str(errors[0])
+    assert "all 1 connections (pool=)" in str(errors[0])
     assert state.get(KIND, "a") == {"n": 1}
 
 

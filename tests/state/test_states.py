@@ -285,6 +285,6 @@ def test_a_lock_that_others_could_open_is_not_used(tmp_path: Path) -> None:
     assert not lock.exists()
     lock.touch(mode=0o600)
     lock.chmod(0o644)
-    with pytest.raises(ConfigError, match=r"the file \.things\.json\.lock beside it, others may"):
+    with pytest.raises(ConfigError, match=r"its lock file \.things\.json\.lock: others may"):
         state.change(KIND, "a", lambda found: None)
     assert state.list(KIND) == {"a": {}}
