@@ -334,7 +334,7 @@ class Subscription(ABC):
             if type(message) is Notification and message.method == self.topic.notice:
                 self._brought = True
                 self.on_notification(message)
-            heard = None if self._connection is None else self._connection.heard
+            heard = None if self._connection is None else self._connection.on_notification
             if heard is not None and type(message) is Notification:
                 heard(message)
 

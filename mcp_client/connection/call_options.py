@@ -221,8 +221,8 @@ def _check_retry(retry: object) -> None:
 def check_key(option: str, key: object, most: int = MAX_KEY_CHARS) -> None:
     """Raise ``ConfigError`` unless ``key`` is a str of at most ``most`` characters."""
     if not isinstance(key, str) or not 0 < len(key) <= most:
-        shown = f"a text of {len(key)} characters" if isinstance(key, str) else repr(key)
-        raise ConfigError(f"{option}={shown}: give a str of 1 to {most} characters")
+        described = f"a text of {len(key)} characters" if isinstance(key, str) else repr(key)
+        raise ConfigError(f"{option}={described}: give a str of 1 to {most} characters")
 
 
 _CHECKS: dict[str, Any] = {

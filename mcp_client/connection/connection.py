@@ -194,15 +194,14 @@ class Connection:
         session_ended(current().now() - opened_at, attributes)
 
     async def _open(self) -> RpcConnection:
-        told = self._messages
-        told = self._messages
+        messages = self._messages
         opening = ConnectionAttempt(
             self.transport,
             self._context,
             client=self._client,
             pin=self._pin,
             ids=self._ids,
-            told=Listeners(told.receive, self._ended, told.lost, told.missed),
+            listeners=Listeners(messages.receive, self._ended, messages.lost, messages.missed),
         )
         rpc = await opening.run()
         self.transport = rpc.transport

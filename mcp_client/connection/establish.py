@@ -101,7 +101,7 @@ class ConnectionAttempt:
         client: ClientDeclaration,
         pin: str | None,
         ids: itertools.count[int],
-        told: Listeners,
+        listeners: Listeners,
     ) -> None:
         self._transport = transport
         self._client = client
@@ -110,7 +110,7 @@ class ConnectionAttempt:
         self._timeouts = context.timeouts
         self._stats = context.stats
         self._ids = ids
-        self._told = told
+        self._listeners = listeners
         self._watch = PausableClock(current().now)
         self._now = self._watch.now
         self._silent: Exchange | None = None
@@ -186,14 +186,14 @@ class ConnectionAttempt:
         transport = self._transport
         link = TransportContext(
             self._context.server,
-            partial(self._told.unasked, transport),
+            partial(self._listeners.unasked, transport),
             self._context.limits,
             self._timeouts,
             self._stats,
             self._watch,
-            partial(self._told.ended, transport),
-            self._told.doubted,
-            partial(self._told.missed, transport),
+            partial(self._listeners.ended, transport),
+            self._listeners.doubted,
+            partial(self._listeners.missed, transport),
             self._context.secrets,
             self._context.policy,
         )
@@ -265,9 +265,9 @@ class ConnectionAttempt:
                 raise
             if isinstance(refused, Failed):
                 why = str(error) or "it does not answer"
-                said = f"{refused.error.message} (nor is it HTTP+SSE: {why})"
+                text = f"{refused.error.message} (nor is it HTTP+SSE: {why})"
                 return refused._replace(
-                    error=type(refused.error)(said, **{**vars(refused.error), "advice": None})
+                    error=type(refused.error)(text, **{**vars(refused.error), "advice": None})
                 )
             return refused
         await before.aclose()

@@ -159,7 +159,7 @@ class RpcConnection:
         self.clock = clock
         self.mirrors: bool = era.mirrors and transport.has_headers
         """Whether arguments of calls are repeated in headers."""
-        self.heard: Callable[[Notification], None] | None = None
+        self.on_notification: Callable[[Notification], None] | None = None
         """Called with the notifications that came on the stream of a subscription."""
         self._context = context
         self._stats = context.stats
@@ -340,19 +340,19 @@ class RpcConnection:
             )
         deadline.sign(until)
 
-    def _read(self, answer: Response | ErrorResponse, method: str) -> ParsedResult:
+    def _read(self, response: Response | ErrorResponse, method: str) -> ParsedResult:
         secrets = self._context.secrets
-        if type(answer) is ErrorResponse:
-            said = answer._replace(
-                message=secrets.text(answer.message), data=secrets.json(answer.data)
+        if type(response) is ErrorResponse:
+            masked_error = response._replace(
+                message=secrets.text(response.message), data=secrets.json(response.data)
             )
-            raise server_error(said, self.server, self.era)
+            raise server_error(masked_error, self.server, self.era)
         try:
-            return self.era.read(answer.result, method)  # type: ignore[union-attr]
+            return self.era.read(response.result, method)  # type: ignore[union-attr]
         except Malformed as error:
             raise ProtocolViolation(
                 secrets.text(str(error)),
-                result=answer.result,  # type: ignore[union-attr]
+                result=response.result,  # type: ignore[union-attr]
                 server=self.server,
             ) from None
 
@@ -465,24 +465,24 @@ class _Progress:
             await self._notifier.aclose(within)
 
 
-def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
+def server_error(response: ErrorResponse, server: str, era: Era) -> ServerError:
     """Return the exception for an error response of the server."""
-    said = safe_text(answer.message.strip(), lines=True)
-    text = f"the server answered with an error: {said}"
+    message = safe_text(response.message.strip(), lines=True)
+    text = f"the server answered with an error: {message}"
     fields = {
-        "code": answer.code,
-        "server_message": said,
-        "data": answer.data,
-        "http_status": answer.status,
-        "retry_after": answer.retry_after,
+        "code": response.code,
+        "server_message": message,
+        "data": response.data,
+        "http_status": response.status,
+        "retry_after": response.retry_after,
         "server": server,
-        "retryable": answer.status == 429,
+        "retryable": response.status == 429,
     }
-    required, advice = missing_capabilities(answer.data)
+    required, advice = missing_capabilities(response.data)
     # In older revisions the server defines the code, which may have another meaning.
-    if answer.code != MISSING_CAPABILITY or not (required or not era.server_may_ask):
-        return ServerError(f"{text} (code {answer.code})", **fields)
-    text = f"{text.rstrip('.')}; it needs the client to declare {advice} (code {answer.code})"
+    if response.code != MISSING_CAPABILITY or not (required or not era.server_may_ask):
+        return ServerError(f"{text} (code {response.code})", **fields)
+    text = f"{text.rstrip('.')}; it needs the client to declare {advice} (code {response.code})"
     return MissingCapability(text, required=required, **fields)
 
 

@@ -194,15 +194,15 @@ class _TracedRequest(Span):
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         carrier: dict[str, str] = {}
         try:
-            told = self._call or self._started
-            context = self._trace.set_span_in_context(told)
+            span = self._call or self._started
+            context = self._trace.set_span_in_context(span)
             import_module("opentelemetry.propagate").inject(carrier, context)
         except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
             _log.warning("cannot send the trace context", exc_info=True)
-        given = set(own or ())
-        if given & _TRACE:  # half of one trace with half of another is not a trace
-            given |= _TRACE
-        added = {key: carrier[key] for key in _KEYS if key in carrier and key not in given}
+        own_keys = set(own or ())
+        if own_keys & _TRACE:  # half of one trace with half of another is not a trace
+            own_keys |= _TRACE
+        added = {key: carrier[key] for key in _KEYS if key in carrier and key not in own_keys}
         return {**(own or {}), **added} if added else own
 
     def sent(self, id: Id) -> None:

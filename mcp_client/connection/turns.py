@@ -22,7 +22,7 @@ class Turns:
         self._most = most
         self._taken = 0
         self._waiting: list[Waiter] = []  # an empty deque takes ten times the memory
-        self._given: set[Waiter] = set()
+        self._granted: set[Waiter] = set()
         """Waiters that have a turn, and whose tasks did not run since."""
 
     def take(self) -> bool:
@@ -47,8 +47,8 @@ class Turns:
         try:
             await waiter
         except BaseException:
-            if waiter in self._given:  # cancelled before it ran
-                self._given.remove(waiter)
+            if waiter in self._granted:  # cancelled before it ran
+                self._granted.remove(waiter)
                 self.give_back()
             raise
         finally:
@@ -56,9 +56,9 @@ class Turns:
                 timer.cancel()
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-        if waiter not in self._given:
+        if waiter not in self._granted:
             return False
-        self._given.remove(waiter)
+        self._granted.remove(waiter)
         return True
 
     def give_back(self) -> None:
@@ -82,5 +82,5 @@ class Turns:
             waiter = self._waiting.pop(0)
             if not waiter.done():  # else its time is over, or its task is being cancelled
                 self._taken += 1
-                self._given.add(waiter)
+                self._granted.add(waiter)
                 waiter.set_result(None)

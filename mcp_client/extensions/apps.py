@@ -101,14 +101,14 @@ async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | 
             listed = next((one for one in resources if one.uri == uri), None)
     most = server._limits.view_bytes
     view = UiResource.from_result(result, listed, most=most, local=server._is_local)
-    shown = safe_text(uri, 200)
-    _log.info("%s: %s: Content-Security-Policy: %s", server.name, shown, view.csp)
+    name = safe_text(uri, 200)
+    _log.info("%s: %s: Content-Security-Policy: %s", server.name, name, view.csp)
     if view.domains:
         _log.warning(
-            "%s: the view %s may connect to %s", server.name, shown, ", ".join(view.domains)
+            "%s: the view %s may connect to %s", server.name, name, ", ".join(view.domains)
         )
     for finding in view.findings:
-        _log.warning("%s: %s: %s", server.name, shown, finding)
+        _log.warning("%s: %s: %s", server.name, name, finding)
     return view
 
 
@@ -223,7 +223,7 @@ class App:
             return _error(None, _INVALID_REQUEST, "the id is neither a string nor an integer")
         if type(params) is not dict:
             return _error(id, _INVALID_PARAMS, "params is not an object")
-        return await self._answer(id, method, params)
+        return await self._respond(id, method, params)
 
     def _hear(self, method: str, params: Any) -> None:
         if type(params) is not dict:
@@ -235,9 +235,9 @@ class App:
                 stop(_CANCELLED)
         elif method == "notifications/message":
             text = safe_text(params.get("data"), 500)
-            _log.debug("%s: the view of %s reports %s", self._server.name, self._shown_name, text)
+            _log.debug("%s: the view of %s reports %s", self._server.name, self._tool_name, text)
 
-    async def _answer(self, id: str | int, method: str, params: dict[str, Any]) -> Reply | None:
+    async def _respond(self, id: str | int, method: str, params: dict[str, Any]) -> Reply | None:
         if method == "ui/open-link":
             try:
                 self.link(params.get("url"))
@@ -261,7 +261,7 @@ class App:
         method: str,
         params: dict[str, Any],
     ) -> Reply | None:
-        _log.info("%s: the view of %s requests %s", self._server.name, self._shown_name, method)
+        _log.info("%s: the view of %s requests %s", self._server.name, self._tool_name, method)
         if self._closed:
             return _error(id, _REFUSED, _CLOSED)
         if id in self._stops:
@@ -275,8 +275,8 @@ class App:
         try:
             return await work(id, params)
         except McpError as error:
-            code, said = _told(error)
-            return _error(id, code, said)
+            code, text = _code_and_text(error)
+            return _error(id, code, text)
         finally:
             self._stops.pop(id, None)
 
@@ -304,7 +304,7 @@ class App:
         return None
 
     @property
-    def _shown_name(self) -> str:
+    def _tool_name(self) -> str:
         return safe_text(self.tool.name, 128)
 
     def _check_open(self) -> None:
@@ -339,7 +339,7 @@ def _usable(id: Any) -> str | int | None:
     return id if type(id) is int else None
 
 
-def _told(error: McpError) -> tuple[int, str]:
+def _code_and_text(error: McpError) -> tuple[int, str]:
     """Code and text for the view, which is code of the server's: nothing of the host's own."""
     match error:
         case UnknownTool():
@@ -353,10 +353,10 @@ def _told(error: McpError) -> tuple[int, str]:
         case CallTimeout():
             return _REFUSED, "the request timed out"
         case ServerError():
-            said = (
+            text = (
                 safe_text(error.server_message, 500, lines=True) or "the server refused the request"
             )
-            return _REFUSED if error.code is None else error.code, said
+            return _REFUSED if error.code is None else error.code, text
     return _REFUSED, "the request failed"
 
 
@@ -364,5 +364,5 @@ def _result(id: str | int, result: Mapping[str, Any]) -> Reply:
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
-def _error(id: str | int | None, code: int, said: str) -> Reply:
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": said}}
+def _error(id: str | int | None, code: int, text: str) -> Reply:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}

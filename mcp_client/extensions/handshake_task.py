@@ -74,9 +74,9 @@ def read_creation(result: Mapping[str, Any]) -> TaskState:
     return read_handshake_task(task)
 
 
-def read_handshake_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
+def read_handshake_task(fields: Mapping[str, Any], expected: str | None = None) -> TaskState:
     """Return the state in a response to ``tasks/get`` about ``expected``. Raises ``Malformed``."""
-    return read_status(said, expected, said.get("pollInterval"), said.get("ttl"))
+    return read_status(fields, expected, fields.get("pollInterval"), fields.get("ttl"))
 
 
 class HandshakeTaskRun(TaskRun):
@@ -89,8 +89,8 @@ class HandshakeTaskRun(TaskRun):
     """The progress that was heard last by that token."""
     _last_message: str | None = None
 
-    def _read(self, said: dict[str, Any]) -> TaskState:
-        return replace(read_handshake_task(said, self.state.id), is_whole=True)
+    def _read(self, fields: dict[str, Any]) -> TaskState:
+        return replace(read_handshake_task(fields, self.state.id), is_whole=True)
 
     async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
         """Return the result of the call, as ``TaskRun.wait`` does."""

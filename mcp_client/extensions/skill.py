@@ -143,8 +143,8 @@ class SkillReader:
             raise self.error(path, "unlisted", f"the skill's entry lists no such file; {_AGAIN}")
         if file is None:
             return await self._read_dynamic(plain, timeout, traffic)
-        kept = self._loaded.get(file.uri)
-        if kept is None:
+        content_or_error = self._loaded.get(file.uri)
+        if content_or_error is None:
             content = _content(await self._ask(file.uri, timeout, traffic))
             if isinstance(content, str):
                 raise self.error(path, "invalid", content)
@@ -153,8 +153,8 @@ class SkillReader:
                 raise self.error(path, "size", f"{what}; {_AGAIN}")
             if "sha256:" + sha256(content).hexdigest() != file.digest:
                 raise self.error(path, "digest", f"its digest differs from its entry's; {_AGAIN}")
-            kept = self._loaded[file.uri] = content
-        return kept
+            content_or_error = self._loaded[file.uri] = content
+        return content_or_error
 
     async def _read_dynamic(
         self, path: str, timeout: float | Timeouts | None, traffic: Traffic | None

@@ -65,7 +65,7 @@ _DYNAMIC = Finding(
 )
 _INVALID_PARAMS = -32602
 _MAX_LEAVES = 1_000
-_MAX_SHOWN = 4
+_MAX_LISTED = 4
 
 
 class Skills:
@@ -186,8 +186,8 @@ class Skills:
             result = await requests.ask("skills/get", {"uri": uri}, timeouts)
         except ServerError as error:
             if error.code == _INVALID_PARAMS:
-                shown = safe_text(uri, 200)
-                error.args = (f"the server has no skill {shown!r}: {error.server_message}",)
+                names = safe_text(uri, 200)
+                error.args = (f"the server has no skill {names!r}: {error.server_message}",)
             raise
         try:
             if "skill" not in result:
@@ -286,12 +286,12 @@ def _same_names(listed: Listed[SkillEntry], *, across_servers: bool = False) -> 
     findings = []
     for name, alike in by_name.items():
         if len({one.server for one in alike} if across_servers else alike) > 1:
-            shown = [
+            names = [
                 safe_text(one.uri, 128)
                 + (f" of '{safe_text(one.server, 60)}'" if across_servers else "")
-                for one in alike[:_MAX_SHOWN]
+                for one in alike[:_MAX_LISTED]
             ]
-            text = f"{len(alike)} skills are named '{name}': {', '.join(shown)}"
+            text = f"{len(alike)} skills are named '{name}': {', '.join(names)}"
             findings.append(Finding("same_name", text, name))
     return findings
 

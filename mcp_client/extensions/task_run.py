@@ -124,7 +124,7 @@ class TaskRun:
         self.call = call
         self.cancel_asked: str | None = None
         """The reason why ``tasks/cancel`` was sent, if it was."""
-        self.gone: bool = False
+        self.is_unknown: bool = False
         """Whether the server no longer knows the task."""
         self._connection = connection
         self._dispatcher = dispatcher
@@ -146,7 +146,7 @@ class TaskRun:
     @property
     def over(self) -> bool:
         """Whether the server has nothing left to cancel."""
-        return self.gone or self.state.ended
+        return self.is_unknown or self.state.ended
 
     async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
         """Return the result of the call, as the server sends it.
@@ -171,7 +171,7 @@ class TaskRun:
                         await notifier.aclose(_LAST_NOTICES_SECONDS)
                     return self._outcome()
                 if self.state.is_whole and self.state.status == INPUT_REQUIRED:
-                    await self._answer(timeouts, polls, clock)
+                    await self._respond(timeouts, polls, clock)
                 await self._pause(timeouts, clock)
                 await self._poll(timeouts, polls, clock)
         except McpError as error:
@@ -190,10 +190,10 @@ class TaskRun:
 
     def _report(self) -> None:
         """Report each new message of the server as a step of progress."""
-        notifier, said = self._notifier, (self.state.status, self.state.message)
-        if notifier is None or self.state.message is None or said == self._reported:
+        notifier, report = self._notifier, (self.state.status, self.state.message)
+        if notifier is None or self.state.message is None or report == self._reported:
             return
-        self._reported = said
+        self._reported = report
         self._steps += 1
         notifier.notify(self._steps, None, self.state.message)
 
@@ -208,9 +208,9 @@ class TaskRun:
         if state.status == FAILED:
             assert state.error is not None
             message, data = state.error.get("message"), state.error.get("data")
-            said = message if type(message) is str else "it gives no reason"
-            answer = ErrorResponse(None, state.error["code"], said, data)
-            raise server_error(answer, server, self._connection.rpc.era)
+            reason = message if type(message) is str else "it gives no reason"
+            response = ErrorResponse(None, state.error["code"], reason, data)
+            raise server_error(response, server, self._connection.rpc.era)
         if self.cancel_asked is not None:
             raise CallCancelled(
                 f"the task was cancelled: {self.cancel_asked}; it may have run in part",
@@ -250,7 +250,7 @@ class TaskRun:
         self._due = self._now() + max(self.state.interval, _MIN_RETRY_SECONDS)
         try:
             rpc = clock.on(await self._connection.ensure_connected())
-            said = await self._request(rpc, "tasks/get", {}, timeouts.after(clock.spent), options)
+            fields = await self._request(rpc, "tasks/get", {}, timeouts.after(clock.spent), options)
         except ServerError as error:
             self._refused(error)
             return
@@ -258,16 +258,18 @@ class TaskRun:
             self._lost(error)
             return
         try:
-            self.state = self._read(said)
-            note_status(said, self._context)
+            self.state = self._read(fields)
+            note_status(fields, self._context)
         except Malformed as error:
-            raise ProtocolViolation(str(error), result=said, server=self._context.server) from None
+            raise ProtocolViolation(
+                str(error), result=fields, server=self._context.server
+            ) from None
         self._failures = 0
         self._due = self._now() + self.state.interval
 
-    def _read(self, said: dict[str, Any]) -> TaskState:
+    def _read(self, fields: dict[str, Any]) -> TaskState:
         """Parse the response to a poll. Raises ``Malformed``."""
-        return read_task(said, self.state.id)
+        return read_task(fields, self.state.id)
 
     async def _request(
         self,
@@ -296,10 +298,10 @@ class TaskRun:
             )
             return
         if error.code == _UNKNOWN:
-            self.gone = True
+            self.is_unknown = True
             ttl = self.state.ttl
-            kept = "" if ttl is None else f" (it stores tasks for {seconds_text(ttl)})"
-            text = f"the server no longer knows the task{kept}; it may have run"
+            for_how_long = "" if ttl is None else f" (it stores tasks for {seconds_text(ttl)})"
+            text = f"the server no longer knows the task{for_how_long}; it may have run"
         else:
             text = (
                 "the server does not report the outcome of the task; it may have run: "
@@ -327,13 +329,15 @@ class TaskRun:
 
     # ------------------------------------------------------------------- questions
 
-    async def _answer(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
+    async def _respond(
+        self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock
+    ) -> None:
         """Answer the questions of the server that are new."""
         open = self.state.questions
         new = {key: asked for key, asked in open.items() if key not in self._answered}
         if new:
             await self._ask(new, options, clock)
-        self._unsent = {key: said for key, said in self._unsent.items() if key in open}
+        self._unsent = {key: response for key, response in self._unsent.items() if key in open}
         if not self._unsent:
             return
         self._left(timeouts, clock)
@@ -364,7 +368,7 @@ class TaskRun:
                 server=self._context.server,
             )
         rpc, before = self._connection.rpc, clock.spent
-        answers = await self._dispatcher.answer_round(rpc.era, round, self.call)
+        answers = await self._dispatcher.respond_to_round(rpc.era, round, self.call)
         clock.pause(clock.spent - before)
         await stop_if_cancelled(options.cancel, options.cancel_requests)
         self._answered.update(new)

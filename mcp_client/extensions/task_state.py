@@ -82,12 +82,12 @@ class TaskState:
         return self.status in _ENDED
 
 
-def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
+def read_task(fields: Mapping[str, Any], expected: str | None = None) -> TaskState:
     """Return the state in a response to ``tasks/get`` about the task ``expected``.
 
     Without ``expected`` it is the response that creates a task. Raises ``Malformed``.
     """
-    state = read_status(said, expected, said.get("pollIntervalMs"), said.get("ttlMs"))
+    state = read_status(fields, expected, fields.get("pollIntervalMs"), fields.get("ttlMs"))
     if expected is None:
         return state
     member = {INPUT_REQUIRED: "inputRequests", COMPLETED: "result", FAILED: "error"}.get(
@@ -95,7 +95,7 @@ def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState
     )
     if member is None:
         return replace(state, is_whole=True)
-    found = said.get(member)
+    found = fields.get(member)
     if type(found) is not dict:
         raise Malformed(f"a task that is {state.status} has no object {member}")
     if member == "error" and type(found.get("code")) is not int:
@@ -114,18 +114,18 @@ def is_call_result(found: Mapping[str, Any]) -> bool:
 
     Another kind of response, and one without content, would otherwise be an empty success.
     """
-    says = any(member in found for member in ("content", "structuredContent", "isError"))
-    return says and found.get("resultType") in (None, "complete")
+    has_content = any(member in found for member in ("content", "structuredContent", "isError"))
+    return has_content and found.get("resultType") in (None, "complete")
 
 
 def read_status(
-    said: Mapping[str, Any], expected: str | None, interval: object, ttl: object
+    fields: Mapping[str, Any], expected: str | None, interval: object, ttl: object
 ) -> TaskState:
     """Return a task without what belongs to its status; ``interval`` and ``ttl`` in milliseconds.
 
     Raises ``Malformed``.
     """
-    id, status = said.get("taskId"), said.get("status")
+    id, status = fields.get("taskId"), fields.get("status")
     if type(id) is not str or not id or len(id) > _MAX_ID_CHARS:
         raise Malformed(f"the taskId of a task is not a string of 1 to {_MAX_ID_CHARS} characters")
     if expected is not None and id != expected:
@@ -134,7 +134,7 @@ def read_status(
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
     if status not in STATUSES:
         status = WORKING  # "queued", "submitted": it has not ended, as far as this client knows
-    message, seconds = said.get("statusMessage"), _seconds(interval)
+    message, seconds = fields.get("statusMessage"), _seconds(interval)
     if seconds is None:
         seconds = _POLL_SECONDS
     return TaskState(
@@ -146,9 +146,9 @@ def read_status(
     )
 
 
-def note_status(said: Mapping[str, Any], context: SessionContext) -> None:
+def note_status(fields: Mapping[str, Any], context: SessionContext) -> None:
     """Report a status that the specification does not have, which counts as ``working``."""
-    if said.get("status") not in STATUSES:
+    if fields.get("status") not in STATUSES:
         context.stats.accept(context.server, "a task has a status of its own, taken for working")
 
 

@@ -57,8 +57,8 @@ class UiResource:
     @property
     def digest(self) -> str:
         """SHA-256 of the document and its rights: equal as long as the same would be shown."""
-        shown = [self.server, self.uri, self.csp, self.allow, self.domain, self.html]
-        return "sha256:" + sha256(canonical(shown))
+        parts = [self.server, self.uri, self.csp, self.allow, self.domain, self.html]
+        return "sha256:" + sha256(canonical(parts))
 
     @classmethod
     def from_result(

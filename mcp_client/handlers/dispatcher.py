@@ -145,14 +145,14 @@ class Dispatcher:
         from .wire_format import RequestRefused
 
         try:
-            self._start_answering(transport, request, era, pause)
+            self._start_responding(transport, request, era, pause)
         except RequestRefused as refused:
             self._refuse(transport, request, refused)
         except Exception:  # noqa: BLE001 - see above
             _log.exception("%s: cannot handle a request of the server", self._server)
             self._refuse(transport, request, RequestRefused(_INTERNAL_ERROR, "the client failed"))
 
-    def _start_answering(
+    def _start_responding(
         self,
         transport: Transport,
         request: Request,
@@ -175,13 +175,13 @@ class Dispatcher:
             self._watching = True
         resume = pause()
 
-        async def answer() -> None:
+        async def respond() -> None:
             try:
                 text = await self._response(request.id, parsed, era, task)
             finally:
                 self._open.pop(key, None)
                 resume()
-            if answering.cancel_called:
+            if responding.cancel_called:
                 return  # the handler swallowed the cancellation: its response is dropped
             try:
                 await transport.send(text, {})
@@ -189,7 +189,7 @@ class Dispatcher:
                 _log.debug("%s: cannot send a response: %s", self._server, error)
 
         try:
-            answering = self._open[key] = self._tasks.start(answer)
+            responding = self._open[key] = self._tasks.start(respond)
         except BaseException:
             resume()
             raise
@@ -239,10 +239,10 @@ class Dispatcher:
         from .wire_format import InvalidHandlerAnswer, RequestRefused
 
         try:
-            answer = await self._ask(request, era)
+            result = await self._ask(request, era)
             if task is not None:
-                answer["_meta"] = {**(answer.get("_meta") or {}), RELATED_TASK: {"taskId": task}}
-            return encode_response(id, answer)
+                result["_meta"] = {**(result.get("_meta") or {}), RELATED_TASK: {"taskId": task}}
+            return encode_response(id, result)
         except RequestRefused as refused:
             self._stats.refused_questions += 1
             return encode_error_response(id, refused.code, str(refused))
@@ -253,7 +253,7 @@ class Dispatcher:
 
     # -------------------------------------------------------------------- stateless era
 
-    async def answer_round(
+    async def respond_to_round(
         self, era: Era, round: InputRequired, call: ToolCall | None = None
     ) -> dict[str, Any]:
         """Return the members to add to the next request of ``call``, the one under way.
@@ -264,10 +264,10 @@ class Dispatcher:
         state = {} if round.state is None else {"requestState": round.state}
         if not round.questions:
             return state
-        answers = await self.until_closed(lambda: self._answers(era, round, call), _QUESTION)
-        return {"inputResponses": answers, **state}
+        responses = await self.until_closed(lambda: self._responses(era, round, call), _QUESTION)
+        return {"inputResponses": responses, **state}
 
-    async def _answers(
+    async def _responses(
         self, era: Era, round: InputRequired, call: ToolCall | None
     ) -> dict[str, Any]:
         from .wire_format import InvalidHandlerAnswer, RequestRefused
@@ -282,11 +282,11 @@ class Dispatcher:
             key: self._parse_of_round(question, era, round, call)
             for key, question in round.questions.items()
         }
-        answers = {}
+        responses = {}
         try:
             self._count(list(requests.values()), call)
             for key, request in requests.items():
-                answers[key] = await self._ask(request, era)
+                responses[key] = await self._ask(request, era)
         except (RequestRefused, InvalidHandlerAnswer) as error:
             kinds = ", ".join(sorted({type(one).__name__ for one in requests.values()}))
             self._stats.refused_questions += 1
@@ -298,7 +298,7 @@ class Dispatcher:
                 result=round.result,
                 server=self._server,
             ) from cause
-        return answers
+        return responses
 
     def _parse_of_round(
         self, question: object, era: Era, round: InputRequired, call: ToolCall | None
@@ -454,15 +454,15 @@ class Dispatcher:
 
     async def _ask(self, request: HandlerRequest, era: Era | None) -> dict[str, Any]:
         """The result to send. Raises ``RequestRefused`` or ``InvalidHandlerAnswer``."""
-        from .wire_format import InvalidHandlerAnswer, RequestRefused, encode_answer
+        from .wire_format import InvalidHandlerAnswer, RequestRefused, encode_result
 
         before = cancel_requests()
         with self.turns.lent(), anyio.move_on_after(self._timeouts.approval):
             try:
                 if request.handler == "sampling":
                     await self._sampling_gate.approve(cast("SamplingRequest", request))
-                answer = await self._call_handler(request)
-                return encode_answer(request, answer, era is not None and era.full_forms)
+                returned = await self._call_handler(request)
+                return encode_result(request, returned, era is not None and era.full_forms)
             except (RequestRefused, InvalidHandlerAnswer):
                 raise
             except BaseException as error:
@@ -476,8 +476,8 @@ class Dispatcher:
         raise InvalidHandlerAnswer(f"its handler did not respond within {limit}")
 
     async def _call_handler(self, request: HandlerRequest) -> Any:
-        answer = getattr(self._handlers, request.handler)
-        return await invoke_callback(answer, request) if callable(answer) else answer
+        handler = getattr(self._handlers, request.handler)
+        return await invoke_callback(handler, request) if callable(handler) else handler
 
     @cached_property
     def _sampling_gate(self) -> SamplingGate:

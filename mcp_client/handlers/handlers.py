@@ -248,9 +248,9 @@ class Handlers:
     def __post_init__(self) -> None:
         check_hook("Handlers(sampling_approval)", self.sampling_approval)
         for name in ("elicitation", "sampling", "log", "notification"):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise ConfigError(f"Handlers({name}={given!r}): give a function")
+            handler = getattr(self, name)
+            if handler is not None and not callable(handler):
+                raise ConfigError(f"Handlers({name}={handler!r}): give a function")
         if not set(self.elicitation_modes) <= {"form", "url"} or not self.elicitation_modes:
             raise ConfigError(
                 f"Handlers(elicitation_modes={self.elicitation_modes!r}): give form, url or both"

@@ -89,7 +89,7 @@ class InputRequiredLoop:
         for _ in range(1, self._limits.rounds):
             asked_at = rpc.now()
             with asking():
-                answers = await self._dispatcher.answer_round(rpc.era, parsed, call)
+                answers = await self._dispatcher.respond_to_round(rpc.era, parsed, call)
             request.paused += rpc.now() - asked_at
             await stop_if_cancelled(options.cancel, options.cancel_requests)
             spent = rpc.now() - request.started - request.paused

@@ -47,7 +47,7 @@ class ServerLog:
         self._second, self._lines = -math.inf, 0
 
     @property
-    def is_heard(self) -> bool:
+    def has_handler(self) -> bool:
         """Whether the host has a handler for log notifications."""
         return self._handler is not None
 

@@ -25,7 +25,7 @@ __all__ = ["elicit_on_terminal", "typed_value"]
 
 Outcome: TypeAlias = Accept | Decline | Cancel
 
-_MAX_CHOICES_SHOWN = 30
+_MAX_CHOICES = 30
 _SECRET = re.compile(
     r"pass ?(word|wd|phrase|code)|secret|token|credential|api ?key|private ?key|access ?key|"
     r"\bpin\b|\botp\b|\b2fa\b|one time|cvv|cvc|(credit|debit) ?card|card ?number|iban|seed ?phrase"
@@ -111,10 +111,10 @@ async def _confirm(console: Console, prompt: str) -> None:
 async def _form(console: Console, request: ElicitRequest) -> Outcome:
     fields = request.fields
     page = _first_page(console, request, _title(len(fields)))
-    for number, field in enumerate(fields[:_MAX_CHOICES_SHOWN], 1):
+    for number, field in enumerate(fields[:_MAX_CHOICES], 1):
         page.quote(f"Field {number}", [Row(_without_links(field.title or field.name))], 2)
-    if len(fields) > _MAX_CHOICES_SHOWN:
-        page.fact("", f"and {len(fields) - _MAX_CHOICES_SHOWN:,} more")
+    if len(fields) > _MAX_CHOICES:
+        page.fact("", f"and {len(fields) - _MAX_CHOICES:,} more")
     if any(_asks_for_secret(text) for text in _texts(request)):
         page.say("WARNING: this looks like a request for a secret. Servers must not ask for", 2)
         page.say("passwords, keys or card numbers in a form: what you type goes to the server.", 2)
@@ -170,7 +170,7 @@ def _show_field(console: Console, field: FormField, position: str, whole: bool =
     if field.description:
         page.quote("It says", prose(_without_links(field.description), 2_000), 12)
     page.fact("Wanted", _expected(field))
-    most = 2_000 if whole else _MAX_CHOICES_SHOWN
+    most = 2_000 if whole else _MAX_CHOICES
     page.quote("Choices", _choices(field), most)
     if page.folded:
         page.say("!v shows the rest.", indent=2)
@@ -226,8 +226,8 @@ async def _review(console: Console, request: ElicitRequest, content: dict[str, A
         page = _first_page(console, request, "This is what will be sent:")
         for number, field in enumerate(fields, 1):
             value = content.get(field.name)
-            shown = Row("left out", ours=True) if value is None else _value(field, value)
-            page.quote(f"Field {number}", [Row(_without_links(field.name)[:200]), shown], 40)
+            row = Row("left out", ours=True) if value is None else _value(field, value)
+            page.quote(f"Field {number}", [Row(_without_links(field.name)[:200]), row], 40)
         page.say("y sends it, n declines; the number of a field changes it.", indent=2)
         console.show(page)
         while True:
@@ -249,9 +249,9 @@ async def _review(console: Console, request: ElicitRequest, content: dict[str, A
 
 
 def _value(field: FormField, value: Any) -> Row:
-    shown = shown_value(field, value)
+    text = shown_value(field, value)
     typed = not field.choices and value != field.default
-    return Row(shown if typed else _without_links(shown))
+    return Row(text if typed else _without_links(text))
 
 
 def _first_page(console: Console, request: ElicitRequest, title: str) -> Page:

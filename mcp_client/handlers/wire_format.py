@@ -35,7 +35,7 @@ __all__ = [
     "HandlerRequest",
     "InvalidHandlerAnswer",
     "RequestRefused",
-    "encode_answer",
+    "encode_result",
     "parse_request",
     "parse_required_urls",
 ]
@@ -74,8 +74,8 @@ def parse_request(
     """
     capability, parse = _PARSERS.get(method, ("", None)) if isinstance(method, str) else ("", None)
     if parse is None or capability not in declared:
-        shown = safe_text(method, 80) if isinstance(method, str) else "a request without a method"
-        raise RequestRefused(METHOD_NOT_FOUND, f"this client does not support {shown}")
+        what = safe_text(method, 80) if isinstance(method, str) else "a request without a method"
+        raise RequestRefused(METHOD_NOT_FOUND, f"this client does not support {what}")
     if not isinstance(params, dict):
         raise RequestRefused(INVALID_PARAMS, "params is not an object")
     settings = declared[capability]
@@ -85,17 +85,17 @@ def parse_request(
     return request
 
 
-def encode_answer(request: HandlerRequest, answer: Any, full: bool) -> dict[str, Any]:
+def encode_result(request: HandlerRequest, returned: Any, full: bool) -> dict[str, Any]:
     """Return the result to send for a handler's return value.
 
     Raises ``InvalidHandlerAnswer``, or ``RequestRefused`` if it is a ``Deny``.
 
     Args:
         request: The request.
-        answer: The handler's return value.
+        returned: The handler's return value.
         full: As for ``parse_request``.
     """
-    result = _ENCODERS[request.handler](request, answer, full)
+    result = _ENCODERS[request.handler](request, returned, full)
     try:
         object: dict[str, Any] = plain(result)
     except NotJson as error:
@@ -154,37 +154,38 @@ def parse_required_urls(data: object, server: str) -> tuple[ElicitRequest, ...]:
     return tuple(requests)
 
 
-def _elicit_result(request: ElicitRequest, answer: Any, full: bool) -> dict[str, Any]:
-    if isinstance(answer, Mapping):
-        answer = _typed_answer(answer)
-    if isinstance(answer, Decline):
+def _elicit_result(request: ElicitRequest, returned: Any, full: bool) -> dict[str, Any]:
+    if isinstance(returned, Mapping):
+        returned = _typed_result(returned)
+    if isinstance(returned, Decline):
         return {"action": "decline"}
-    if isinstance(answer, Cancel):
+    if isinstance(returned, Cancel):
         return {"action": "cancel"}
-    if not isinstance(answer, Accept):
+    if not isinstance(returned, Accept):
         raise InvalidHandlerAnswer(
-            f"the handler returned a {type(answer).__name__}, not Accept, Decline, Cancel or a dict"
+            f"the handler returned a {type(returned).__name__}, "
+            "not Accept, Decline, Cancel or a dict"
         )
     if request.mode == "url":
-        if answer.content:
+        if returned.content:
             raise InvalidHandlerAnswer("consent to open a URL must not have content")
         return {"action": "accept"}
-    content = answer.content or {}
+    content = returned.content or {}
     if not isinstance(content, Mapping):
         raise InvalidHandlerAnswer("content is not a mapping from field to value")
     try:
         return {
             "action": "accept",
-            "content": Form(request.fields).checked(content, fill=answer.fill),
+            "content": Form(request.fields).checked(content, fill=returned.fill),
         }
     except Wrong as error:
         raise InvalidHandlerAnswer(str(error)) from None
 
 
-def _typed_answer(answer: Mapping[str, Any]) -> Accept | Decline | Cancel:
-    match answer.get("action"):
+def _typed_result(returned: Mapping[str, Any]) -> Accept | Decline | Cancel:
+    match returned.get("action"):
         case "accept":
-            return Accept(answer.get("content"))
+            return Accept(returned.get("content"))
         case "decline":
             return Decline()
         case "cancel":
@@ -249,25 +250,30 @@ def _pending_tool_uses(role: str, blocks: list[dict[str, Any]], pending: set[str
     return uses
 
 
-def _sampling_result(request: SamplingRequest, answer: Any, full: bool) -> dict[str, Any]:
-    if isinstance(answer, Deny):
+def _sampling_result(request: SamplingRequest, returned: Any, full: bool) -> dict[str, Any]:
+    if isinstance(returned, Deny):
         raise RequestRefused(REJECTED, "User rejected sampling request")
-    if isinstance(answer, SamplingResult):
-        reason = {} if answer.stop_reason is None else {"stopReason": answer.stop_reason}
-        answer = {"role": answer.role, "content": answer.content, "model": answer.model, **reason}
-    if not isinstance(answer, Mapping):
+    if isinstance(returned, SamplingResult):
+        reason = {} if returned.stop_reason is None else {"stopReason": returned.stop_reason}
+        returned = {
+            "role": returned.role,
+            "content": returned.content,
+            "model": returned.model,
+            **reason,
+        }
+    if not isinstance(returned, Mapping):
         raise InvalidHandlerAnswer(
-            f"the handler returned a {type(answer).__name__}, not SamplingResult, Deny or a dict"
+            f"the handler returned a {type(returned).__name__}, not SamplingResult, Deny or a dict"
         )
-    content = answer.get("content")
+    content = returned.get("content")
     if isinstance(content, str):
         content = {"type": "text", "text": content}
-    if answer.get("role") not in ("user", "assistant") or not _of(str, answer.get("model")):
+    if returned.get("role") not in ("user", "assistant") or not _of(str, returned.get("model")):
         raise InvalidHandlerAnswer("role is not user or assistant, or model is missing")
     many = full and isinstance(content, Sequence)
     for block in content if many else [content]:  # type: ignore[union-attr]
         _check_block(block, bool(request.tools))
-    return {**answer, "content": content}
+    return {**returned, "content": content}
 
 
 def _check_block(block: Any, tools: bool) -> None:
@@ -289,14 +295,14 @@ def _roots_request(
     return RootsRequest(server, params)
 
 
-def _roots_result(request: RootsRequest, answer: Any, full: bool) -> dict[str, Any]:
-    if isinstance(answer, Mapping):
-        answer = answer.get("roots")
-    if not isinstance(answer, Sequence) or isinstance(answer, str):
+def _roots_result(request: RootsRequest, returned: Any, full: bool) -> dict[str, Any]:
+    if isinstance(returned, Mapping):
+        returned = returned.get("roots")
+    if not isinstance(returned, Sequence) or isinstance(returned, str):
         raise InvalidHandlerAnswer(
-            f"the handler returned a {type(answer).__name__}, not a list of Root"
+            f"the handler returned a {type(returned).__name__}, not a list of Root"
         )
-    return {"roots": [_root(item) for item in answer]}
+    return {"roots": [_root(item) for item in returned]}
 
 
 def _root(item: Any) -> dict[str, Any]:

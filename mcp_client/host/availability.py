@@ -74,17 +74,17 @@ def offers_tools(server: HostedServer) -> bool:
 
 def how_listed(server: HostedServer) -> Finding | None:
     """Return a finding about a server whose tools are listed although it is not connected."""
-    shown = safe_text(server.name, 60)
+    name = safe_text(server.name, 60)
     if server.listing.pinned_at is not None and server.state in ("idle", "connecting"):
         since = server.listing.pinned_at
         when = f", written on {since}" if since else ""
-        text = f"server '{shown}' is not started: its tools are listed from the lock file{when}"
+        text = f"server '{name}' is not started: its tools are listed from the lock file{when}"
         return Finding("not_started", text, server.name, note=True)
     if server.state in ("connected", "connecting"):
         return None
     why = f": {safe_text(one_line(server.error.message), _MAX_CHARS)}" if server.error else ""
     keep = seconds_text(server.downtime.keep)
-    text = f"server '{shown}' is down, and its tools stay listed for {keep}{why}"
+    text = f"server '{name}' is down, and its tools stay listed for {keep}{why}"
     return Finding("stale_list", text, server.name)
 
 
@@ -115,8 +115,8 @@ def refusal_of(server: HostedServer, *, final: bool = False) -> ConnectError:
     fields = dict(vars(error)) if isinstance(error, ConnectError) else {}
     fields.pop("__notes__", None)  # a note, as of an audit that failed, is of that error alone
     retry_in = None if final else server.retry_in
-    said = error.args[0] if "advice" in fields else error.message  # advice is the last word
-    text = said if isinstance(error, StartDenied) else f"the server is not connected: {said}"
+    message = error.args[0] if "advice" in fields else error.message  # advice is the last word
+    text = message if isinstance(error, StartDenied) else f"the server is not connected: {message}"
     if isinstance(error, AuthError):
         fields["advice"] = after_login(server.name, error.advice)
     elif retry_in is not None:

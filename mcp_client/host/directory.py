@@ -34,7 +34,7 @@ _MAX_NEAR = 3
 _MAX_CANDIDATES = 200
 _MAX_COMPARED = 20_000
 """Names that are looked at for what is close: it takes a few microseconds for each."""
-_MAX_SHOWN_CHARS = 128
+_MAX_NAME_CHARS = 128
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +109,7 @@ class Directory:
                 try:
                     name = self._names.of(server.name, tool.name)
                 except ValueError as error:
-                    shown = safe_text(tool.name, _MAX_SHOWN_CHARS)
+                    shown = safe_text(tool.name, _MAX_NAME_CHARS)
                     rejected.append(Rejected(shown, str(error), "unnamed"))
                     continue
                 entry = Entry(server, tool.name, replace(tool, _qualified_name=name), tool)
@@ -151,7 +151,7 @@ class Directory:
             for tool in tools:
                 del entries[tool]
                 reason = f"its name here, {name}, is also that of another tool"
-                one = Rejected(safe_text(tool, _MAX_SHOWN_CHARS), reason, "same_name")
+                one = Rejected(safe_text(tool, _MAX_NAME_CHARS), reason, "same_name")
                 rejected.setdefault(name, []).append(one)
         return rejected
 
@@ -196,7 +196,7 @@ class Directory:
 
     def unknown(self, name: str, servers: Sequence[HostedServer]) -> UnknownTool:
         """Return an error with the reason why the tool is unknown, and similar names."""
-        shown = safe_text(name, _MAX_SHOWN_CHARS)
+        shown = safe_text(name, _MAX_NAME_CHARS)
         rejected = self._rejection(name)
         if rejected is not None:
             text = (
@@ -220,10 +220,10 @@ class Directory:
                 str(one.error.advice.text) for one in servers if one.error and one.error.advice
             }
             for each in sorted(advice):
-                shown_advice = f"; {safe_text(each, 200)}"
-                if sum(one.endswith(shown_advice) for one in reasons[:5]) > 1:
-                    reasons = [one.removesuffix(shown_advice) for one in reasons]
-                    more += shown_advice
+                common_advice = f"; {safe_text(each, 200)}"
+                if sum(one.endswith(common_advice) for one in reasons[:5]) > 1:
+                    reasons = [one.removesuffix(common_advice) for one in reasons]
+                    more += common_advice
             text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
         return UnknownTool(text, tool=shown, retryable=any(map(may_become_available, servers)))
 
@@ -245,7 +245,7 @@ def near_names(name: str, entries: Mapping[str, Entry]) -> list[str]:
     They are those in another case, the tool's own name, and those with a typing error.
     """
     entries = dict(islice(entries.items(), _MAX_COMPARED))
-    wanted = name[:_MAX_SHOWN_CHARS].casefold()
+    wanted = name[:_MAX_NAME_CHARS].casefold()
     exact = [
         known
         for known, entry in entries.items()

@@ -43,7 +43,7 @@ __all__ = ["ConfigSource", "FileWatch", "HostOfFile", "Reloaded", "host_from_con
 _log = logging.getLogger("mcp_client")
 _LOOK_SECONDS = 1.0
 """Between two looks at a file that is watched."""
-_MAX_TOLD = 3
+_MAX_LISTED = 3
 H = TypeVar("H", bound="HostOfFile")
 
 
@@ -110,8 +110,8 @@ def host_from_config(
 def _main_problems(config: Config) -> str:
     """Return three of the problems for which servers were left out, and the number of others."""
     problems = sorted(config.problems, key=lambda one: not one.left_out)
-    more = len(problems) - _MAX_TOLD
-    text = "; ".join(map(str, problems[:_MAX_TOLD]))
+    more = len(problems) - _MAX_LISTED
+    text = "; ".join(map(str, problems[:_MAX_LISTED]))
     return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
 
 
@@ -141,7 +141,7 @@ class HostOfFile(Protocol):
 
     def _check_open(self) -> None: ...
 
-    def _made(self, name: object, given: ServerConfig) -> HostedServer: ...
+    def _made(self, name: object, server: ServerConfig) -> HostedServer: ...
 
     async def _replace(self, ended: list[HostedServer], added: list[HostedServer]) -> None: ...
 
@@ -172,14 +172,14 @@ class ConfigSource:
             host._check_open()
             # From here on nothing is waited for, until the host has the new servers.
             host.problems = config.problems
-            gone = [name for name in old if name not in new]
-            kept = [name for name in gone if _is_broken(old[name], config)]
-            if not new and kept == gone and any(one.left_out for one in config.problems):
+            missing = [name for name in old if name not in new]
+            broken = [name for name in missing if _is_broken(old[name], config)]
+            if not new and broken == missing and any(one.left_out for one in config.problems):
                 raise ConfigError(
                     f"the config was not applied: {'; '.join(map(str, config.problems[:3]))}"
                 )
             added = [name for name in new if name not in old]
-            removed = [name for name in gone if name not in kept]
+            removed = [name for name in missing if name not in broken]
             started = [*changed, *added]
             made = [self._made(host, name, new[name]) for name in started]
             for name in (*removed, *changed):
@@ -188,7 +188,7 @@ class ConfigSource:
             ended = [self.servers.pop(name) for name in (*removed, *changed)]
             self.servers.update(zip(started, made, strict=True))
             await host._replace([one for one in ended if host._servers.get(one.name) is one], made)
-            same = [*(name for name in new if name not in started), *kept]
+            same = [*(name for name in new if name not in started), *broken]
             return Reloaded(tuple(added), tuple(removed), tuple(changed), tuple(same))
 
     def _made(self, host: HostOfFile, name: str, start: Start) -> HostedServer:

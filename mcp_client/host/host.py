@@ -209,10 +209,10 @@ class Host(LibraryOfHost, ScriptsOfHost):
             opening = "while it was being opened" if self._opened else "before it was opened"
             raise ConnectError(f"the host was closed {opening}. Create another Host")
 
-    def _made(self, name: object, given: ServerLike) -> HostedServer:
+    def _made(self, name: object, server: ServerLike) -> HostedServer:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"the name of a server is {name!r}: give a non-empty str")
-        config = given if isinstance(given, ServerConfig) else ServerConfig(given)
+        config = server if isinstance(server, ServerConfig) else ServerConfig(server)
         return HostedServer(name, config, self._options, self._events)
 
     def _checked_required(self, required: Iterable[str]) -> frozenset[str]:
@@ -359,7 +359,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
         try:
             tool = await session.get_tool(entry.tool_name)
         except UnknownTool as error:
-            raise await self._tools.gone(name, error) from None
+            raise await self._tools.unknown_tool(name, error) from None
         if entry.tool is not None and entry.source is tool:
             return entry.tool
         return replace(tool, _qualified_name=name)

@@ -163,16 +163,16 @@ def _joined(
     rejected: list[Rejected] = []
     findings: list[Finding] = []
     for server in servers:
-        shown = safe_text(server.name, 60)
+        name = safe_text(server.name, 60)
         why = failed.get(server.name)
         if why is None and not server.is_connected:
             why = why_unavailable(server)
         if why is not None:
-            text = f"server '{shown}' is missing: {why}"
+            text = f"server '{name}' is missing: {why}"
             findings.append(Finding("missing_server", text, server.name))
         listed = found.get(server.name)
         if listed is not None:
             entries += listed
             rejected += [replace(one, server=server.name) for one in listed.rejected]
-            findings += [one.at(f"server '{shown}'") for one in listed.findings]
+            findings += [one.at(f"server '{name}'") for one in listed.findings]
     return Listed(entries, rejected, findings)

@@ -85,7 +85,7 @@ class ServerListing:
         session = self._server.session
         if session is None or self.tools is None:
             return self._pinned_instructions
-        return session._shown_instructions.get(self._server.name)
+        return session._model_instructions.get(self._server.name)
 
     async def list_pinned(
         self,
@@ -95,8 +95,8 @@ class ServerListing:
     ) -> None:
         """List them as the lock file has them, without starting the server."""
         try:
-            self.pinned, said = await connecting._pinned_tools(restarts, why_left_out)
-            self._pinned_instructions = said
+            self.pinned, instructions = await connecting._pinned_tools(restarts, why_left_out)
+            self._pinned_instructions = instructions
         except McpError as error:  # when it is started, this is reported again
             why = safe_text(one_line(error.message), 500)
             _log.warning("%s: cannot list the tools from the lock file: %s", error.server, why)

@@ -46,7 +46,7 @@ _HASH_CHARS = 8
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 _LETTERS_AND_DIGITS = _LETTERS + "23456789"
 _PORTS = {"http": 80, "https": 443}
-_MAX_GIVEN_CHARS = 256
+_MAX_CHARS = 256
 _MAX_TAKEN = 50_000
 """Names that one server may take where names are in one space; a bare tool beyond them gets a name
 with a prefix."""
@@ -224,17 +224,17 @@ class Names:
             raise ValueError(
                 f"the naming function returned {safe_text(repr(name), 60)}, not a name"
             )
-        if len(name) > _MAX_GIVEN_CHARS or invisible(name):
+        if len(name) > _MAX_CHARS or invisible(name):
             raise ValueError(
                 f"the naming function returned {safe_text(repr(name), 60)}: a name has at most "
-                f"{_MAX_GIVEN_CHARS} visible characters"
+                f"{_MAX_CHARS} visible characters"
             )
         if self._take(name, server, tool):
             return name
         owner = self._taken.get(name)
         if owner is None:
             raise ValueError(f"the server has used {self._most} names, the limit")
-        shown = safe_text(f"{owner[0]}/{owner[1]}", 128)
+        other = safe_text(f"{owner[0]}/{owner[1]}", 128)
         raise ValueError(
-            f"the naming function returned {safe_text(name, 60)!r}, the name of {shown}"
+            f"the naming function returned {safe_text(name, 60)!r}, the name of {other}"
         )

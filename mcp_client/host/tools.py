@@ -83,10 +83,10 @@ class HostTools:
     async def failed(self, name: str, entry: Entry, error: McpError) -> None:
         """Note an error of a call. Raises ``UnknownTool`` in terms of the host."""
         if isinstance(error, UnknownTool):
-            raise await self.gone(name, error) from None
+            raise await self.unknown_tool(name, error) from None
         entry.server.note(error)
 
-    async def gone(self, name: str, error: UnknownTool) -> UnknownTool:
+    async def unknown_tool(self, name: str, error: UnknownTool) -> UnknownTool:
         """``error`` of a session, in terms of the host: the tool is not there any more."""
         await self.refresh()
         if name in self.entries:
@@ -245,7 +245,7 @@ class ScriptsOfHost(ABC):
     def _paused_in(self) -> Storage | None: ...
 
     @property
-    def _shown_instructions(self) -> dict[str, str]:
+    def _model_instructions(self) -> dict[str, str]:
         return self._tools.instructions
 
     @property

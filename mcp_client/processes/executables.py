@@ -23,7 +23,7 @@ __all__ = [
     "find_executable",
     "find_on_windows",
     "inherited",
-    "shown_words",
+    "redacted_words",
     "split_words",
     "words_on_windows",
 ]
@@ -123,28 +123,28 @@ def split_words(text: str) -> list[str]:
     return shlex.split(text)
 
 
-def shown_words(words: Sequence[str]) -> list[str]:
+def redacted_words(words: Sequence[str]) -> list[str]:
     """Return the words of a command with "..." for what may be secret in them.
 
     Those are the value of an option or a variable, and the rest of a URL. Of those alone, ``-y``
     and ``-m`` have none.
     """
-    shown: list[str] = []
+    redacted: list[str] = []
     is_value = False
     for word in words:
         name, equals, _ = word.partition("=")
         is_option = word.startswith("-")
         if is_value and not is_option:
-            shown.append(_LEFT_OUT)
+            redacted.append(_LEFT_OUT)
         elif equals:
-            shown.append(f"{name}={_LEFT_OUT}")
+            redacted.append(f"{name}={_LEFT_OUT}")
         elif is_option and not word.startswith("--"):
-            shown.append(word if len(word) <= 2 else word[:2] + _LEFT_OUT)
+            redacted.append(word if len(word) <= 2 else word[:2] + _LEFT_OUT)
         else:
             scheme, leads, _ = word.partition("://")
-            shown.append(f"{scheme}://{_LEFT_OUT}" if leads else word)
+            redacted.append(f"{scheme}://{_LEFT_OUT}" if leads else word)
         is_value = is_option and not equals and word not in _WITHOUT_VALUE
-    return shown
+    return redacted
 
 
 # ----------------------------------------------------------------------- on Windows
@@ -173,8 +173,8 @@ def find_on_windows(
 def _names(name: str, env: Mapping[str, str]) -> list[str]:
     if name.lower().endswith(_STARTED):
         return [name]
-    told = env.get("PATHEXT", "").lower().split(";")
-    order = [kind for kind in told if kind in _STARTED] or list(_STARTED)
+    suffixes = env.get("PATHEXT", "").lower().split(";")
+    order = [kind for kind in suffixes if kind in _STARTED] or list(_STARTED)
     return [name + kind for kind in order]
 
 

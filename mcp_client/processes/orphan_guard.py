@@ -29,27 +29,27 @@ def guard_orphans() -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    ours, given = os.pipe()
+    reader, writer = os.pipe()
     try:
         child = os.fork()
     except OSError:  # too many processes
         child = -1
     if not child:
-        _watch(ours)
-    os.close(ours)
+        _watch(reader)
+    os.close(reader)
 
-    def tell(sign: str, group: int) -> None:
+    def notify(sign: str, group: int) -> None:
         try:
-            os.write(given, f"{sign}{group}\n".encode())
+            os.write(writer, f"{sign}{group}\n".encode())
         except OSError:  # the guard was killed
             return
 
-    process_tree.notify_guard = tell if child > 0 else None
+    process_tree.notify_guard = notify if child > 0 else None
     try:
         yield
     finally:
         process_tree.notify_guard = None
-        os.close(given)
+        os.close(writer)
         if child > 0:
             with suppress(ChildProcessError):
                 os.waitpid(child, 0)

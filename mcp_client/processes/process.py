@@ -317,12 +317,12 @@ def _wait_for_exit(
     """Wait for the exit in a thread of its own, which does not own the ``Process``."""
     code = tree.wait(popen)
 
-    def tell() -> None:
+    def notify() -> None:
         notice = noticed()
         if notice is not None:
             notice(code)
 
-    run_soon(tell)
+    run_soon(notify)
 
 
 def _kill(tree: ProcessTree, popen: subprocess.Popen[bytes]) -> None:

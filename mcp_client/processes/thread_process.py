@@ -217,7 +217,7 @@ class _Writer:
                 with self._changed:
                     self.broken = True
                     batch += self._drop()
-                self._run_soon(self._tell_broken)
+                self._run_soon(self._report_broken)
             self._run_soon(lambda batch=batch: _settle(batch))  # type: ignore[misc]
         with self._changed:
             self.broken = True
@@ -263,10 +263,10 @@ class _Writer:
         self.backlog = 0
         return dropped
 
-    def _tell_broken(self) -> None:
-        tell = self._broken_pipe()
-        if tell is not None:
-            tell()
+    def _report_broken(self) -> None:
+        notify = self._broken_pipe()
+        if notify is not None:
+            notify()
 
 
 def _settle(batch: list[Pending]) -> None:

@@ -148,11 +148,11 @@ class WindowsJob:
 
     def is_empty(self) -> bool:
         """Whether all processes of the job have ended."""
-        told = _Accounting()
+        accounting = _Accounting()
         known = self._job is not None and self._system.QueryInformationJobObject(
-            self._job, BASIC_ACCOUNTING, ctypes.byref(told), ctypes.sizeof(told), None
+            self._job, BASIC_ACCOUNTING, ctypes.byref(accounting), ctypes.sizeof(accounting), None
         )
-        return not known or told.active_processes == 0
+        return not known or accounting.active_processes == 0
 
     def close(self) -> None:
         """Release the job."""

@@ -71,7 +71,7 @@ class FactsOfSession:
         return self._connection.rpc.era.server.instructions
 
     @property
-    def _shown_instructions(self) -> dict[str, str]:
+    def _model_instructions(self) -> dict[str, str]:
         """The instructions, by the server's name, as far as a model may be shown them.
 
         With a lock file these are the pinned ones, once the tools were listed.

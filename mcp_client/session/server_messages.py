@@ -67,7 +67,7 @@ class ServerMessages:
         assert self._subscriptions is not None
         self._rpc = rpc
         if self._queue is not None:
-            rpc.heard = self._pass_on
+            rpc.on_notification = self._pass_on
         if not rpc.era.server_may_ask:
             rpc.ask_for_logs(self._logs.request_level)
         if rpc.generation > 1:
@@ -123,7 +123,11 @@ class ServerMessages:
     def _pass_on(self, notice: Notification) -> None:
         """Pass a notification to the host's handler, unless another handler takes it."""
         method = notice.method
-        if self._queue is None or method == PROGRESS or (method == LOGGED and self._logs.is_heard):
+        if (
+            self._queue is None
+            or method == PROGRESS
+            or (method == LOGGED and self._logs.has_handler)
+        ):
             return
         from ..handlers.handlers import ServerNotification
 

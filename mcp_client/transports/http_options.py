@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
-from ..processes.executables import shown_words, split_words
+from ..processes.executables import redacted_words, split_words
 from ..protocol.canonical_json import sha256
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
@@ -192,7 +192,7 @@ def _words(text: str) -> list[str]:
         words = split_words(text)
     except ValueError:
         return []
-    return [safe_text(word, 80) for word in (shown_words(words) if len(words) > 1 else words)]
+    return [safe_text(word, 80) for word in (redacted_words(words) if len(words) > 1 else words)]
 
 
 def header_fault(headers: object) -> str | None:

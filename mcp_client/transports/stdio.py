@@ -20,7 +20,7 @@ from ..processes.executables import (
     environment_of,
     find_executable,
     inherited,
-    shown_words,
+    redacted_words,
     split_words,
 )
 from ..processes.new_process import new_process
@@ -94,7 +94,7 @@ class StdioServer:
     def shown_command(self) -> str:
         """The command, without what may be secret if it is, wrongly, a whole command line."""
         words = self.command.split()
-        shown = shown_words(words)
+        shown = redacted_words(words)
         return self.command if len(words) < 2 or shown == words else " ".join(shown)
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class StdioTransport(Transport):
     @property
     def address(self) -> str:
         server = self._server
-        words = [server.shown_command, *shown_words([server.command, *server.args])[1:]]
+        words = [server.shown_command, *redacted_words([server.command, *server.args])[1:]]
         place = "" if server.cwd is None else f" in {os.path.abspath(server.cwd)}"
         return " ".join(words) + place
 
@@ -483,7 +483,7 @@ def _why_not_found(server: StdioServer) -> tuple[str, Advice]:
         words = []
     if len(words) > 1:
         more = ", ..." if server.args else ""
-        command, *rest = shown_words(words)
+        command, *rest = redacted_words(words)
         args = ", ".join(map(repr, rest))
         apart = (
             f"give the command and its arguments apart: StdioServer({command!r}, [{args}{more}])"

@@ -142,7 +142,7 @@ async def test_the_reason_of_a_cancellation_is_logged(caplog: pytest.LogCaptureF
         with caplog.at_level("DEBUG", "mcp_client"):
             await _cancelled(session, CallCancelled, server.under_way)
     (call,) = (m for m in server.messages if m.get("method") == "tools/call")
-    assert f"desk: request id={call['id']} is given up: lunch" in caplog.messages
+    assert f"desk: stopped waiting for request id={call['id']}: lunch" in caplog.messages
 
 
 async def test_only_the_first_reason_counts_and_a_long_one_is_cut() -> None:

@@ -644,7 +644,7 @@ class TestChanges:
             assert names(await host.list_tools()) == ["two__b"]
             with pytest.raises(UnknownTool):
                 await host.call_tool("one__a")
-            with pytest.raises(ConfigError, match="already"):
+            with pytest.raises(ConfigError, match="name is in use"):
                 await host.add("two", Toolbox().server)
             with pytest.raises(ConfigError, match="unknown server 'one'"):
                 await host.remove("one")

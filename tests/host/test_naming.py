@@ -256,11 +256,11 @@ def test_the_name_with_the_host_of_a_server(authority: str | None, tool: str, na
     ("given", "says"),
     [
         ("n" * 256, None),
-        ("n" * 257, "at most 256 characters"),
-        ("a\u200b", "at most 256 characters"),
-        ("", "gave '', not a name"),
-        (" ", "gave ' ', not a name"),
-        (5, "gave 5, not a name"),
+        ("n" * 257, "at most 256 visible characters"),
+        ("a\u200b", "at most 256 visible characters"),
+        ("", "returned '', not a name"),
+        (" ", "returned ' ', not a name"),
+        (5, "returned 5, not a name"),
     ],
 )
 def test_the_name_of_a_function_is_checked(given: Any, says: str | None) -> None:
