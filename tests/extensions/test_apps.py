@@ -224,7 +224,7 @@ async def test_an_app_is_for_a_tool_of_its_own_server(views: Views) -> None:
                 other.app(show)
         with pytest.raises(InvalidArguments, match="give a Tool"):
             session.app("show")  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="has no view") as caught:
+        with pytest.raises(ConfigError, match="cannot open a view") as caught:
             session.app(await session.get_tool("plain"))
         assert caught.value.tool == "plain"
         assert repr(app) == "<App of clock/show, open>"

@@ -807,7 +807,7 @@ class TestEverythingElse:
                 go_on.set()
 
             tasks.start_soon(close)
-            with pytest.raises(ConnectError, match="closed in the meantime"):
+            with pytest.raises(ConnectError, match="closed while it was being opened"):
                 await host
         assert box.asked == []
         assert host.status()["one"].state == "closed"
