@@ -145,7 +145,7 @@ def parse(
     deviation that is accepted. Raises ``InvalidFrame`` if the frame as a whole cannot be parsed.
     """
     if is_deeper(frame, depth):
-        raise InvalidFrame(f"it is nested deeper than {depth} levels", owner_of_fragment(frame))
+        raise InvalidFrame(f"nested deeper than {depth} levels", owner_of_fragment(frame))
     try:
         text = frame.decode()
         value, end = _scan(text, 0)

@@ -162,8 +162,8 @@ def test_input_required_carries_its_questions_and_its_state(
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({}, "neither"),
-        ({"inputRequests": None, "requestState": None}, "neither"),
+        ({}, "without"),
+        ({"inputRequests": None, "requestState": None}, "without"),
         ({"inputRequests": []}, "not an object"),
         ({"inputRequests": "x", "requestState": "s"}, "not an object"),
         ({"requestState": 7}, "not a string"),

@@ -114,7 +114,7 @@ def test_a_granted_folder_that_leads_elsewhere_now_gives_nothing(place: Path, ho
         (place / "a").mkdir()
         (place / "a" / "b").symlink_to(place / "other")
     with pytest.raises(
-        ConnectError, match=r"not started.* (leads to another place|does not exist)"
+        ConnectError, match=r"cannot start.* (leads to another place|no longer exists)"
     ):
         shell(sandbox, f"cat {place}/a/b/file")
 

@@ -117,7 +117,7 @@ async def test_an_error_of_opening_names_the_transport() -> None:
 
     with pytest.raises(ConnectError) as raised:
         await connect(StreamServer(to_the_moon))
-    assert "the transport to_the_moon cannot be opened: OSError: " in str(raised.value)
+    assert "cannot open the transport to_the_moon: OSError: " in str(raised.value)
     assert "connection refused" in str(raised.value)
     assert type(raised.value.__cause__) is OSError
     assert "initialize" not in str(raised.value)
