@@ -25,22 +25,22 @@ CODE_LINES = {
     "cli": 3991,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2860,  # config files came out of "host"; longer errors
-    "connection": 1609,  # calls wait their turn; the one scope that a CancelToken cancels
+    "connection": 1612,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1737,
     "errors": 200,
-    "extensions": 1994,  # errors of a task hide the session's secrets; ttl of started tasks
-    "handlers": 1328,  # a handler for any notification
-    "host": 2078,  # ttl
+    "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
+    "handlers": 1336,  # a handler for any notification
+    "host": 2086,  # ttl
     "protocol": 2836,  # the newest revision of one era
-    "runtime": 3820,  # threads of hooks are used again; a rest of time is above 0
-    "sandbox": 1079,  # options as in approval
-    "session": 2778,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "runtime": 3824,  # threads of hooks are used again; a rest of time is above 0
+    "sandbox": 1075,  # options as in approval
+    "session": 2781,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1197,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 350,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4776,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4780,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }

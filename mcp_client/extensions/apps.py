@@ -104,9 +104,7 @@ async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | 
     name = safe_text(uri, 200)
     _log.info("%s: %s: Content-Security-Policy: %s", server.name, name, view.csp)
     if view.domains:
-        _log.warning(
-            "%s: the view %s may connect to %s", server.name, name, ", ".join(view.domains)
-        )
+        _log.warning("%s: %s may connect to %s", server.name, name, ", ".join(view.domains))
     for finding in view.findings:
         _log.warning("%s: %s: %s", server.name, name, finding)
     return view

@@ -215,7 +215,7 @@ async def test_the_policy_is_logged_and_outside_domains_are_a_warning(
             shown = await session.read_ui(await session.get_tool("show"))
     said = {(one.levelno, one.getMessage()) for one in caplog.records}
     assert (logging.INFO, f"clock: {VIEW}: Content-Security-Policy: {shown.csp}") in said
-    assert (logging.WARNING, f"clock: the view {VIEW} may connect to https://time.example.com") in said
+    assert (logging.WARNING, f"clock: {VIEW} may connect to https://time.example.com") in said
     assert (logging.WARNING, f"clock: {VIEW}: {shown.findings[0]}") in said
 
 
