@@ -79,7 +79,7 @@ def both(a: dict[str, Any], b: dict[str, Any], lost: list[str]) -> dict[str, Any
             continue
         if keyword not in out:
             out[keyword] = value
-        elif not _equal(out[keyword], value):
+        elif identity_of(out[keyword]) != identity_of(value):
             _both_of(out, keyword, value, lost)
     return out
 
@@ -215,15 +215,6 @@ def _is_closed(option: dict[str, Any]) -> bool:
 def _may_be_object(option: dict[str, Any]) -> bool:
     types = types_of(option)
     return not is_never(option) and (not types or "object" in types)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Return whether two values are equal as JSON: ``true`` is not ``1``."""
-    if type(a) in (int, float) and type(b) in (int, float):
-        return bool(a == b)
-    if type(a) is not type(b) or a != b:
-        return False
-    return type(a) not in (dict, list) or _text(a) == _text(b)
 
 
 def identity_of(value: Any) -> tuple[str, Any]:

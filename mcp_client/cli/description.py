@@ -122,7 +122,11 @@ def example_of(tool: Tool, before: Sequence[str]) -> str | None:
         is_word = name[:1] != "-" and name.replace("-", "_").isidentifier()
         if not is_word:
             return None
-        words.append(f"{name}={value}" if isinstance(value, str) else f"{name}:={_compact(value)}")
+        words.append(
+            f"{name}={value}"
+            if isinstance(value, str)
+            else f"{name}:={json.dumps(value, ensure_ascii=False)}"
+        )
     if tool.name.startswith("-") or not all(map(_can_be_pasted, words)):
         return None
     return shlex.join(words)
@@ -130,10 +134,6 @@ def example_of(tool: Tool, before: Sequence[str]) -> str | None:
 
 def _can_be_pasted(text: str) -> bool:
     return text.isprintable() and safe_text(text, len(text)) == text
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _value(name: str, schema: Any, root: Any, depth: int) -> Any:

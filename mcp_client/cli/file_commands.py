@@ -373,19 +373,16 @@ async def servers(options: argparse.Namespace) -> int:
             confirmed = memory.recall(request) is not None
             allowed = not refused and (confirmed or config.scope == "user")
             found.append(
-                {
-                    "name": name,
-                    "file": str(config.path),
-                    "program": config.program,
-                    "scope": config.scope,
-                    "runs": _place(request),
-                    "confirmed": confirmed,
-                    "mayStart": allowed,
-                    "refused": refused,
-                    "confined": list(request.confined),
-                    "leftOut": None,
-                    "enabled": enabled,
-                }
+                _server(
+                    config,
+                    name,
+                    runs=_place(request),
+                    confirmed=confirmed,
+                    mayStart=allowed,
+                    refused=refused,
+                    confined=list(request.confined),
+                    enabled=enabled,
+                )
             )
         found += _left_out(config)
     if options.json:
@@ -412,22 +409,25 @@ def _left_out(config: Config) -> list[dict[str, Any]]:
         name = problem.key.split(".")[1:2]
         if problem.left_out and name and name[0] not in config.servers:
             reasons.setdefault(name[0], problem.message)
-    return [
-        {
-            "name": name,
-            "file": str(config.path),
-            "program": config.program,
-            "scope": config.scope,
-            "runs": "",
-            "confirmed": False,
-            "mayStart": False,
-            "refused": False,
-            "confined": [],
-            "leftOut": reason,
-            "enabled": True,
-        }
-        for name, reason in reasons.items()
-    ]
+    return [_server(config, name, leftOut=reason) for name, reason in reasons.items()]
+
+
+def _server(config: Config, name: str, **facts: Any) -> dict[str, Any]:
+    """Return a server of the file as ``--json`` has it: with these facts, else as one left out."""
+    return {
+        "name": name,
+        "file": str(config.path),
+        "program": config.program,
+        "scope": config.scope,
+        "runs": "",
+        "confirmed": False,
+        "mayStart": False,
+        "refused": False,
+        "confined": [],
+        "leftOut": None,
+        "enabled": True,
+        **facts,
+    }
 
 
 def _place(request: Any) -> str:

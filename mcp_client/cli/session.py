@@ -69,17 +69,16 @@ _MIN_START_SECONDS = 5.0
 
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:
     """Return the options of ``connect`` that the command line gives."""
-    found: dict[str, Any] = {
+    return {
         "approval": _policy(options, queue),
         "trusted": options.trust,
-        "audit": _audit_file(options.audit),
+        "audit": _file_to_write("--audit", options.audit),
         "pins": options.pins,
         "state": decisions_of(options),
         "handlers": _handlers(options),
         "timeouts": _timeouts(options),
         "policy": ManagedPolicy.system(),
     }
-    return found
 
 
 def _handlers(options: argparse.Namespace) -> Handlers:
@@ -96,10 +95,6 @@ def _handlers(options: argparse.Namespace) -> Handlers:
         return Cancel()
 
     return Handlers(elicitation=elicit)
-
-
-def _audit_file(path: str | None) -> str | None:
-    return _file_to_write("--audit", path)
 
 
 def _file_to_write(option: str, path: str | None) -> str | None:
@@ -278,7 +273,7 @@ async def started_from(
         target.name,
         _confirm(options, queue),
         decisions_of(options),
-        _audit_file(options.audit),
+        _file_to_write("--audit", options.audit),
         _timeouts(options),
         sandbox_of(options),
     )

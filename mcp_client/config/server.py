@@ -7,6 +7,7 @@ same parsed result, so what is confirmed is what is started.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -395,14 +396,11 @@ def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name in ("include", "exclude"):
         if given[name] is not None:
-            options[name] = tuple(map(_literal, given[name]))
+            options[name] = tuple(map(glob.escape, given[name]))
     if given["tool_names"] is not None and "*" not in given["tool_names"]:
-        options["include"] = tuple(map(_literal, given["tool_names"]))
-    if () in (
-        given["include"],
-        given["tool_names"],
-    ):  # no tool at all; to ServerConfig it would mean every tool
-        options["exclude"] = ("*",)
+        options["include"] = tuple(map(glob.escape, given["tool_names"]))
+    if () in (given["include"], given["tool_names"]):
+        options["exclude"] = ("*",)  # no tool at all; to ServerConfig () means every tool
     if given["disabled"] or given["enabled"] is False:
         options["enabled"] = False
     if given["required"]:
@@ -471,8 +469,3 @@ def _check_bind(fields: Fields, bind: Mapping[str, Any], is_project: bool) -> No
         Binding(bind)
     except ConfigError as error:
         fields.wrong("bind", f"cannot be used: {error.message}")
-
-
-def _literal(name: str) -> str:
-    """Return a glob that matches just this name."""
-    return re.sub(r"([*?\[])", r"[\1]", name)

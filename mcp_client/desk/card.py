@@ -199,22 +199,24 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
     """Return the facts that fit into their room, and whether anything is left out."""
     parts: list[Part] = []
     folded = False
+
+    def add(inner: Html, is_cut: bool) -> None:
+        nonlocal folded
+        parts.append(inner)
+        folded |= is_cut
+
     in_title = ("server", NAME_OF[request.kind][1])
     groups = [one for one in _groups(request) if one.kind not in (*in_title, *_ON_REQUEST)]
     warned = [group for group in groups if group.kind in _FIRST]
     lead = [group for group in groups if group.kind in _LEADS]
     if request.kind == "start":  # what would run, before what is to be known of it
         for group in lead:
-            inner, cut = _below(group, request)
-            parts.append(inner)
-            folded |= cut
+            add(*_below(group, request))
         groups = [group for group in groups if group not in lead]
     else:
         groups = [*warned, *lead, *(one for one in groups if one not in (*warned, *lead))]
     if warned:
-        inner, cut = _warnings(warned)
-        parts.append(inner)
-        folded |= cut
+        add(*_warnings(warned))
     parts.append(element("p", request.asks, class_="asks"))
     said = [group for group in groups if group.kind == "message"]
     earlier = said[: -_MAX_FACTS_OF["message"]]
@@ -227,9 +229,7 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
             parts += _beside([fact for group in some for fact in group.facts])
             continue
         for group in some:
-            inner, cut = _below(group, request)
-            parts.append(inner)
-            folded |= cut
+            add(*_below(group, request))
     parts += [_direction(request) or ""]
     return joined(parts), folded
 

@@ -289,12 +289,6 @@ def _check_block(block: Any, tools: bool) -> None:
 # ------------------------------------------------------------------------------------ roots
 
 
-def _roots_request(
-    params: dict[str, Any], server: str, settings: Mapping[str, Any], full: bool
-) -> RootsRequest:
-    return RootsRequest(server, params)
-
-
 def _roots_result(request: RootsRequest, returned: Any, full: bool) -> dict[str, Any]:
     if isinstance(returned, Mapping):
         returned = returned.get("roots")
@@ -330,7 +324,7 @@ def _is_file(uri: str) -> bool:
 _PARSERS: dict[str, tuple[str, Any]] = {
     "elicitation/create": ("elicitation", _elicit_request),
     "sampling/createMessage": ("sampling", _sampling_request),
-    "roots/list": ("roots", _roots_request),
+    "roots/list": ("roots", lambda params, server, *_: RootsRequest(server, params)),
 }
 _ENCODERS: dict[str, Any] = {
     "elicitation": _elicit_result,

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
@@ -159,12 +159,7 @@ class Host(LibraryOfHost, ScriptsOfHost):
     async def __aenter__(self) -> Host:
         return await self._open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
     async def _open(self) -> Host:

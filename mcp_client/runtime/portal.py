@@ -25,7 +25,6 @@ import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import copy_context
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ..errors import CallCancelled, CallWithdrawn, McpError, NotSent
@@ -436,12 +435,7 @@ class BlockingWatch(Blocking["Watch[U]"], Generic[U]):
         self._run(self._async.__aenter__)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __iter__(self) -> Self:

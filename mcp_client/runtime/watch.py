@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 import anyio
@@ -143,12 +142,7 @@ class Watch(ABC, Generic[T_co]):
             await self._begin()
             self._has_begun = True
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         self.close()
 
     def __aiter__(self) -> Self:
@@ -181,12 +175,7 @@ class Watch(ABC, Generic[T_co]):
         """Enter a watch whose ``for`` works, which has nothing to begin."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __iter__(self) -> Self:

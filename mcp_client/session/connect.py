@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -314,12 +313,7 @@ class Connecting:
     async def __aenter__(self) -> Session:
         return await self._open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         if self._session is not None:
             await self._session.aclose()
 

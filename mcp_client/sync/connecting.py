@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from ..errors import CallCancelled, CallWithdrawn, ConfigError
@@ -48,12 +47,7 @@ class Connecting(Blocking[AsyncConnecting]):
     def __enter__(self) -> Session:
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._session is not None:
             self._session.close()
 

@@ -108,11 +108,6 @@ def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
             f"{where}: it is not a record of this version: give a file that Recording(server, "
             "path) wrote"
         )
-    if "key" in head:
-        raise ConfigError(
-            f"{where}: an earlier version wrote it, and the key in its line 1 reveals the values "
-            "that it hides. Delete it and record again"
-        )
     requests: dict[int, _Recorded] = {}
     for number, line in enumerate(complete[1:], 2):
         try:

@@ -6,6 +6,7 @@ import json
 import os
 from argparse import Namespace
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_a_sandbox_goes_with_a_command_whose_file_says_nothing_of_it(home: Path)
 def test_an_audit_file_that_cannot_be_is_told_before_anything_is_done(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    audit = session_module._audit_file
+    audit = partial(session_module._file_to_write, "--audit")
     assert audit(None) is None
     path = str(home / "audit.jsonl")
     assert audit(path) == path
