@@ -17,30 +17,30 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4215,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4209,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4233,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2968,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
     "catalog": 4475,  # options as in approval; the meta of lists
-    "cli": 3991,  # pins --name; longer errors
+    "cli": 3987,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
-    "config": 2860,  # config files came out of "host"; longer errors
+    "config": 2856,  # config files came out of "host"; longer errors
     "connection": 1612,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
-    "desk": 1737,
+    "desk": 1729,
     "errors": 200,
     "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
-    "handlers": 1336,  # a handler for any notification
-    "host": 2086,  # ttl
+    "handlers": 1332,  # a handler for any notification
+    "host": 2081,  # ttl
     "protocol": 2836,  # the newest revision of one era
-    "runtime": 3824,  # threads of hooks are used again; a rest of time is above 0
+    "runtime": 3807,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1075,  # options as in approval
-    "session": 2781,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2775,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1197,  # the rows of the journal have a type
     "stubs": 190,
-    "sync": 350,  # one import more, of "config"; session_id, server_answer
+    "sync": 339,  # one import more, of "config"; session_id, server_answer
     "testing": 514,
-    "transports": 4780,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4775,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }

@@ -369,7 +369,6 @@ class TestAReplay:
             "[]\n",
             "{}\n",
             '{"mcp-client-record":99}\n',
-            '{"mcp-client-record":1,"key":"00"}\n',
             head + "nonsense\n",
             head + '{"request":1}\n',
             head + '{"answer":1,"result":{}}\n',
