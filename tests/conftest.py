@@ -4,7 +4,7 @@ One that only computes is marked ``one_backend`` and runs on asyncio alone. ``py
 for a file, and there ``both_backends`` marks the tests that wait, cancel or run tasks side by side.
 
 On asyncio it runs as in a program started with ``asyncio.run`` beside ``sniffio``, and creates no
-anyio object in a loop callback: see ``tests.runners``.
+anyio object in a loop callback: see ``tests.support.runners``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,22 @@ from hypothesis import HealthCheck, settings
 from trio.testing import MockClock
 
 from mcp_client.connection import establish
-from tests.clock import Clock, clock_of_the_loop
-from tests.ledger import Ledger
 from tests.programs import IN_CI, closing_lines, need, unlisted
-from tests.properties import EXAMPLES
-from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
-from tests.selection import begin_with_long_ones, is_twice_the_same, leave_products_to_ci
-from tests.stdio_ways import CONFINED_WAYS, WAYS, use_way
+from tests.support.ledger import Ledger
+from tests.support.runners import as_in_plain_asyncio, watch_loop_callbacks
+from tests.support.selection import (
+    CONFINED_WAYS,
+    EXAMPLES,
+    WAYS,
+    begin_with_long_ones,
+    is_twice_the_same,
+    leave_products_to_ci,
+    use_way,
+)
+from tests.support.timing import Clock, clock_of_the_loop
 
 if TYPE_CHECKING:
-    from tests.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
 BOUND = 300.0
 """Seconds an async test may take, on a busy machine too; a test that waits longer has hung."""
@@ -273,7 +279,7 @@ def folder_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture(scope="session")
 def postgres_cluster() -> Iterator[Path]:
-    from tests.postgres import new_cluster  # needs the extra postgres, as few tests do
+    from tests.support.postgres import new_cluster  # needs the extra postgres, as few tests do
 
     folder = new_cluster()
     yield folder
@@ -283,7 +289,7 @@ def postgres_cluster() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres(postgres_cluster: Path) -> Iterator[PostgresServer]:
     """A server that all tests share, each with databases of its own."""
-    from tests.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
     with PostgresServer(postgres_cluster) as server:
         _lasting.update(map(str, server.pids[:1]))
@@ -305,7 +311,7 @@ def database(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def own_postgres(postgres_cluster: Path) -> Iterator[PostgresServer]:
     """A server of PostgreSQL that the test may stop, kill and suspend."""
-    from tests.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
     with PostgresServer(postgres_cluster) as server:
         yield server

@@ -25,8 +25,8 @@ from mcp_client import (
     connect,
 )
 from mcp_client.audit import Audit
-from tests.server.certificates import self_signed
-from tests.server.http_server import Reply, Request, serving
+from tests.support.certificates import self_signed
+from tests.support.http_server import Reply, Request, serving
 
 __all__ = ["MISTAKES", "answer_to"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from tests.clock import Clock
+from tests.support.timing import Clock
 
 
 async def test_a_wait_ends_when_the_clock_jumps_past_it(clock: Clock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.growth import grows_linearly
+from tests.support.timing import grows_linearly
 
 
 def _looping(steps: int) -> Callable[[], None]:

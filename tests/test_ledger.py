@@ -20,7 +20,7 @@ from mcp_client.protocol.jsonrpc import Json
 from mcp_client.session.call import Approved, Caller
 from mcp_client.transports import Transport
 from mcp_client.transports.recording import RecordingTransport
-from tests.ledger import TRANSPORTS, Ledger
+from tests.support.ledger import TRANSPORTS, Ledger
 
 
 class Server:

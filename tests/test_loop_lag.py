@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from tests.loop_lag import loop_lag
+from tests.support.timing import loop_lag
 
 
 async def test_work_in_the_event_loop_is_seen_and_waiting_is_not() -> None:

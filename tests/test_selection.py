@@ -1,4 +1,4 @@
-"""``tests.selection``: no test is lost, and what is left to CI is what the docstring says."""
+"""``tests.support.selection`` loses no test, and leaves to CI what its docstring says."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from tests.selection import begin_with_long_ones, is_twice_the_same, leave_products_to_ci
-from tests.stdio_ways import CONFINED
+from tests.support.selection import (
+    CONFINED,
+    begin_with_long_ones,
+    is_twice_the_same,
+    leave_products_to_ci,
+)
 
 
 class Item:

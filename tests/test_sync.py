@@ -38,7 +38,7 @@ from mcp_client.errors import CallCancelled, UnknownTool
 from mcp_client.handlers import Accept
 from mcp_client.runtime.portal import portal
 from mcp_client.sync import connect
-from tests.server.start import library, scripted, views
+from tests.support.starting import library, scripted, views
 
 ROOT = Path(__file__).parents[1]
 BOUND = 180.0
@@ -404,7 +404,7 @@ PRELUDE = """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from mcp_client import StdioServer, allow_all
     from mcp_client.sync import connect
-    from tests.server.start import scripted
+    from tests.support.starting import scripted
 
     def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # as one
 """

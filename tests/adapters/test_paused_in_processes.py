@@ -16,13 +16,13 @@ import pytest
 
 from mcp_client import Allow, ApprovalQueue, CallPending, Rule, Rules, StdioServer, sync
 from tests.adapters.shapes import CHAT
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 AGENT = """
 import json, sys
 from mcp_client import ApprovalQueue, sync
 from mcp_client.adapters import openai_chat
-from tests.server.start import scripted
+from tests.support.starting import scripted
 folder, paused = sys.argv[1:]
 queue = ApprovalQueue(decisions=f"{folder}/decisions.json", wait=0)
 server = scripted("--calls", f"{folder}/calls")

@@ -12,7 +12,7 @@ from mcp_client.adapters import anthropic, gemini, openai_chat
 from mcp_client.adapters.schema_merging import both, either, object_root
 from mcp_client.adapters.schema_notes import Effect, Notes, described
 from tests.adapters.schemas import tool_of
-from tests.growth import grows_linearly
+from tests.support.timing import grows_linearly
 
 CASES = Path(__file__).with_name("merging_cases.jsonl").read_text().splitlines()
 """Each line: a function, what it is given, and what it gives. With ``both`` stands what is lost,

@@ -28,8 +28,8 @@ from mcp_client import (
 )
 from mcp_client.approval import Decisions, Remember, one_at_a_time
 from mcp_client.transports.memory import MemoryTransport
-from tests.clock import Clock
-from tests.desk import call_of
+from tests.support.terminal import call_of
+from tests.support.timing import Clock
 
 
 class Server:

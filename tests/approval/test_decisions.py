@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -21,11 +22,10 @@ from mcp_client import (
     ToolCall,
     connect,
 )
-from mcp_client.approval import Decision, Decisions, Remember
+from mcp_client.approval import Decision, Decisions, Remember, SamplingRequest, StartRequest
 from mcp_client.state import MemoryState
-from tests.desk import call_of
-from tests.server.requests import sampling_of, start_of
-from tests.server.skills import request_of
+from tests.support.skills import request_of
+from tests.support.terminal import call_of
 
 pytestmark = pytest.mark.one_backend
 
@@ -43,6 +43,30 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Decis
     if request.param == "a folder":
         return lambda: FileState(tmp_path / "state").decisions
     return lambda: Decisions(tmp_path / "decisions.json")
+
+
+def start_of(**members: Any) -> StartRequest:
+    given: dict[str, Any] = {
+        "server": "files",
+        "command": "python3",
+        "args": ("serve.py",),
+        "env_names": (),
+        "cwd": None,
+        "url": None,
+        "header_names": (),
+        "findings": (Finding("start", "this starts a program"),),
+        "variables": MappingProxyType({}),
+        "fingerprint": "sha256:" + "1" * 64,
+        "path": Path("/project/.mcp.json"),
+        "scope": "project",
+    }
+    return StartRequest(**{**given, **members})
+
+
+def sampling_of(**members: Any) -> SamplingRequest:
+    message = {"role": "user", "content": {"type": "text", "text": "Say hello."}}
+    params = {"messages": [message], "maxTokens": 100, **members}
+    return SamplingRequest.of(params, "files")
 
 
 def keep(store: Decisions, request: ApprovalRequest, remember: Remember = ALWAYS) -> Decision:

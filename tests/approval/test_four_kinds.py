@@ -32,8 +32,8 @@ from mcp_client.adapters import anthropic
 from mcp_client.handlers import SamplingResult
 from mcp_client.validation import Validation
 from tests.approval.test_gate import Recorder
-from tests.server.asking import LATEST, Asking
-from tests.server.skills import PDF, SkillServer
+from tests.support.asking import LATEST, Asking
+from tests.support.skills import PDF, SkillServer
 
 KINDS = ("call", "skill", "start", "sampling")
 each_kind = pytest.mark.parametrize("kind", KINDS)

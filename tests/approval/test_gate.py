@@ -41,9 +41,9 @@ from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.extensions import App, Task
 from mcp_client.state import MemoryState
 from mcp_client.testing import JsonRpcError
-from tests.clock import Clock
 from tests.room_stubs import public_names
-from tests.server.skills import MAIN, PDF, entry_of
+from tests.support.skills import MAIN, PDF, entry_of
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

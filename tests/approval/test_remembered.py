@@ -39,10 +39,10 @@ from mcp_client.approval.tickets import Ticket
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import transport_of
 from mcp_client.transports.memory import MemoryTransport
-from tests.desk import call_of
-from tests.server.http_apps import Handshake
-from tests.server.http_server import serving
-from tests.server.start import scripted
+from tests.support.http_apps import Handshake
+from tests.support.http_server import serving
+from tests.support.starting import scripted
+from tests.support.terminal import call_of
 
 pytestmark = pytest.mark.one_backend
 

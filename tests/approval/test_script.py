@@ -30,7 +30,7 @@ from mcp_client import (
 from mcp_client.approval import Decisions, Remember, Script
 from mcp_client.approval.remembered import ApprovalMemory
 from mcp_client.errors import UnknownTool
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 CODE = "for n in range(3):\n    await files.delete(n=n)"
 SCRIPT = Script("run-1", CODE, calls=2, line=2)

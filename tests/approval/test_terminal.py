@@ -26,8 +26,8 @@ from mcp_client.approval.tool_call import ToolCall
 from mcp_client.auth.browser import Browser
 from mcp_client.auth.steps import Consent, Listen
 from mcp_client.errors import CallDenied
-from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
-from tests.server.skills import PDF, SkillServer, request_of
+from tests.support.skills import PDF, SkillServer, request_of
+from tests.support.terminal import CTRL_C, CTRL_D, Desk, Program, call_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),

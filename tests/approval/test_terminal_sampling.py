@@ -13,8 +13,8 @@ from mcp_client import Allow, Deny, Handlers, MemoryServer, allow_all, ask_on_te
 from mcp_client.approval import Remember, SamplingRequest
 from mcp_client.handlers import SamplingResult
 from mcp_client.handlers.wire_format import parse_request
-from tests.desk import CTRL_C, CTRL_D, Desk
-from tests.server.asking import LATEST, Asking, said
+from tests.support.asking import LATEST, Asking, said
+from tests.support.terminal import CTRL_C, CTRL_D, Desk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 

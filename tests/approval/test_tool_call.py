@@ -11,7 +11,7 @@ import pytest
 from mcp_client import ApprovalRequest, ConfigError, Tool, ToolCall
 from mcp_client.approval import Script
 from mcp_client.catalog.drift import Drift
-from tests.desk import call_of
+from tests.support.terminal import call_of
 
 PINNED = {"name": "rm", "description": "Lists files", "inputSchema": {"type": "object"}}
 

@@ -54,11 +54,11 @@ from mcp_client.errors import (
 from mcp_client.testing import JsonRpcError
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.validation import Validation
-from tests.clock import Clock
-from tests.properties import examples
-from tests.server.http_apps import Stateless
-from tests.server.http_server import serving
-from tests.server.start import scripted
+from tests.support.http_apps import Stateless
+from tests.support.http_server import serving
+from tests.support.selection import examples
+from tests.support.starting import scripted
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

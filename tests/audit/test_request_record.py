@@ -15,7 +15,7 @@ from mcp_client.approval import SkillRequest
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.audit import verify_audit
 from mcp_client.errors import SkillError
-from tests.server.skills import MAIN, PDF, SkillServer, entry_of
+from tests.support.skills import MAIN, PDF, SkillServer, entry_of
 
 pytestmark = pytest.mark.one_backend
 

@@ -28,7 +28,7 @@ from mcp_client.approval.start_request import STARTS
 from mcp_client.audit import Audit, verify_audit
 from mcp_client.errors import StartDenied, Unanswered
 from mcp_client.handlers import SamplingResult
-from tests.server.asking import LATEST, NEWEST_HANDSHAKE, Asking
+from tests.support.asking import LATEST, NEWEST_HANDSHAKE, Asking
 
 pytestmark = pytest.mark.one_backend
 

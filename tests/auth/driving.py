@@ -11,7 +11,7 @@ import httpx
 from mcp_client import HttpServer, OAuth, Session, allow_all, connect
 from mcp_client.auth.browser import OnUrl
 from mcp_client.auth.token_manager import RequestContext, TokenManager
-from tests.server.authorization import World
+from tests.support.authorization import World
 
 __all__ = [
     "AGAIN",

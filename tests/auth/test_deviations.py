@@ -16,8 +16,8 @@ from mcp_client import OAuth
 from mcp_client.auth import ClientCredentials, MemoryTokens, WorkloadIdentity
 from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, grants, names, nobody, session_of
-from tests.server.authorization import Document, Grant, World, guarded
-from tests.server.http_server import Handler, Reply, Request
+from tests.support.authorization import Document, Grant, World, guarded
+from tests.support.http_server import Handler, Reply, Request
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

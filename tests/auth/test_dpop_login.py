@@ -20,8 +20,8 @@ import pytest
 from mcp_client import HttpServer, OAuth, ServerError, allow_all, connect
 from mcp_client.auth import ClientCredentials, FileTokens
 from mcp_client.errors import AuthError
-from tests.server.authorization import World, guarded
-from tests.server.http_server import Reply, Request
+from tests.support.authorization import World, guarded
+from tests.support.http_server import Reply, Request
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

@@ -43,9 +43,9 @@ from mcp_client.extensions.extension import TASKS
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, SERVER, metadata
 from tests.auth.flows import World as Table
-from tests.server.authorization import Grant, World, guarded
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import Reply, Request
+from tests.support.authorization import Grant, World, guarded
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import Reply, Request
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

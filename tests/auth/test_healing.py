@@ -16,8 +16,8 @@ from mcp_client.auth import FileTokens, MemoryTokens
 from mcp_client.auth.tokens import Key, Registration
 from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, call, nobody
-from tests.server.authorization import World, guarded
-from tests.server.http_server import Reply, Request
+from tests.support.authorization import World, guarded
+from tests.support.http_server import Reply, Request
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

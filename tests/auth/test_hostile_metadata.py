@@ -17,8 +17,8 @@ import pytest
 
 from mcp_client import HttpServer, OAuth, allow_all, connect
 from mcp_client.errors import AuthError
-from tests.server.authorization import Document, World, guarded
-from tests.server.http_server import Handler, Reply, Request, serving
+from tests.support.authorization import Document, World, guarded
+from tests.support.http_server import Handler, Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

@@ -28,12 +28,11 @@ from tests.auth.driving import (
     nobody,
     session_of,
 )
-from tests.clock import Clock
-from tests.server.authorization import World, guarded
-from tests.server.http_apps import Handshake, Legacy, Stateless
-from tests.server.http_server import Reply, Request
-from tests.server.library import Stateless as Library
-from tests.server.library_http import LibraryApp
+from tests.support.authorization import World, guarded
+from tests.support.http_apps import Handshake, Legacy, LibraryApp, Stateless
+from tests.support.http_server import Reply, Request
+from tests.support.library import Stateless as Library
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

@@ -17,8 +17,8 @@ from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetched
 from mcp_client.errors import AuthError
 from tests.auth.flows import ISSUER, SERVER, World, metadata
-from tests.server.authorization import Document, guarded
-from tests.server.http_server import Reply, Request
+from tests.support.authorization import Document, guarded
+from tests.support.http_server import Reply, Request
 
 pytestmark = pytest.mark.one_backend
 

@@ -21,9 +21,9 @@ from mcp_client.errors import AuthError, StateError
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.pausable_clock import PausableClock
 from mcp_client.state import PostgresState
-from tests.clock import Clock, quickly
-from tests.server.authorization import World, guarded
-from tests.server.http_server import Reply, Request
+from tests.support.authorization import World, guarded
+from tests.support.http_server import Reply, Request
+from tests.support.timing import Clock, quickly
 
 pytestmark = pytest.mark.usefixtures("http_way")
 
@@ -310,7 +310,7 @@ CALLS = """
 import sys, anyio
 from mcp_client import HttpServer, OAuth, Timeouts, connect
 from tests.auth.test_refresh import kept_at
-from tests.clock import Clock, quickly
+from tests.support.timing import Clock, quickly
 async def nobody(url):
     raise SystemExit("a person was asked")
 async def main(url, path):

@@ -12,9 +12,9 @@ from mcp_client import Allow, CallDenied, Deny, HttpServer, OAuth, ToolCall, con
 from mcp_client.auth import MemoryTokens, TokenStore
 from mcp_client.errors import AuthError
 from tests.auth.driving import SAID, OneManager, Person, call, nobody, session_of
-from tests.server.authorization import World, guarded
-from tests.server.http_apps import Handshake, Legacy, Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.authorization import World, guarded
+from tests.support.http_apps import Handshake, Legacy, Stateless
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

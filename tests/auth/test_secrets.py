@@ -31,8 +31,8 @@ from mcp_client.auth import (
     WorkloadIdentity,
 )
 from mcp_client.auth.signing import PrivateKey
-from tests.server.authorization import Grant, World, guarded
-from tests.server.http_server import Reply, Request
+from tests.support.authorization import Grant, World, guarded
+from tests.support.http_server import Reply, Request
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

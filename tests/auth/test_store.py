@@ -27,8 +27,8 @@ from mcp_client.auth import KeyringTokens
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore, _KeyringStorage
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.state import MemoryState, State
-from tests.properties import examples
 from tests.state.contract import StateContract
+from tests.support.selection import examples
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("folder_way")]
 

@@ -20,7 +20,7 @@ from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.errors import AuthError
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

@@ -53,12 +53,12 @@ from mcp_client.adapters import anthropic
 from mcp_client.approval import ApprovalHook
 from mcp_client.desk import ApprovalPage
 from mcp_client.handlers import Accept
-from tests.server.asking import FORM, Asking
-from tests.server.authorization import guarded
-from tests.server.http_apps import Stateless
-from tests.server.http_server import serving
-from tests.server.library import Library
-from tests.server.start import in_memory
+from tests.support.asking import FORM, Asking
+from tests.support.authorization import guarded
+from tests.support.http_apps import Stateless
+from tests.support.http_server import serving
+from tests.support.library import Library
+from tests.support.starting import in_memory
 
 STATELESS, HANDSHAKE = "2026-07-28", "2025-11-25"
 _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

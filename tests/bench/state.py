@@ -27,7 +27,7 @@ from mcp_client import Allow, FileState, Session, ToolCall, connect
 from mcp_client.state import MemoryState, PostgresState, State
 from mcp_client.transports.memory import MemoryTransport
 from tests.bench import rounds
-from tests.postgres import PostgresServer, new_cluster
+from tests.support.postgres import PostgresServer, new_cluster
 
 __all__ = ["Known", "approve", "fill"]
 

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_client.catalog.bound_schema import declared, without
-from tests.properties import examples
+from tests.support.selection import examples
 
 pytestmark = pytest.mark.one_backend
 

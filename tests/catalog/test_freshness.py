@@ -9,8 +9,8 @@ import pytest
 
 from mcp_client import MemoryServer, allow_all, connect
 from mcp_client.errors import UnknownTool
-from tests.server.http_apps import Handshake
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.one_backend
 

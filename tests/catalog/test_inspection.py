@@ -10,7 +10,7 @@ import pytest
 from mcp_client import Tool
 from mcp_client.catalog.inspection import LookAlikes, name_findings, text_findings
 from mcp_client.runtime.safe_text import invisible, safe_text
-from tests.growth import grows_linearly
+from tests.support.timing import grows_linearly
 
 ORDERS = ("orders_to_model", False)
 HARMLESS = [

@@ -10,7 +10,7 @@ import pytest
 from mcp_client.catalog.inspection import text_findings
 from mcp_client.catalog.orders import order_in
 from tests.catalog.descriptions import ATTACKS, HONEST, MISSED
-from tests.growth import grows_linearly
+from tests.support.timing import grows_linearly
 
 pytestmark = pytest.mark.one_backend
 CONTEXT7 = """Resolves a package/product name to a library ID and returns matching libraries.

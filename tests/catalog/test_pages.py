@@ -12,7 +12,7 @@ import pytest
 from mcp_client import McpError, ServerError, allow_all, connect
 from mcp_client.catalog.tools import Catalog
 from tests.catalog.feed import Feed, source_of
-from tests.server.answering import ERAS, WIRES, answering, tool
+from tests.support.answering import ERAS, WIRES, answering, tool
 
 pytestmark = pytest.mark.one_backend
 

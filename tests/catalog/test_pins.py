@@ -33,8 +33,8 @@ from mcp_client.protocol.canonical_json import sha256
 from mcp_client.state import MemoryState, State
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
-from tests.server.http_apps import Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Stateless
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.one_backend
 

@@ -10,7 +10,7 @@ from mcp_client import ServerError
 from mcp_client.content import ImageContent, TextContent, UnknownContent
 from mcp_client.errors import InvalidArguments, ProtocolViolation
 from tests.catalog.test_resources import Odd, library, reading
-from tests.server.library import Library
+from tests.support.library import Library
 
 pytestmark = pytest.mark.one_backend
 
@@ -186,7 +186,7 @@ async def test_what_cannot_be_completed_is_not_sent(ref: Any, argument: Any, con
 
 
 async def test_completion_was_not_declared_in_the_first_revision_and_is_asked_for() -> None:
-    from tests.server.library import Handshake
+    from tests.support.library import Handshake
 
     library = Handshake()
     library.capabilities = {"prompts": {}}

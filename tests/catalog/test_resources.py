@@ -25,8 +25,8 @@ from mcp_client.content import ResourceLink
 from mcp_client.errors import ConnectionLost, InvalidArguments, NotFound, ProtocolViolation
 from mcp_client.handlers import Accept, ElicitRequest
 from mcp_client.transports.memory import JsonRpcError
-from tests.server.library import Handshake, Library, Stateless
-from tests.server.start import in_memory
+from tests.support.library import Handshake, Library, Stateless
+from tests.support.starting import in_memory
 
 pytestmark = pytest.mark.one_backend
 

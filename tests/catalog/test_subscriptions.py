@@ -14,8 +14,8 @@ from mcp_client import MemoryServer, Session, Timeouts, allow_all, connect
 from mcp_client.catalog.watch import ToolChanges
 from mcp_client.testing import FakeServer, JsonRpcError
 from mcp_client.transports.multiplexer import LineExchange
-from tests.clock import Clock, quickly
-from tests.server.answering import answering, tool
+from tests.support.answering import answering, tool
+from tests.support.timing import Clock, quickly
 
 ID = "io.modelcontextprotocol/subscriptionId"
 CHANGED = "notifications/tools/list_changed"

@@ -20,8 +20,8 @@ from mcp_client import ConfigError, Finding, Tool, ToolCall, ToolList, allow_all
 from mcp_client.catalog import Rejected
 from mcp_client.catalog.tool_traits import Hints
 from mcp_client.protocol.canonical_json import NotJson, canonical
-from tests.desk import call_of
-from tests.server.start import scripted
+from tests.support.starting import scripted
+from tests.support.terminal import call_of
 
 WIRE: dict[str, Any] = {
     "name": "delete",

@@ -25,10 +25,10 @@ from mcp_client.runtime.watch import Notifier
 from mcp_client.session import Watch
 from mcp_client.transports.memory import JsonRpcError
 from tests.catalog.test_resources import library, reading
-from tests.clock import Clock, quickly
-from tests.server.http_server import Reply, Request, serving
-from tests.server.library import ID, Handshake, Library, Refused, Stateless
-from tests.server.library_http import LibraryApp
+from tests.support.http_apps import LibraryApp
+from tests.support.http_server import Reply, Request, serving
+from tests.support.library import ID, Handshake, Library, Refused, Stateless
+from tests.support.timing import Clock, quickly
 
 __all__ = ["library"]  # the fixture: a library of each era
 

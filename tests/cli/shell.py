@@ -69,8 +69,8 @@ def python(program: Path) -> str:
 
 
 def server(name: str, *options: str) -> str:
-    """A server of ``tests/server`` as TARGET."""
-    path = ROOT / "tests" / "server" / f"{name}.py"
+    """A server of ``tests/support`` as TARGET."""
+    path = ROOT / "tests" / "support" / f"{name}.py"
     return shlex.join([sys.executable, "-IS", str(path), *options])
 
 

@@ -25,7 +25,7 @@ from mcp_client import AuditLog, FileState, Host, ServerConfig, StdioServer
 from mcp_client.approval import Remember
 from mcp_client.state import PostgresState
 from tests.cli.shell import ROOT, at_terminal, environment, example, python, run
-from tests.desk import call_of
+from tests.support.terminal import call_of
 
 WEATHER = example("weather")
 

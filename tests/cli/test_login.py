@@ -11,7 +11,7 @@ import pytest
 from anyio import to_thread
 
 from tests.cli.shell import ROOT, Done, python, run
-from tests.server.authorization import Document, guarded
+from tests.support.authorization import Document, guarded
 
 
 @pytest.fixture

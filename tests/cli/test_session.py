@@ -29,7 +29,7 @@ from mcp_client.errors import StartDenied
 from mcp_client.runtime.limits import Timeouts
 from mcp_client.transports.http import HttpServer
 from mcp_client.transports.stdio import StdioServer
-from tests.desk import call_of
+from tests.support.terminal import call_of
 
 
 def options(**given: Any) -> Namespace:

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_client import Allow, ApprovalQueue, CallPending, FileState, Rule, Rules, sync
 from tests.adapters.shapes import CHAT
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 CODE = "print(await talk.length(text='four'))\nprint(await talk.echo(text='granted'))"
 RESPONSE = CHAT.response([("1", "run_code", {"code": CODE})])
@@ -23,7 +23,7 @@ AGENT = f"""
 import json, sys
 from mcp_client import ApprovalQueue, CallPending, FileState, Rule, Rules, sync
 from mcp_client.adapters import openai_chat
-from tests.server.start import scripted
+from tests.support.starting import scripted
 folder, wait = sys.argv[1:]
 state = FileState(f"{{folder}}/state")
 queue = ApprovalQueue(decisions=state.decisions, wait=None if wait == "forever" else 0)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_client import ConfigError, MemoryServer, Session, allow_all, connect
-from tests.server.asking import LATEST, Asking
+from tests.support.asking import LATEST, Asking
 
 
 @pytest.mark.parametrize("other", ["asyncio", "trio"])

@@ -25,7 +25,7 @@ from mcp_client import (
 )
 from mcp_client.connection.cancellation import cancelled_by
 from mcp_client.errors import CallCancelled, CallWithdrawn, McpError
-from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
 

@@ -29,10 +29,10 @@ from mcp_client import (
 from mcp_client.connection.connection import _answers
 from mcp_client.errors import AuthError, ConnectionLost, ProtocolViolation
 from mcp_client.testing import JsonRpcError
-from tests.clock import Clock
-from tests.server.http_apps import Handshake, Stateless, text
-from tests.server.http_server import Reply, Request, serving
-from tests.server.start import scripted
+from tests.support.http_apps import Handshake, Stateless, text
+from tests.support.http_server import Reply, Request, serving
+from tests.support.starting import scripted
+from tests.support.timing import Clock
 
 EVERY = 30.0
 

@@ -24,8 +24,8 @@ from mcp_client import (
     connect,
 )
 from mcp_client.errors import AuthError, NegotiationError
-from tests.clock import Clock, quickly
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_server import Reply, Request, serving
+from tests.support.timing import Clock, quickly
 
 NEW, MIDDLE, OLD, OLDEST = "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"
 S = "2026-07-28"

@@ -27,11 +27,11 @@ from mcp_client import (
 from mcp_client.connection.turns import Turns
 from mcp_client.errors import CallWithdrawn
 from mcp_client.handlers import Accept
-from tests.clock import Clock
 from tests.host.toolbox import Toolbox
-from tests.server.asking import FORM, REVISIONS, Asking
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import serving
+from tests.support.asking import FORM, REVISIONS, Asking
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import serving
+from tests.support.timing import Clock
 
 TWO = Limits(in_flight=2)
 

@@ -17,7 +17,7 @@ from mcp_client.desk.inbox import MAX_ROWS
 from mcp_client.desk.several import MANY
 from mcp_client.desk.subject import gist, is_destructive
 from tests.desk_page.site import PEOPLE, Person, Seen, Site, a_site, sampling_of, start_of
-from tests.server.skills import request_of
+from tests.support.skills import request_of
 
 SCHEMA = {
     "type": "object",

@@ -34,8 +34,8 @@ from mcp_client.desk import ApprovalPage
 from mcp_client.desk.card import card, part, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize, sampling_of, start_of
-from tests.properties import examples
-from tests.server.skills import PDF, SkillServer, request_of
+from tests.support.selection import examples
+from tests.support.skills import PDF, SkillServer, request_of
 
 DELETE = ToolCall.example(
     {"name": "delete_file", "title": "Delete a file", "description": "Deletes it.\nFor good."},

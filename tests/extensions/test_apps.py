@@ -30,10 +30,10 @@ from mcp_client import (
 from mcp_client.approval import Decisions
 from mcp_client.errors import InvalidArguments, UnknownTool
 from mcp_client.extensions import App
-from tests.clock import clock_of_the_loop
-from tests.server.start import in_memory
-from tests.server.start import views as views_program
-from tests.server.views import VIEW, HandshakeViews, StatelessViews, Views, tool
+from tests.support.starting import in_memory
+from tests.support.starting import views as views_program
+from tests.support.timing import clock_of_the_loop
+from tests.support.views import VIEW, HandshakeViews, StatelessViews, Views, tool
 
 pytestmark = pytest.mark.one_backend
 

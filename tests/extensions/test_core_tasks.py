@@ -29,8 +29,8 @@ from mcp_client import (
 from mcp_client.errors import CallCancelled, InvalidResult, ProtocolViolation
 from mcp_client.handlers import ElicitRequest
 from mcp_client.testing import JsonRpcError, Recording, ReplayServer
-from tests.clock import Clock
-from tests.server.core_tasking import ID, RELATED, CoreTasking, text
+from tests.support.tasking import ID, RELATED, CoreTasking, text
+from tests.support.timing import Clock
 
 
 def session_of(server: CoreTasking, record: Path | None = None, **options: Any) -> Any:

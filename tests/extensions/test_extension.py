@@ -27,7 +27,7 @@ from mcp_client.protocol.capabilities import (
 )
 from mcp_client.protocol.era import Complete, ExtensionResult, Malformed, StatelessEra
 from mcp_client.testing import JsonRpcError
-from tests.server.asking import LATEST, REVISIONS, Asking
+from tests.support.asking import LATEST, REVISIONS, Asking
 
 pytestmark = pytest.mark.one_backend
 

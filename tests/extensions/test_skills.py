@@ -41,7 +41,7 @@ from mcp_client.errors import InvalidArguments, SkillError
 from mcp_client.extensions import Skill
 from mcp_client.extensions.skill_entry import SkillEntry
 from mcp_client.transports.memory import MemoryTransport
-from tests.server.skills import (
+from tests.support.skills import (
     EXTENSION,
     FORMS,
     MAIN,

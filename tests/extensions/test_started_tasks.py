@@ -40,9 +40,9 @@ from mcp_client.session import saved_task
 from mcp_client.session.saved_task import PROCESS_LEDGER, ProcessLedger, StateLedger
 from mcp_client.state import MemoryState, State
 from mcp_client.testing import JsonRpcError
-from tests.server.asking import FORM
-from tests.server.http_server import serving
-from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working
+from tests.support.asking import FORM
+from tests.support.http_server import serving
+from tests.support.tasking import ID, Tasking, TaskingOverHttp, done, working
 
 QUESTION = {
     "status": "input_required",

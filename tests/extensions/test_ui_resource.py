@@ -19,8 +19,8 @@ from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.extensions import Apps, ClientInfo, UiResource
 from mcp_client.protocol.content_policy import RESTRICTIVE
 from mcp_client.testing import Recording, ReplayServer
-from tests.server.start import in_memory
-from tests.server.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views
+from tests.support.starting import in_memory
+from tests.support.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views
 
 pytestmark = pytest.mark.one_backend
 

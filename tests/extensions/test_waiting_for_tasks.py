@@ -41,10 +41,10 @@ from mcp_client.errors import (
 from mcp_client.extensions import ClientInfo, Extension
 from mcp_client.handlers import Accept, ElicitRequest
 from mcp_client.testing import JsonRpcError, Recording, ReplayServer
-from tests.clock import Clock, quickly
-from tests.server.asking import FORM
-from tests.server.http_server import serving
-from tests.server.tasking import ID, TASKS, Tasking, TaskingOverHttp, done, working
+from tests.support.asking import FORM
+from tests.support.http_server import serving
+from tests.support.tasking import ID, TASKS, Tasking, TaskingOverHttp, done, working
+from tests.support.timing import Clock, quickly
 
 YES = Handlers(elicitation=lambda request: Accept({"name": "Ada"}))
 

@@ -16,7 +16,7 @@ from mcp_client.handlers.dispatcher import Dispatcher
 from mcp_client.protocol.jsonrpc import Request
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.session_context import SessionContext
-from tests.server.asking import FORM
+from tests.support.asking import FORM
 
 
 class Line:

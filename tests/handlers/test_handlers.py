@@ -44,8 +44,8 @@ from mcp_client.runtime.callbacks import CallbackQueue, invoke_callback
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.session_context import Stats
 from mcp_client.transports.memory import MemoryTransport
-from tests.clock import Clock
-from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
+from tests.support.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

@@ -24,9 +24,9 @@ from mcp_client.approval import Allow, Deny
 from mcp_client.errors import ConnectionLost, ProtocolViolation, Unanswered
 from mcp_client.handlers import Accept, Decline, ElicitRequest, Root, RootsRequest
 from mcp_client.testing import JsonRpcError
-from tests.clock import Clock
-from tests.properties import examples
-from tests.server.asking import FORM, LATEST, Asking, form, said
+from tests.support.asking import FORM, LATEST, Asking, form, said
+from tests.support.selection import examples
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

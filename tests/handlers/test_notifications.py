@@ -19,7 +19,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.handlers import LogMessage, ServerNotification
-from tests.server.answering import ERAS, answering, tool
+from tests.support.answering import ERAS, answering, tool
 
 OWN = {"jsonrpc": "2.0", "method": "notifications/x-build/finished", "params": {"n": 1}}
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}

@@ -16,8 +16,8 @@ from mcp_client.errors import Unanswered, UrlElicitationRequired
 from mcp_client.handlers import Decline, ElicitRequest, RootsRequest, SamplingResult
 from mcp_client.handlers.question_checks import QuestionLimits
 from mcp_client.handlers.wire_format import RequestRefused
-from tests.desk import call_of
-from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking
+from tests.support.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking
+from tests.support.terminal import call_of
 
 pytestmark = pytest.mark.one_backend
 

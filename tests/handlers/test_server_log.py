@@ -23,8 +23,8 @@ from mcp_client.handlers import LogMessage
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
 from mcp_client.protocol.era import StatelessEra
 from mcp_client.testing import JsonRpcError
-from tests.clock import Clock
-from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

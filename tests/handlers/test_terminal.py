@@ -17,7 +17,7 @@ from mcp_client.handlers import Accept, Cancel, Decline, ElicitRequest, elicit_o
 from mcp_client.handlers.terminal import typed_value
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.testing import JsonRpcError
-from tests.desk import CTRL_C, CTRL_D, Desk
+from tests.support.terminal import CTRL_C, CTRL_D, Desk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 

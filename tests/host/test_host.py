@@ -42,7 +42,7 @@ from mcp_client.host.options import HostOptions
 from mcp_client.host.server import HostedServer
 from mcp_client.testing import JsonRpcError
 from tests.host.toolbox import Toolbox, names, until
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
 

@@ -30,7 +30,7 @@ from mcp_client.approval import Decisions, ManagedPolicy, managed_policy
 from mcp_client.cli.main import main
 from mcp_client.errors import StartDenied
 from mcp_client.testing import Recording
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_server import Reply, Request, serving
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 SHORT = Timeouts(connect=30, close=1)

@@ -33,7 +33,7 @@ from mcp_client.approval import StartRequest
 from mcp_client.host import Reloaded
 from mcp_client.host import from_config as reloading
 
-SCRIPTED = Path(__file__).parents[1] / "server" / "scripted.py"
+SCRIPTED = Path(__file__).parents[1] / "support" / "scripted.py"
 
 
 class File:

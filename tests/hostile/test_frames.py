@@ -8,7 +8,7 @@ import pytest
 
 from mcp_client import CallTimeout, Limits, ServerError, Session, allow_all, connect
 from mcp_client.errors import ProtocolViolation
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 GOOD = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"good"}]}}'
 

@@ -18,9 +18,9 @@ import pytest
 from mcp_client import CallTimeout, ConnectError, Limits, Timeouts, allow_all, connect
 from mcp_client.errors import ConnectionLost, ProtocolViolation
 from mcp_client.transports import http_client
-from tests.clock import Clock, quickly
-from tests.server.http_apps import Handshake, Stateless, answer, text
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, Stateless, answer, text
+from tests.support.http_server import Reply, Request, serving
+from tests.support.timing import Clock, quickly
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_client import Limits, connect
 from mcp_client.errors import ProtocolViolation
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 pytestmark = pytest.mark.one_backend
 

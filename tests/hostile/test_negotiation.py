@@ -10,8 +10,8 @@ import pytest
 
 from mcp_client import ConnectError, Timeouts, allow_all, connect
 from mcp_client.errors import NegotiationError
-from tests.clock import Clock, quickly
-from tests.server.start import scripted
+from tests.support.starting import scripted
+from tests.support.timing import Clock, quickly
 
 
 async def _spoken(*options: str, **rest: str) -> str:

@@ -30,9 +30,9 @@ from mcp_client import (
 )
 from mcp_client.errors import CallWithdrawn, ConnectionLost
 from mcp_client.processes.process_tree import PosixGroup
-from tests.clock import Clock
-from tests.server.start import scripted
-from tests.stdio_ways import CONFINED, process_here
+from tests.support.selection import CONFINED, process_here
+from tests.support.starting import scripted
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.usefixtures("process_way")
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mcp_client import Handlers, Limits, MemoryServer, Timeouts, allow_all, connect
 from mcp_client.handlers import Accept, Decline, ElicitRequest
 from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
-from tests.clock import Clock
-from tests.properties import examples
-from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.selection import examples
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

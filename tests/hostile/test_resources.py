@@ -15,9 +15,9 @@ from mcp_client.catalog.watch import ResourceWatch
 from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.protocol.resources import ResourceUpdate
 from tests.catalog.test_resources import Odd, reading
-from tests.server.http_server import Reply, Request, serving
-from tests.server.library import ID, Handshake, Library, Stateless
-from tests.server.start import in_memory
+from tests.support.http_server import Reply, Request, serving
+from tests.support.library import ID, Handshake, Library, Stateless
+from tests.support.starting import in_memory
 
 pytestmark = pytest.mark.one_backend
 

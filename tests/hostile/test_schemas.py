@@ -15,7 +15,7 @@ from mcp_client.protocol.capabilities import LATEST_STATELESS
 from mcp_client.validation.checker import Problem, checker_for, checker_of
 from mcp_client.validation.usable_schema import usable_schema
 from mcp_client.validation.worker_pool import WorkerPool
-from tests.loop_lag import loop_lag
+from tests.support.timing import loop_lag
 
 pytestmark = pytest.mark.one_backend
 

@@ -25,8 +25,8 @@ from mcp_client.handlers import Decline, ElicitRequest, elicit_on_terminal
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.runtime import console_layout
 from mcp_client.runtime.console_layout import MIN_COLUMNS, Page, Row, prose
-from tests.desk import Desk, Program, call_of, screen_of
-from tests.properties import examples
+from tests.support.selection import examples
+from tests.support.terminal import Desk, Program, call_of, screen_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),

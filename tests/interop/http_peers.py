@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from tests.free_ports import free_port
 from tests.interop import peers
+from tests.support.starting import free_port
 
 __all__ = [
     "asking",

@@ -24,8 +24,8 @@ from mcp_client import HttpServer, allow_all, connect
 from mcp_client.auth import FileTokens, Token
 from mcp_client.auth.tokens import Source
 from tests.auth.driving import SAID
-from tests.server.http_apps import Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Stateless
+from tests.support.http_server import Reply, Request, serving
 
 __all__ = ["Guarded", "agree", "guarded", "kept", "register", "use"]
 

@@ -31,7 +31,7 @@ from mcp_client.adapters import official
 from mcp_client.errors import CallDenied, CallTimeout, ConnectError, McpError, ServerError
 from mcp_client.testing import JsonRpcError
 from mcp_client.validation import Validation
-from tests.server.core_tasking import CoreTasking
+from tests.support.tasking import CoreTasking
 
 __all__ = ["CHECKS"]
 

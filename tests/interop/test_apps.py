@@ -21,7 +21,7 @@ from mcp_client import NotSent, Session, ToolCall, allow_all, connect
 from mcp_client.extensions import App, Apps, ClientInfo, UiResource
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.interop
 

@@ -21,7 +21,7 @@ from tests.approval.test_concurrency import Server
 from tests.desk_page.site import Site, a_site, sampling_of, start_of
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
-from tests.server.skills import PDF, request_of
+from tests.support.skills import PDF, request_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_backend]
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.free_ports import free_port
 from tests.interop import peers
+from tests.support.starting import free_port
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

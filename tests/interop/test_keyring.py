@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 
 from tests.interop import peers
-from tests.server.authorization import guarded
+from tests.support.authorization import guarded
 
 # What waits are the processes, on one event loop each.
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.one_backend]
@@ -180,7 +180,7 @@ async def test_a_command_takes_a_secret_of_the_keyring_and_shows_it_nowhere(
         keep = "import keyring; keyring.set_password('example.com', 'ana', 'hunter2')"
         words = [sys.executable, "-c", keep]
         assert (await anyio.run_process(words, env=env, check=False)).returncode == 0
-        server = shlex.join([sys.executable, "-IS", str(ROOT / "tests/server/scripted.py")])
+        server = shlex.join([sys.executable, "-IS", str(ROOT / "tests/support/scripted.py")])
         words = [sys.executable, "-m", "mcp_client", "call", server, "environment"]
         words += ["--allow", "*", "--json", "--env", "KEY=keyring:example.com/ana"]
         done = await anyio.run_process(words, env=env, check=False)

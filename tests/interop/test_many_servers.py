@@ -22,7 +22,7 @@ from mcp_client.audit import verify_audit
 from mcp_client.errors import ConnectionLost
 from tests.host.toolbox import names, until
 from tests.interop import http_peers, peers
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

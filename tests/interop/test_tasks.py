@@ -21,9 +21,9 @@ from mcp_client.audit import verify_audit
 from mcp_client.errors import CallCancelled, MissingCapability
 from mcp_client.extensions import ClientInfo
 from mcp_client.handlers import Accept
-from tests.clock import Clock, quickly
 from tests.interop import http_peers, peers
-from tests.server.tasking import TASKS
+from tests.support.tasking import TASKS
+from tests.support.timing import Clock, quickly
 
 pytestmark = pytest.mark.interop
 PATIENT = Timeouts(connect=300, idle=600, total=3_000)

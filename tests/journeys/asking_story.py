@@ -27,7 +27,7 @@ from mcp_client.handlers import (
     RootsRequest,
     SamplingResult,
 )
-from tests.server import asking_stdio
+from tests.support import asking_stdio
 
 __all__ = ["ERAS", "tell"]
 

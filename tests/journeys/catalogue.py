@@ -1,4 +1,4 @@
-"""Every journey by a name, as a function without parameters: what ``tests.runners`` runs."""
+"""Every journey by a name, as a function without parameters: what ``run_apart`` runs."""
 
 from __future__ import annotations
 

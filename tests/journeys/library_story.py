@@ -17,10 +17,10 @@ from mcp_client import (
     connect,
 )
 from mcp_client.content import ImageContent
-from tests.server.http_server import serving
-from tests.server.library import Handshake, Library, Stateless
-from tests.server.library_http import LibraryApp
-from tests.server.start import in_memory, library
+from tests.support.http_apps import LibraryApp
+from tests.support.http_server import serving
+from tests.support.library import Handshake, Library, Stateless
+from tests.support.starting import in_memory, library
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 

@@ -21,11 +21,11 @@ from mcp_client import (
 )
 from mcp_client.extensions import App, Apps, ClientInfo
 from tests.journeys.library_story import REVISIONS, TELLINGS
-from tests.server.http_server import serving
-from tests.server.library_http import LibraryApp
-from tests.server.start import in_memory
-from tests.server.start import views as views_program
-from tests.server.views import MIME_TYPE, UI, HandshakeViews, StatelessViews
+from tests.support.http_apps import LibraryApp
+from tests.support.http_server import serving
+from tests.support.starting import in_memory
+from tests.support.starting import views as views_program
+from tests.support.views import MIME_TYPE, UI, HandshakeViews, StatelessViews
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import pytest
 from mcp_client import McpError, ServerError, Session, allow_all, connect
 from mcp_client.adapters import openai_chat
 from mcp_client.errors import InvalidResult
-from tests.server.answering import ERAS, WIRES, Failure, answering, tool
+from tests.support.answering import ERAS, WIRES, Failure, answering, tool
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("era", ERAS)]
 

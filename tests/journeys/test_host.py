@@ -27,10 +27,10 @@ from mcp_client.errors import ConnectionLost, UnknownTool
 from mcp_client.handlers import Accept, ElicitRequest
 from tests.host.toolbox import names
 from tests.interop import peers
-from tests.server import asking_stdio
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import serving
-from tests.server.start import library, scripted
+from tests.support import asking_stdio
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import serving
+from tests.support.starting import library, scripted
 
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
 BRISK = Timeouts(close=0.5)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.journeys import catalogue
 from tests.journeys.asking_story import ERAS, tell
-from tests.runners import CASES, Case, run_apart
+from tests.support.runners import CASES, Case, run_apart
 
 AS_HOSTS_DO = Case("asyncio", True)
 """How most programs run that also use a model provider's SDK."""

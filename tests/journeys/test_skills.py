@@ -24,17 +24,17 @@ from mcp_client import (
 from mcp_client.approval import SkillRequest
 from mcp_client.audit import verify_audit
 from mcp_client.errors import SkillError
-from tests.server.guides import FORMS, GUIDE, HIDDEN, SKILLS, Guides
-from tests.server.http_server import serving
-from tests.server.library_http import LibraryApp
-from tests.server.start import in_memory
+from tests.support.guides import FORMS, GUIDE, HIDDEN, SKILLS, Guides
+from tests.support.http_apps import LibraryApp
+from tests.support.http_server import serving
+from tests.support.starting import in_memory
 
 
 @asynccontextmanager
 async def a_server(transport: str) -> AsyncIterator[StdioServer | HttpServer | MemoryServer]:
     if transport == "stdio":
         root = Path(__file__).parents[2]
-        yield StdioServer(sys.executable, ["-m", "tests.server.guides"], cwd=root)
+        yield StdioServer(sys.executable, ["-m", "tests.support.guides"], cwd=root)
     elif transport == "memory":
         yield in_memory(Guides())
     else:

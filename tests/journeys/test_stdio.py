@@ -12,7 +12,7 @@ from mcp_client import StdioServer, allow_all, connect
 from mcp_client.errors import NegotiationError
 from tests.interop import peers
 from tests.journeys.story import BRISK, EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
-from tests.stdio_ways import WAYS
+from tests.support.selection import WAYS
 
 pytestmark = pytest.mark.interop
 

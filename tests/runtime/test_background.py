@@ -9,7 +9,7 @@ import pytest
 
 from mcp_client.runtime.background import BackgroundTask, BackgroundTasks
 from mcp_client.runtime.event_loop import LoopEvent, current
-from tests.runners import watch_loop_callbacks
+from tests.support.runners import watch_loop_callbacks
 
 
 async def _in_a_callback(function: Callable[[], object]) -> None:

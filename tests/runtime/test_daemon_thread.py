@@ -26,7 +26,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import anyio
 from mcp_client import Allow, connect, sync
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 def ask(call):
     os.write(1, b"WAITING\\n")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from mcp_client.runtime.masking import mask, mask_json, secrets_sent
-from tests.growth import grows_linearly
+from tests.support.timing import grows_linearly
 
 TOKEN = 'k9/"x+y=<z>&0123456789abcdef'
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from mcp_client import allow_all, connect
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="lists the open descriptors in /proc")

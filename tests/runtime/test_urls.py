@@ -24,8 +24,8 @@ from mcp_client.runtime.masking import secrets_given, secrets_sent
 from mcp_client.runtime.urls import is_loopback, path_keys, without_path_keys
 from mcp_client.transports.http_options import name_of_url, shown
 from tests.cli.shell import run
-from tests.server.http_apps import Handshake, Stateless, failure
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, Stateless, failure
+from tests.support.http_server import Reply, Request, serving
 
 KEY = "NzE4YjQ0YjYtZmU4Mi00MDk3"
 

@@ -22,7 +22,7 @@ from mcp_client import ConnectError, Sandbox, Session, StdioServer, allow_all, c
 from mcp_client.sandbox.visible_paths import VisiblePaths
 from tests.sandbox.confined import needs_bubblewrap
 from tests.sandbox.world import INSIDE
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 pytestmark = [
     needs_bubblewrap,
@@ -144,7 +144,7 @@ async def test_a_file_is_granted_without_its_folder(tmp_path: Path) -> None:
 _CLIENT = """
 import sys, anyio
 from mcp_client import Sandbox, allow_all, connect
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 async def main():
     server = scripted("--ignore-sigterm", "--spawn-grandchild", sys.argv[1],

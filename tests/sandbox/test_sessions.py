@@ -16,7 +16,7 @@ import pytest
 import mcp_client.sync
 from mcp_client import ConnectError, Sandbox, Session, Timeouts, allow_all, connect
 from mcp_client.errors import ConnectionLost
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 from .confined import needs_bubblewrap, run
 
@@ -153,7 +153,7 @@ HOST = """
 import sys
 from mcp_client import Sandbox, allow_all
 from mcp_client.sync import connect
-from tests.server.start import scripted
+from tests.support.starting import scripted
 
 server = scripted(env={"M": sys.argv[1]}, sandbox=Sandbox())
 session = connect(server, approval=allow_all).open()
@@ -196,7 +196,7 @@ async def test_a_session_says_what_holds(mark: str, tmp_path: Path) -> None:
 async def test_without_a_sandbox_nothing_is_said_and_nothing_of_it_is_loaded() -> None:
     program = (
         "import sys; from mcp_client import allow_all; from mcp_client.sync import connect; "
-        "from tests.server.start import scripted; "
+        "from tests.support.starting import scripted; "
         "session = connect(scripted(sandbox=False), approval=allow_all).open(); "
         "assert session.call_tool('echo').text == '{}' and session.sandbox is None; "
         "session.close(); print([name for name in sys.modules if 'sandbox' in name])"

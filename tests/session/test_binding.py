@@ -47,9 +47,9 @@ from mcp_client.handlers import Accept
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.validation import Validation
 from tests.adapters.shapes import PROVIDERS, Provider
-from tests.server.asking import FORM, REVISIONS, Asking
-from tests.server.http_apps import Stateless
-from tests.server.http_server import serving
+from tests.support.asking import FORM, REVISIONS, Asking
+from tests.support.http_apps import Stateless
+from tests.support.http_server import serving
 
 pytestmark = pytest.mark.one_backend
 

@@ -19,7 +19,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from tests.clock import Clock
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

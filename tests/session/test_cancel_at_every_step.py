@@ -33,7 +33,7 @@ from mcp_client.errors import CallCancelled, CallWithdrawn
 from mcp_client.handlers import Accept
 from mcp_client.runtime.event_loop import being_cancelled, cancel_requests
 from mcp_client.transports.memory import MemoryTransport
-from tests.server.asking import FORM, LATEST, REVISIONS, Asking
+from tests.support.asking import FORM, LATEST, REVISIONS, Asking
 
 MANY = 200
 """More steps than any call here takes."""

@@ -33,7 +33,7 @@ from mcp_client.errors import AuthError, UnknownTool
 from mcp_client.testing import JsonRpcError
 from mcp_client.transports.base import PersonAsked
 from mcp_client.transports.memory import MemoryTransport
-from tests.clock import Clock
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

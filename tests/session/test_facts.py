@@ -8,9 +8,9 @@ import pytest
 
 from mcp_client import HttpServer, connect, sync
 from mcp_client.testing import MemoryServer
-from tests.server.answering import ERAS, WIRES, answering, tool
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.answering import ERAS, WIRES, answering, tool
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import Reply, Request, serving
 
 OPENED: dict[str, dict[str, Any]] = {
     "handshake": {"protocolVersion": "2025-11-25", "capabilities": {}, "x-of": {"nested": [1]}},

@@ -57,7 +57,7 @@ from mcp_client.handlers import Decline
 from mcp_client.runtime.storage import Change, Object
 from mcp_client.state import MemoryState, PostgresState, State
 from mcp_client.testing import JsonRpcError
-from tests.server.tasking import Tasking, done, working
+from tests.support.tasking import Tasking, done, working
 
 KEY = "order-17/3"
 

@@ -20,9 +20,9 @@ from mcp_client import (
 from mcp_client.approval import Decisions
 from mcp_client.errors import ConnectError
 from mcp_client.state import MemoryState
-from tests.server.http_apps import Stateless
-from tests.server.http_server import serving
-from tests.server.start import scripted
+from tests.support.http_apps import Stateless
+from tests.support.http_server import serving
+from tests.support.starting import scripted
 
 TWO = r"two servers are named '127\.0\.0\.1.* and store decisions or pins in one place.*name="
 

@@ -34,9 +34,9 @@ from mcp_client.errors import (
     UrlElicitationRequired,
 )
 from mcp_client.transports.memory import MemoryTransport
-from tests.clock import Clock
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import Reply, Request, serving
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
 

@@ -24,7 +24,7 @@ from mcp_client.errors import InvalidArguments, InvalidResult, InvalidSchema
 from mcp_client.session.tool_validation import arguments_finding, log_problem
 from mcp_client.validation import Strictness, Validation
 from mcp_client.validation.checker import Problem
-from tests.loop_lag import loop_lag
+from tests.support.timing import loop_lag
 
 pytestmark = pytest.mark.one_backend
 

@@ -38,7 +38,7 @@ from mcp_client.errors import InvalidResult, ServerError
 from mcp_client.runtime.session_context import KnownSecrets
 from mcp_client.testing import JsonRpcError, Recording, ReplayServer
 from mcp_client.transports.memory import MemoryTransport
-from tests.server.tasking import Tasking
+from tests.support.tasking import Tasking
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 PRIVATE, SECRET = "DE-private-7731", "hunter2-of-the-server"

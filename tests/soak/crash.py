@@ -34,8 +34,8 @@ import anyio
 from mcp_client import HttpServer, McpError, Session, Timeouts, allow_all, connect
 from mcp_client.audit import verify_audit
 from mcp_client.state import PostgresState
-from tests.free_ports import free_port
-from tests.postgres import PostgresServer, new_cluster
+from tests.support.postgres import PostgresServer, new_cluster
+from tests.support.starting import free_port
 
 from .verdict import Report
 

@@ -18,8 +18,8 @@ from typing import Any
 import anyio
 
 from mcp_client import Host, HttpServer, McpError, StdioServer
-from tests.free_ports import free_port
 from tests.interop.install import NODE, PEERS
+from tests.support.starting import free_port
 
 __all__ = ["Faults", "World", "servers"]
 

@@ -11,7 +11,7 @@ from mcp_client import Pins, connect
 from mcp_client.state import PostgresState
 from mcp_client.state.connections import Connection
 from tests.bench.state import Known, approve, fill
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.one_backend
 _CALLS = 5

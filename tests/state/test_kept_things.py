@@ -21,8 +21,8 @@ from mcp_client.auth.store import TOKENS
 from mcp_client.auth.tokens import Key
 from mcp_client.runtime.storage import Storage
 from mcp_client.state import State
-from tests.desk import call_of
 from tests.state.contract import killed_writers, run_together
+from tests.support.terminal import call_of
 
 SLOTS = 20
 """So many things are kept at once: a later one takes the place of an earlier one."""

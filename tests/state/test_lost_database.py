@@ -32,8 +32,8 @@ from mcp_client.errors import StateError
 from mcp_client.runtime.callbacks import in_thread
 from mcp_client.state import PostgresState, connections
 from mcp_client.transports.memory import MemoryTransport
-from tests.postgres import PostgresServer
-from tests.server.authorization import guarded
+from tests.support.authorization import guarded
+from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.one_backend
 

@@ -21,8 +21,8 @@ import pytest
 from mcp_client import ConfigError, McpError
 from mcp_client.errors import StateError
 from mcp_client.state import PostgresState, connections
-from tests.postgres import PASSWORD, PostgresServer
 from tests.state.contract import KIND
+from tests.support.postgres import PASSWORD, PostgresServer
 
 SECRETS = [PASSWORD, "pass%20word%2Fof%3Atests", "pass%20word"]
 USES: list[Callable[[PostgresState], object]] = [

@@ -12,9 +12,9 @@ from mcp_client.approval import queue as approval_queue
 from mcp_client.runtime.callbacks import in_thread
 from mcp_client.state import PostgresState
 from mcp_client.state.listener import Listener
-from tests.desk import call_of
-from tests.postgres import PASSWORD
 from tests.state.contract import DatabaseStateContract
+from tests.support.postgres import PASSWORD
+from tests.support.terminal import call_of
 
 
 class TestPostgresState(DatabaseStateContract):

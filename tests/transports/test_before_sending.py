@@ -27,8 +27,8 @@ from mcp_client import (
 )
 from mcp_client.errors import AuthError, ConnectionLost
 from mcp_client.transports.stdio import StdioTransport
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

@@ -18,9 +18,9 @@ from mcp_client.transports import StreamServer, Transport
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
-from tests.server.start import scripted
-from tests.server.streams import Wire
-from tests.stdio_ways import WAYS, use_way
+from tests.support.answering import Wire
+from tests.support.selection import WAYS, use_way
+from tests.support.starting import scripted
 
 pytestmark = pytest.mark.below_the_gate
 

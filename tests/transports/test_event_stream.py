@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.transports.http_response import Event, EventStream, TooLong
-from tests.growth import grows_linearly
+from tests.support.timing import grows_linearly
 
 pytestmark = pytest.mark.one_backend
 

@@ -32,9 +32,9 @@ from mcp_client.errors import (
     UnknownTool,
 )
 from mcp_client.transports.http_errors import is_passing
-from tests.clock import Clock, quickly
-from tests.server.http_apps import Stateless, answer, failure, text
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Stateless, answer, failure, text
+from tests.support.http_server import Reply, Request, serving
+from tests.support.timing import Clock, quickly
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

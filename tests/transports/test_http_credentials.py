@@ -13,8 +13,8 @@ import pytest
 from mcp_client import HttpServer, allow_all, connect
 from mcp_client.auth import BearerToken
 from mcp_client.errors import AuthError
-from tests.server.http_apps import Handshake, Stateless, answer
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, Stateless, answer
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

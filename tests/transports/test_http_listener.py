@@ -13,11 +13,10 @@ from mcp_client.protocol.resources import ResourceUpdate
 from mcp_client.transports import http_listener
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.http_listener import pause_before_next
-from tests.clock import Clock
 from tests.journeys.library_story import shelf
-from tests.server.http_apps import Handshake
-from tests.server.http_server import Reply, Request, serving
-from tests.server.library_http import LibraryApp
+from tests.support.http_apps import Handshake, LibraryApp
+from tests.support.http_server import Reply, Request, serving
+from tests.support.timing import Clock
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

@@ -18,7 +18,7 @@ from mcp_client.transports import http_pool
 from mcp_client.transports.http_pool import HttpPool, _Connection, request_head
 from mcp_client.transports.http_response import InvalidHttp
 from mcp_client.transports.http_stock import RequestBody
-from tests.server.raw_http import Line, listening
+from tests.support.http_server import Line, listening
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MANY = 20 * 1024 * 1024

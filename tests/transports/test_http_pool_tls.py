@@ -19,8 +19,8 @@ import pytest
 
 from mcp_client.transports.http_pool import HttpPool
 from mcp_client.transports.http_stock import RequestBody
-from tests.server.certificates import self_signed
-from tests.server.raw_http import Line, listening
+from tests.support.certificates import self_signed
+from tests.support.http_server import Line, listening
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 T = TypeVar("T")

@@ -21,9 +21,9 @@ from mcp_client import (
 )
 from mcp_client.errors import ConnectionLost
 from mcp_client.transports.http_session import HttpSession
-from tests.clock import Clock, quickly
-from tests.server.http_apps import Handshake, answer, failure, text
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, answer, failure, text
+from tests.support.http_server import Reply, Request, serving
+from tests.support.timing import Clock, quickly
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

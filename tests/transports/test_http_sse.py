@@ -12,8 +12,8 @@ from mcp_client import CallTimeout, ConnectError, HttpServer, Timeouts, allow_al
 from mcp_client.cli.exits import LOGIN_NEEDED, exit_code
 from mcp_client.errors import AuthError, ConnectionLost
 from mcp_client.transports import http_sse
-from tests.server.http_apps import Legacy, answer, text
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Legacy, answer, text
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

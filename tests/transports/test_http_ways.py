@@ -38,11 +38,10 @@ from mcp_client.auth.safe_fetch import SafeFetcher
 from mcp_client.auth.steps import Fetch, Unreachable
 from mcp_client.errors import ConnectionLost
 from mcp_client.transports.http_stock import proxy_for
-from tests.server.authorization import guarded
-from tests.server.certificates import Authority
-from tests.server.http_apps import Stateless
-from tests.server.http_server import Reply, Request, serving
-from tests.server.raw_http import Line, listening
+from tests.support.authorization import guarded
+from tests.support.certificates import Authority
+from tests.support.http_apps import Stateless
+from tests.support.http_server import Line, Reply, Request, listening, serving
 
 QUICK = Timeouts(connect=20, idle=20, total=30)
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")

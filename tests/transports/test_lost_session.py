@@ -22,9 +22,9 @@ from mcp_client import (
 from mcp_client.auth import BearerToken
 from mcp_client.errors import AuthError
 from mcp_client.transports.lost_session import names_lost_session
-from tests.server.authorization import guarded
-from tests.server.http_apps import Handshake, Legacy, failure
-from tests.server.http_server import Reply, Request, serving
+from tests.support.authorization import guarded
+from tests.support.http_apps import Handshake, Legacy, failure
+from tests.support.http_server import Reply, Request, serving
 
 KEY = {"Authorization": "Bearer a-good-key"}
 BEARER = {"WWW-Authenticate": 'Bearer error="invalid_token"'}

@@ -10,8 +10,8 @@ import pytest
 
 from mcp_client import HttpServer, McpError, allow_all, connect
 from mcp_client.auth import BearerToken
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 

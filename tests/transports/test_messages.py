@@ -24,9 +24,9 @@ from mcp_client import (
 )
 from mcp_client.auth import BearerToken
 from mcp_client.errors import AuthError
-from tests.server.certificates import self_signed
-from tests.server.http_apps import Stateless
-from tests.server.http_server import Reply, Request, serving
+from tests.support.certificates import self_signed
+from tests.support.http_apps import Stateless
+from tests.support.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.usefixtures("http_way")
 

@@ -32,11 +32,11 @@ from mcp_client import (
 from mcp_client.errors import ConnectionLost
 from mcp_client.handlers import Accept, ElicitRequest
 from mcp_client.testing import Recording, ReplayServer
-from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import Reply, Request, serving
-from tests.server.start import scripted
+from tests.support.http_apps import Handshake, Stateless
+from tests.support.http_server import Reply, Request, serving
+from tests.support.starting import scripted
 
-SERVER = Path(__file__).parents[1] / "server" / "asking_stdio.py"
+SERVER = Path(__file__).parents[1] / "support" / "asking_stdio.py"
 PASSWORD = "correct horse battery"
 TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 

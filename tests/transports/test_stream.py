@@ -23,9 +23,8 @@ from mcp_client import (
 from mcp_client.approval import ManagedPolicy
 from mcp_client.errors import ConnectionLost, StartDenied
 from mcp_client.transports import StreamServer
-from tests.clock import Clock, quickly
-from tests.server.answering import tool
-from tests.server.streams import Wire
+from tests.support.answering import Wire, tool
+from tests.support.timing import Clock, quickly
 
 ERAS = {"handshake": "2025-11-25", "stateless": "2026-07-28"}
 

@@ -200,7 +200,7 @@ async def _folder_key(server: list[str]) -> Figures:
 
 async def _postgres(server: list[str], *, key: bool = False) -> Figures:
     from mcp_client.state import PostgresState
-    from tests.postgres import PostgresServer, new_cluster
+    from tests.support.postgres import PostgresServer, new_cluster
 
     cluster = new_cluster()
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_client import allow_all, connect
-from tests.server.scripted import TOOLS
-from tests.server.start import scripted
+from tests.support.scripted import TOOLS
+from tests.support.starting import scripted
 
 
 @pytest.mark.parametrize(

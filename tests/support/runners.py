@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 __all__ = ["CASES", "Case", "Outcome", "as_in_plain_asyncio", "run_apart", "watch_loop_callbacks"]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BOUND = 300.0
 """Seconds one journey may take."""
 
@@ -92,7 +92,7 @@ def run_apart(case: Case, catalogue: str, journeys: Sequence[str]) -> list[Outco
 
     Raises ``AssertionError`` where the process ends before it has run all of them.
     """
-    words = [sys.executable, "-X", "dev", "-m", "tests.runners", case.runner]
+    words = [sys.executable, "-X", "dev", "-m", "tests.support.runners", case.runner]
     words += ["with" if case.sniffio else "without", catalogue, *journeys]
     bound = 30 + BOUND * len(journeys)
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=bound)

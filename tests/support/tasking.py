@@ -1,19 +1,144 @@
-"""A server in this process with the tasks of 2025-11-25, which are made where the client asks."""
+"""Servers in this process that make tasks of calls.
+
+``Tasking`` makes one of each call (``io.modelcontextprotocol/tasks``). ``CoreTasking`` has the
+tasks of 2025-11-25, which are made if the client asks for one.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 
 from mcp_client import MemoryServer
 from mcp_client.testing import JsonRpcError
+from tests.support.asking import LATEST
+from tests.support.http_apps import answer, failure
+from tests.support.http_server import Reply, Request
 
-__all__ = ["ID", "RELATED", "CoreTasking", "text"]
+__all__ = [
+    "ID",
+    "RELATED",
+    "TASKS",
+    "CoreTasking",
+    "Tasking",
+    "TaskingOverHttp",
+    "done",
+    "text",
+    "working",
+]
 
+TASKS = "io.modelcontextprotocol/tasks"
 ID = "task-0123456789abcdef-secret"
+_CREATED = {"createdAt": "2026-07-28T09:00:00Z", "lastUpdatedAt": "2026-07-28T09:00:00Z"}
+
+
+def working(message: str | None = None, **members: Any) -> dict[str, Any]:
+    said = {} if message is None else {"statusMessage": message}
+    return {"status": "working", **said, **members}
+
+
+def done(text: str = "done", **members: Any) -> dict[str, Any]:
+    result = {"content": [{"type": "text", "text": text}], **members}
+    return {"status": "completed", "result": result}
+
+
+class Tasking:
+    """Each poll takes the next of ``states``, and the last one again and again; a state may be a
+    ``JsonRpcError``, or a function to be awaited for one. All messages are in ``messages``."""
+
+    def __init__(self, *states: Any, created: Mapping[str, Any] | None = None) -> None:
+        self.states = list(states) or [done()]
+        self.created = created
+        self.messages: list[dict[str, Any]] = []
+        self.got = anyio.Event()
+        """Of the first poll."""
+        self.tool: dict[str, Any] = {}
+        """Members of the tool's definition."""
+        self.lists = True
+        """Whether it lists its tools."""
+        self.on_cancel: Any = {}
+        self.on_update: Any = {}
+
+    def all(self, method: str) -> list[dict[str, Any]]:
+        return [m["params"] for m in self.messages if m.get("method") == method]
+
+    @property
+    def methods(self) -> list[str]:
+        """What was sent of calls and their tasks, in order."""
+        kinds = ("tools/call", "tasks/", "notifications/")
+        return [m["method"] for m in self.messages if m["method"].startswith(kinds)]
+
+    async def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        self.messages.append(message)
+        params = message.get("params", {})
+        match message["method"]:
+            case "server/discover":
+                capabilities: Any = {"tools": {}, "prompts": {}, "extensions": {TASKS: {}}}
+                return {"supportedVersions": [LATEST], "capabilities": capabilities}
+            case "tools/list" if self.lists:
+                tool = {"name": "slow", "inputSchema": {"type": "object"}, **self.tool}
+                quick = {"name": "quick", "inputSchema": {"type": "object"}}
+                return {"tools": [tool, quick], "ttlMs": 3_600_000, "cacheScope": "public"}
+            case "tools/call" if params["name"] == "quick":
+                return {"content": [{"type": "text", "text": "at once"}]}
+            case "tools/call":
+                return await self.call(params)
+            case "prompts/get":
+                return self.creation()
+            case "tasks/get":
+                self.got.set()
+                said = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+                said = await said() if callable(said) else said
+                if isinstance(said, Exception):
+                    raise said
+                return {"resultType": "complete", **self.common(), **said}
+            case "tasks/update":
+                return await self.said(self.on_update)
+            case "tasks/cancel":
+                return await self.said(self.on_cancel)
+        return NotImplemented
+
+    async def call(self, params: dict[str, Any]) -> Any:
+        return self.creation()
+
+    def creation(self) -> dict[str, Any]:
+        return {"resultType": "task", **self.common(), **working(), **(self.created or {})}
+
+    def common(self) -> dict[str, Any]:
+        return {"taskId": ID, **_CREATED, "ttlMs": 60_000, "pollIntervalMs": 50}
+
+    async def said(self, answer: Any) -> Any:
+        answer = await answer() if callable(answer) else answer
+        if isinstance(answer, JsonRpcError):
+            raise answer
+        return {"resultType": "complete", **answer}
+
+
+class TaskingOverHttp:
+    """The same over HTTP. ``names`` has each method with its ``Mcp-Name``, where it has one."""
+
+    def __init__(self, server: Tasking) -> None:
+        self.server = server
+        self.names: list[tuple[str, str]] = []
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if request.method != "POST":
+            await reply.send(405)
+            return
+        if "mcp-name" in request.headers:
+            self.names.append((request.headers["mcp-method"], request.headers["mcp-name"]))
+        try:
+            said = await self.server(request.message, lambda message: None)
+        except JsonRpcError as error:
+            await reply.json(failure(request, error.code, error.message, error.data))
+        else:
+            known = said is not NotImplemented
+            await reply.json(answer(request, said) if known else failure(request, -32601))
+
+
 RELATED = "io.modelcontextprotocol/related-task"
 _TIMES = {"createdAt": "2025-11-25T09:00:00Z", "lastUpdatedAt": "2025-11-25T09:00:00Z"}
 

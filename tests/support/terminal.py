@@ -146,10 +146,10 @@ class Desk:
 
 
 class Program:
-    """``tests/server/at_terminal.py``, started as a shell does: the terminal controls it."""
+    """``tests/support/at_terminal.py``, started as a shell does: the terminal controls it."""
 
     def __init__(self, given: str, columns: int = 80, env: dict[str, str] | None = None) -> None:
-        script = Path(__file__).parent / "server" / "at_terminal.py"
+        script = Path(__file__).with_name("at_terminal.py")
         self.raw = bytearray()
         self.columns = columns
         self.child = pexpect.spawn(

@@ -26,8 +26,8 @@ from urllib.parse import parse_qsl, urlencode
 
 import httpx
 
-from tests.server.http_apps import Stateless
-from tests.server.http_server import Handler, Reply, Request, Served, serving
+from tests.support.http_apps import Stateless
+from tests.support.http_server import Handler, Reply, Request, Served, serving
 
 __all__ = ["Grant", "Options", "World", "guarded"]
 

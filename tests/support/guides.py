@@ -10,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-from tests.server.library import Library, Refused, Stateless
+from tests.support.library import Library, Refused, Stateless
 
 __all__ = ["FORMS", "GUIDE", "HIDDEN", "SKILLS", "Guides"]
 

@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from tests.server.library import Handshake, Library, Refused, Stateless
+from tests.support.library import Handshake, Library, Refused, Stateless
 
 VIEW = "ui://views/clock.html"
 MIME_TYPE = "text/html;profile=mcp-app"

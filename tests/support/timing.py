@@ -1,27 +1,31 @@
-"""The clock of a test's event loop, which the test may stop and move forward.
+"""The event loop's clock, how long the loop was blocked, and how work grows with its size.
 
-A wait that ends by the clock is tried without waiting, however long it is and wherever its length
-is kept: ``jump`` past it. A wait that must not end by the clock is tried while the clock is
-stopped: what happens then happened for another reason.
+``clock_of_the_loop`` returns a clock that a test stops and moves forward. To test a wait that ends
+by the clock, ``jump`` past its end. To test a wait that must not end by the clock, stop the clock:
+what happens then has another reason. Threads, processes and ``time.monotonic`` are not affected.
 
-Only the event loop's clock is moved. Threads, processes and ``time.monotonic`` are as ever.
+``loop_lag`` and ``grows_linearly`` measure in units that load does not change. The first counts the
+CPU time of the loop's own thread between two turns of a task that does nothing else, in units of a
+fixed piece of work. The second compares one large input with as many small ones as make up its
+size: both take equally long if the time is linear, and one undisturbed try out of many is enough.
 """
 
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its clock is replaced
+import gc
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
 from trio.lowlevel import TrioToken, current_clock, current_trio_token
 from trio.testing import MockClock
 
-__all__ = ["Clock", "clock_of_the_loop", "quickly"]
+__all__ = ["Clock", "LoopLag", "clock_of_the_loop", "grows_linearly", "loop_lag", "quickly"]
 
 BOUND = 30.0
 """Seconds of real time that a clock may be stopped."""
@@ -118,3 +122,82 @@ async def quickly(clock: Clock) -> AsyncIterator[None]:
         tasks.start_soon(tick)
         yield
         tasks.cancel_scope.cancel()
+
+
+_TRIES = 8
+
+
+def grows_linearly(prepare: Callable[[int], Callable[[], Any]], small: int, times: int) -> bool:
+    """Whether the work that ``prepare(small * times)`` returns takes less than a quarter of
+    ``times`` as long as the work of ``times`` calls of ``prepare(small)``."""
+    assert times >= 12
+    large_seconds = small_seconds = float("inf")
+    for _ in range(_TRIES):
+        small_seconds = min(small_seconds, _seconds([prepare(small) for _ in range(times)]))
+        large_seconds = min(large_seconds, _seconds([prepare(small * times)]))
+        if large_seconds < times / 4 * small_seconds:
+            return True
+    return False
+
+
+def _seconds(works: Sequence[Callable[[], Any]]) -> float:
+    gc.disable()
+    try:
+        began = time.thread_time()
+        for work in works:
+            work()
+        return time.thread_time() - began
+    finally:
+        gc.enable()
+
+
+def _unit() -> float:
+    """CPU seconds of a million trivial steps: some 20 to 60 ms, judged by a tenth of them."""
+    best = 1e9
+    for _ in range(5):
+        before = time.thread_time()
+        for _ in range(100_000):
+            pass
+        best = min(best, time.thread_time() - before)
+    return best * 10
+
+
+class LoopLag:
+    def __init__(self) -> None:
+        self.worst = 0.0
+        """The longest stop, in millions of trivial steps."""
+        self._unit = _unit()
+        self._seconds = 0.0
+        self._before = time.thread_time()
+
+    def sample(self) -> None:
+        now = time.thread_time()
+        self._seconds = max(self._seconds, now - self._before)
+        self._before = now
+
+    def end(self) -> None:
+        self.sample()  # the loop may have been stopped up to here
+        # A processor that is shared with other programs may have become slower on the way.
+        self.worst = self._seconds / max(self._unit, _unit())
+
+
+@asynccontextmanager
+async def loop_lag() -> AsyncIterator[LoopLag]:
+    # A full collection takes as long as the test run has objects, which is not what is measured:
+    # what is there already is left out of it.
+    gc.freeze()
+    lag = LoopLag()
+
+    async def keep_sampling() -> None:
+        while True:
+            await anyio.sleep(0.005)
+            lag.sample()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keep_sampling)
+        try:
+            yield lag
+        finally:
+            lag.end()
+            gc.unfreeze()
+            tasks.cancel_scope.cancel()

@@ -1,17 +1,19 @@
-"""Starting the servers of this folder."""
+"""Start the servers of this directory, and find a free port for a server in another process."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mcp_client import MemoryServer, StdioServer
+from tests.support.library import Library
 
-from .library import Library
-
-__all__ = ["in_memory", "library", "scripted", "views"]
+__all__ = ["free_port", "in_memory", "library", "scripted", "views"]
 
 
 def scripted(*options: str, **rest: Any) -> StdioServer:
@@ -29,7 +31,7 @@ def library(era: str) -> StdioServer:
 def views(era: str = "stateless") -> StdioServer:
     """The server of ``views.py``; ``era`` as for ``library``."""
     root = Path(__file__).parents[2]
-    return StdioServer(sys.executable, ["-m", "tests.server.views", era], cwd=root)
+    return StdioServer(sys.executable, ["-m", "tests.support.views", era], cwd=root)
 
 
 def in_memory(books: Library) -> MemoryServer:
@@ -41,3 +43,22 @@ def in_memory(books: Library) -> MemoryServer:
             send(said)
 
     return MemoryServer(handler)
+
+
+_FIRST, _LAST, _EACH = 10_000, 30_000, 50
+"""Below the ports that systems give to connections and to listeners that ask for any. There,
+another process could be given a port between the moment it was found and the server's start."""
+_starts = itertools.count(os.getpid() * _EACH)
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nothing listens on, and that processes find in turn."""
+    for offset in itertools.islice(_starts, _LAST - _FIRST):
+        port = _FIRST + offset % (_LAST - _FIRST)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise OSError("no port is free")

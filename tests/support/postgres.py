@@ -22,8 +22,8 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from tests.free_ports import free_port
 from tests.interop.peers import postgresql
+from tests.support.starting import free_port
 
 __all__ = ["PASSWORD", "PostgresServer", "new_cluster"]
 
