@@ -17,12 +17,12 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4209,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4233,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "adapters": 4207,  # instructions of servers; official: a session in the shape of the official S
+    "approval": 4230,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2968,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
-    "catalog": 4475,  # options as in approval; the meta of lists
-    "cli": 3987,  # pins --name; longer errors
+    "catalog": 4471,  # options as in approval; the meta of lists
+    "cli": 3986,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2856,  # config files came out of "host"; longer errors
     "connection": 1612,  # calls wait their turn; the one scope that a CancelToken cancels

@@ -9,7 +9,7 @@ script's printed output and its last expression (2026-07-28 develop/clients/clie
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..catalog.tool import Tool
@@ -19,7 +19,7 @@ from ..code.run import PausedRun, run_script
 from ..code.run_log import RunLog
 from ..code.signatures import signature_of
 from ..connection.call_options import CallOptions
-from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotSent
+from ..errors import ConfigError, InvalidArguments, McpError, NotSent
 from .answers import FAILED_HERE, ScriptOutput, ScriptPending, explain_in_script
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall
@@ -135,7 +135,7 @@ async def run_code(
 
 
 def _pending(run: PausedRun) -> ScriptPending:
-    tickets = list(dict.fromkeys(_tickets(run.waiting)))
+    tickets = list(dict.fromkeys(ticket for one in run.waiting for ticket in one.tickets))
     pending = ScriptPending(
         f"{len(run.waiting)} calls of a script wait for approval",
         ticket=tickets[0] if tickets else "",
@@ -145,7 +145,3 @@ def _pending(run: PausedRun) -> ScriptPending:
     )
     pending.run_log = run.run_log.to_json()
     return pending
-
-
-def _tickets(waiting: Iterable[CallPending]) -> Iterable[str]:
-    return (ticket for one in waiting for ticket in one.tickets)

@@ -221,7 +221,7 @@ class Rule:
     def _meets_constraints(self, request: Any) -> bool:
         """``request`` is a tool call, where there are any: see ``_check_kind``."""
         return (not self._constraints or self._meets(self._constraints, request.arguments)) and (
-            not self._meta or self._meets(self._meta, _meta_of(request.meta_json))
+            not self._meta or self._meets(self._meta, json.loads(request.meta_json or "{}"))
         )
 
     def _meets(self, constraints: Constraints, value: Any) -> bool:
@@ -467,10 +467,6 @@ def _kinds_of(findings: Any) -> tuple[str, ...]:
                 f"{near(str(kind), Finding.KINDS)}"
             )
     return tuple(given)
-
-
-def _meta_of(meta: str | None) -> Any:
-    return {} if meta is None else json.loads(meta)
 
 
 def _text(rule: Rule, number: int) -> str:

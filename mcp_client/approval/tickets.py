@@ -286,7 +286,8 @@ class Tickets:
                     key: known[key] if key in known and known[key][0] == row else self._pair(row)
                     for key, row in self._state.list(_ROWS).items()
                 }
-                found = sorted((one for _, one in self._known.values()), key=_asked_at)
+                found = [one for _, one in self._known.values()]
+                found.sort(key=lambda one: one.asked_at)
                 last = self._last = stamp, tuple(found)
         return tuple(one for one in last[1] if one.holds)
 
@@ -330,10 +331,6 @@ class Tickets:
             return Ticket.from_json(row)
         except ValueError as error:
             raise self._state.unusable(_ROWS, f"cannot parse a ticket: {error}") from None
-
-
-def _asked_at(ticket: Ticket) -> float:
-    return ticket.asked_at
 
 
 def caller(until: float) -> tuple[str, float]:

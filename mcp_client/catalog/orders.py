@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 from ..runtime.safe_text import is_invisible
 from .order_phrases import NEGATIONS, PHRASES
@@ -258,20 +258,9 @@ _PASSES_ON_THE_PERSON = (
     r" (?:\w+ ){0,2}?(?:name|e-?mails?|address(?:es)?|phone(?: number)?|location|files?|documents?"
     r"|messages?|history|photos?|contacts?|calendar)\b"
 )
-
-
-def _passes_on_the_person(text: str) -> bool:
-    return _find(_PASSES_ON_THE_PERSON, text) is not None
-
-
 _PUBLISHES = rf"{_GIVES}.{{0,60}}\bprivate\b.{{0,60}}\b(?:public|external)\b"
 
-
-def _publishes(text: str) -> bool:
-    return _find(_PUBLISHES, text) is not None
-
-
-_RULES: tuple[tuple[tuple[str, ...], Callable[[str], bool]], ...] = (
+_RULES: tuple[tuple[tuple[str, ...], Callable[[str], object]], ...] = (
     ((*_FILE_WORDS, "content"), _passes_on_a_file),
     (
         (
@@ -295,7 +284,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[str], bool]], ...] = (
     ),
     (("@", "+", "http", "0x", "account", "iban"), _sends_to_an_address),
     (("tool", "_"), _changes_other_calls),
-    (("user",), _passes_on_the_person),
-    (("private",), _publishes),
+    (("user",), partial(_find, _PASSES_ON_THE_PERSON)),
+    (("private",), partial(_find, _PUBLISHES)),
 )
 """Each with words of which one is in every sentence that breaks the rule."""

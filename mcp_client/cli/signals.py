@@ -31,7 +31,8 @@ async def until_ended(run: Callable[[], Awaitable[int]]) -> int:
         if signal.getsignal(signal.SIGBREAK) is signal.SIG_DFL:
             signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGINT))
         return await run()
-    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if _is_default(one)]  # no nohup
+    both = (signal.SIGTERM, signal.SIGHUP)
+    numbers = [one for one in both if signal.getsignal(one) is signal.SIG_DFL]  # no nohup
     code = None
     with anyio.CancelScope() as scope:
         try:
@@ -42,10 +43,6 @@ async def until_ended(run: Callable[[], Awaitable[int]]) -> int:
     if code is None:
         raise Interrupted("interrupted")
     return code
-
-
-def _is_default(number: int) -> bool:
-    return signal.getsignal(number) is signal.SIG_DFL
 
 
 def _end(scope: anyio.CancelScope) -> None:
