@@ -62,6 +62,7 @@ def maker_of(frozen: type[T]) -> type[T]:
         [(each.name, each.type, copy(each)) for each in dataclasses.fields(frozen)],  # type: ignore
         namespace={"__doc__": frozen.__doc__, "__post_init__": become_frozen},
         slots=True,
+        repr=False,
         eq=False,
     )
     members = {

@@ -8,7 +8,8 @@ core where the system allows it: there the ratios are steady, while absolute fig
 machine to machine.
 
 FastMCP is measured with ``--table`` only, for the rows of its short form (``Row.short``). A row
-that is ``alone`` compares ours with ours: ``clients/own.py`` measures both.
+that is ``alone`` compares ours with ours: ``clients/own.py`` measures both. ``SETTINGS`` are those
+of the clients, in all rows but for what a row adds (``Row.setting``).
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ _ROOT = HERE.parent.parent
 _OFFICIAL, _FASTMCP = "mcp==2.3.0", "fastmcp==4.1.2"
 _CONTENDERS = ("ours", "official", "fastmcp", "floor")
 _LONGEST = 120.0
+SETTINGS = {
+    "ours": "`connect(server, approval=allow_all)`: limits, timeouts and validation on, no audit",
+    "official": "`mcp.Client(server)`",
+    "FastMCP": "`fastmcp.Client(transport)`, Streamable HTTP",
+    "floor": "bare asyncio pipes and json; over HTTP `httpx.AsyncClient().post`",
+}
+"""How each client is made. What is not stated is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ class Row:
     against: str = "official"
     """Or "floor", where the official client cannot do the work, or "base" for a row of ours alone.
     """
+    setting: str = ""
+    """The setting of this row that the other rows do not have; empty if there is none."""
     in_table: bool = True
     short: str = ""
     """What it is called in the short table; empty where it is not in it."""

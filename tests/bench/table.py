@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from tests.bench.rounds import Row, Taken, middle, ratio, short
+from tests.bench.rounds import SETTINGS, Row, Taken, middle, ratio, short
 
 __all__ = ["printed"]
 
 _SHOWN = {"ours": "ours", "official": "official", "fastmcp": "FastMCP", "floor": "floor"}
-_HEAD = ("work", *_SHOWN.values(), "without", "to official", "to floor", "to without")
+_HEAD = ("work", "setting", *_SHOWN.values(), "without", "to official", "to floor", "to without")
 
 
 def printed(rows: Sequence[Row], taken: Taken) -> str:
     whole = [(*_HEAD, "reach", "reached"), *(_line(row, taken) for row in rows)]
     brief = [("", "ours", "official", "FastMCP"), *_short(rows, taken)]
-    return "\n".join((*_markdown(whole), "", *_markdown(brief)))
+    settings = [f"- {who}: {setting}" for who, setting in SETTINGS.items()]
+    return "\n".join((*settings, "", *_markdown(whole), "", *_markdown(brief)))
 
 
 def _line(row: Row, taken: Taken) -> tuple[str, ...]:
@@ -31,6 +32,7 @@ def _line(row: Row, taken: Taken) -> tuple[str, ...]:
     reached = "yes" if all(found <= most for _, found, most in aims) else "**no**"
     return (
         row.shown,
+        row.setting or "-",
         *(_figure(row, middle(taken, row, who)) for who in (*_SHOWN, "base")),
         *("-" if math.isnan(one) else f"{one:.2f}" for one in (official, floor, base)),
         ", ".join(text for text, _, _ in aims) or "-",

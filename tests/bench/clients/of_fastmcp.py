@@ -11,7 +11,10 @@ _import_seconds = process_time() - _started
 
 from contextlib import asynccontextmanager  # noqa: E402
 
-from fastmcp.client.transports import StdioTransport  # noqa: E402
+from fastmcp.client.transports import (  # noqa: E402
+    StdioTransport,
+    StreamableHttpTransport,
+)
 
 from tests.bench.clients.workload import Peer, main, where  # noqa: E402
 
@@ -19,7 +22,9 @@ from tests.bench.clients.workload import Peer, main, where  # noqa: E402
 @asynccontextmanager
 async def connect(server):
     at = where(server)
-    if not isinstance(at, str):
+    if isinstance(at, str):
+        at = StreamableHttpTransport(at)  # by the name of /sse it would take the transport of 2024
+    else:
         at = StdioTransport(command=server[0], args=server[1:], keep_alive=False)
     async with Client(at) as client:
 
