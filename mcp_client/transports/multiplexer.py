@@ -242,9 +242,12 @@ class Multiplexer:
             (start, end), self._skipping = self._skipping, None
             self._too_long(start, end)
             return
+        self.take(self._whole_line())
+
+    def _whole_line(self) -> bytes:
         line = self._pieces.getvalue()
         self._pieces, self._held = BytesIO(), 0
-        self.take(line)
+        return line
 
     def _too_long(self, start: bytes, end: bytes) -> None:
         cap = self.limits.message_bytes
@@ -265,16 +268,18 @@ class Multiplexer:
         if len(line) > self.limits.message_bytes:
             self._too_long(line[:_KEPT_EDGE_BYTES], line[-_KEPT_EDGE_BYTES:])
             return
-        line = line.strip(b" \t\r\xef\xbb\xbf")
-        if not line:
+        passed = [line.strip(b" \t\r\xef\xbb\xbf")]
+        start = passed[0][:_KEPT_EDGE_BYTES]
+        if not start:
             return
+        del line  # so that ``parse`` alone refers to it, and can free it
         try:
-            messages = parse(line, self.limits.depth, self._context.accept)
+            messages = parse(passed.pop(), self.limits.depth, self._context.accept)
         except InvalidFrame as error:
-            self.junk(line, error)
+            self.junk(start, error)
             return
         for message in messages:
-            self.sort(line, message)
+            self.sort(start, message)
 
     # ----------------------------------------------------------------- sorting
 

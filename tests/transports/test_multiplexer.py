@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.errors import ConnectionLost
-from mcp_client.protocol.jsonrpc import Notification, Request
+from mcp_client.protocol.jsonrpc import Notification, Request, Response
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.session_context import Stats
@@ -133,6 +134,23 @@ def test_a_long_line_costs_what_it_is_long() -> None:
         return feed
 
     assert grows_linearly(feeding, 128 << 10, 64)
+
+
+def test_a_long_line_is_freed_before_its_values_are_made() -> None:
+    size = 4 << 20
+    channel, exchange, _ = _line()
+    channel.feed(b'{"jsonrpc":"2.0","id":1,"result":{"t":"')
+    tracemalloc.start()
+    try:
+        for _ in range(size >> 16):
+            channel.feed(b"x" * (1 << 16))
+        channel.feed(b'"}}\n')
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(answer := exchange._inbox[0], Response)
+    assert len(answer.result["t"]) == size
+    assert most < 2.5 * size, "the line, its text and the value were in memory at once"
 
 
 async def test_the_timer_is_gone_when_the_line_is_over() -> None:
