@@ -32,13 +32,13 @@ CODE_LINES = {
     "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
     "host": 2081,  # ttl
-    "protocol": 2839,  # the newest revision of one era
+    "protocol": 2841,  # the newest revision of one era
     "runtime": 3808,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1075,  # options as in approval
-    "session": 2775,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2787,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1197,  # the rows of the journal have a type
     "stubs": 190,
-    "sync": 339,  # one import more, of "config"; session_id, server_answer
+    "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
     "transports": 4779,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,

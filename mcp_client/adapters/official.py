@@ -71,7 +71,7 @@ def client_session(
     """
     if denied not in ("result", "raise"):
         raise ConfigError(f"client_session(denied={denied!r}): give 'result' or 'raise'")
-    if not hasattr(session, "call_tool") or not hasattr(session, "server_answer"):
+    if not hasattr(session, "call_tool") or not hasattr(session, "server_response"):
         kind = type(session).__name__
         raise ConfigError(f"client_session({kind}): give a session that is open, of connect()")
     return OfficialSession(session, denied, official("types"))
@@ -107,7 +107,7 @@ class OfficialSession:
     @property
     def initialize_result(self) -> Any:
         """The ``InitializeResult``, which in the stateless era is made of ``server/discover``."""
-        said = plain(self._session.server_answer)
+        said = plain(self._session.server_response)
         info = self._session.server_info
         said.setdefault("protocolVersion", self._session.protocol_version)
         said.setdefault("capabilities", {})

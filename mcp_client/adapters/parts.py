@@ -393,7 +393,7 @@ def instructions_of(target: Any, max_chars: int) -> str:
     """Return the instructions of the servers of ``target``. Raises ``ConfigError``."""
     from ..catalog.pins import MAX_INSTRUCTIONS
 
-    found = getattr(getattr(target, "_async", target), "_shown_instructions", None)
+    found = getattr(getattr(target, "_async", target), "_model_instructions", None)
     if not isinstance(found, Mapping):
         raise ConfigError(
             f"instructions() was given a {type(target).__name__}: give an open Session or Host"

@@ -41,7 +41,7 @@ from typing import Any, NoReturn, cast
 
 from ..errors import ConfigError, StartDenied
 from ..runtime.atomic_file import access_problem
-from ..runtime.directory import NO_FOLLOW, NO_WAIT, given_path
+from ..runtime.directory import NO_FOLLOW, NO_WAIT, checked_path
 from ..runtime.safe_text import near, safe_text
 from .decision import Answer, ApprovalHook, Deny, Policy, policy_of
 from .request import ApprovalRequest
@@ -117,7 +117,7 @@ class ManagedPolicy:
         The file may belong to this user. Raises ``ConfigError`` if it is missing, cannot be used,
         or others may write it.
         """
-        return _read(given_path(path, f"ManagedPolicy.from_file({path!r})"), links=True)
+        return _read(checked_path(path, f"ManagedPolicy.from_file({path!r})"), links=True)
 
     # ------------------------------------------------------------------- servers
 

@@ -63,7 +63,7 @@ from ..catalog.call_context import CallOrigin, same_context
 from ..catalog.finding import Finding
 from ..connection.call_options import check_context
 from ..errors import ConfigError
-from ..runtime.directory import given_path
+from ..runtime.directory import checked_path
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import near, safe_text
 from .constraints import Constraints, glob
@@ -330,7 +330,7 @@ class Rules:
         """
         from .rules_file import read_rules
 
-        path = given_path(path, f"Rules.from_file({path!r})")
+        path = checked_path(path, f"Rules.from_file({path!r})")
         return cls((rule_of(*each) for each in read_rules(path, RULE_KEYS)), ask)
 
     def explain(self, call: ApprovalRequest, *, at: datetime | None = None) -> Explanation:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
-from ..runtime.directory import given_path
+from ..runtime.directory import checked_path
 from ..runtime.strict_json import read_json_object
 
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ def verify_audit(
         found: Verified = of.verify(key, noted)
         return found
     key = getattr(of, "key", None) if key is None else key
-    path = given_path(getattr(of, "path", of), f"verify_audit({log!r})")
+    path = checked_path(getattr(of, "path", of), f"verify_audit({log!r})")
     check = Check(key_of(key), noted)
     try:
         with closing(opened_files(Path(path))) as files:

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
-from ..runtime.directory import given_path
+from ..runtime.directory import checked_path
 from ..runtime.option_names import with_option_names
 from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
 from .opened_file import OpenedFile, Turn
@@ -107,7 +107,7 @@ class AuditLog:
         Raises:
             ConfigError: If an option is wrong.
         """
-        path = given_path(path, f"AuditLog({path!r})")
+        path = checked_path(path, f"AuditLog({path!r})")
         if max_bytes is not None and (type(max_bytes) is not int or max_bytes < _LEAST_MAX_BYTES):
             raise ConfigError(
                 f"AuditLog(max_bytes={max_bytes!r}): give at least {_LEAST_MAX_BYTES}, or None"

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from ..errors import Advice, AuthError, ConfigError, McpError
-from ..runtime.console import open_console, tell, why_no_terminal
+from ..runtime.console import open_console, why_no_terminal, write_notice
 from ..runtime.daemon_thread import NoThread, in_daemon_thread, start_thread
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
@@ -146,7 +146,7 @@ class Browser:
                 ),
                 server=login.server,
             )
-        await tell(_code_to_type(login))
+        await write_notice(_code_to_type(login))
 
     async def wait(self, login: DeviceLogin, seconds: float) -> None:
         """Wait for the person who was shown ``login``.
@@ -322,7 +322,7 @@ async def _opened(url: str) -> bool:
     """
     opened: list[bool] = []
 
-    def tell() -> None:
+    def write_notice() -> None:
         import webbrowser
 
         try:
@@ -333,7 +333,7 @@ async def _opened(url: str) -> bool:
             opened.append(False)
 
     try:
-        start_thread(tell, "mcp_client browser")
+        start_thread(write_notice, "mcp_client browser")
     except NoThread:
         return False
     while not opened:  # noqa: ASYNC110 - the thread knows no event loop

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from ..errors import ConfigError
 from ..processes.process_id import is_alive, process_id
 from ..runtime.daemon_thread import run_in_thread
-from ..runtime.directory import given_path
+from ..runtime.directory import checked_path
 from ..runtime.json_file import JsonFile
 from ..runtime.storage import Change, MemoryStorage, Object, Storage
 from ..runtime.strict_json import read_json_object
@@ -208,7 +208,7 @@ class FileTokens(TokenStore):
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         if path is None:
             path = default_directory() / "tokens.json"
-        self.path: Path = Path(given_path(path, f"FileTokens({path!r})")).expanduser()
+        self.path: Path = Path(checked_path(path, f"FileTokens({path!r})")).expanduser()
         super().__init__(JsonFile(self.path, "tokens", KINDS, _REMEDY, own_directory=True))
 
     def __repr__(self) -> str:

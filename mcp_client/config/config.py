@@ -35,7 +35,7 @@ from typing import Any
 
 from ..approval.start_request import StartRequest
 from ..errors import ConfigError
-from ..runtime.directory import given_path
+from ..runtime.directory import checked_path
 from ..runtime.safe_text import safe_text
 from .fields import ConfigProblem, ParsedFile, listed, shown_key
 from .programs import (
@@ -144,7 +144,7 @@ def load_config(
         ConfigError: If the file is missing or cannot be parsed.
     """
     _check(program, scope, inputs)
-    path = given_path(path, f"path={path!r}")
+    path = checked_path(path, f"path={path!r}")
     path = Path(os.path.abspath(path))
     place = place_of(path)
     scope = scope or ("user" if place.is_user else "project")

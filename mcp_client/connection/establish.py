@@ -46,12 +46,12 @@ from ..protocol.opening import (
     Ask,
     CheckLateAnswer,
     Failed,
+    Notify,
     OtherWay,
     Outcome,
     Restart,
     Silent,
     Step,
-    Tell,
     Wait,
 )
 from ..runtime.backoff import doubled, spread
@@ -165,7 +165,7 @@ class ConnectionAttempt:
                 if step.probe and _wants_no_probe(outcome):
                     self._probe_failed = True
                 return outcome
-            case Tell(method=method, era=era):
+            case Notify(method=method, era=era):
                 self._transport.agree(era)
                 await self._transport.send(encode_notification(method), era.headers(method, {}))
                 return None

@@ -254,8 +254,8 @@ def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
     for name, settings in required.items():
         if name == "extensions" and isinstance(settings, dict):
             ways += [
-                f"the extension {shown}: client_info=ClientInfo(extensions=[Extension({shown!r})])"
-                for shown in (safe_text(id, 120) for id in settings)
+                f"the extension {name}: client_info=ClientInfo(extensions=[Extension({name!r})])"
+                for name in (safe_text(id, 120) for id in settings)
             ]
         elif name in ("elicitation", "sampling", "roots"):
             ways.append(f"{name}: connect(..., handlers=Handlers({name}=...))")
@@ -275,10 +275,10 @@ def declared_extensions(capabilities: Mapping[str, Any]) -> Mapping[str, Mapping
 
     An entry whose settings are not an object declares nothing.
     """
-    said = capabilities.get("extensions")
+    declared = capabilities.get("extensions")
     found: Mapping[str, Mapping[str, Any]] = frozen(
-        {id: settings for id, settings in said.items() if type(settings) is dict}
-        if type(said) is dict
+        {id: settings for id, settings in declared.items() if type(settings) is dict}
+        if type(declared) is dict
         else {}
     )
     return found

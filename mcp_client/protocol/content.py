@@ -263,7 +263,7 @@ class UnknownContent:
         found = self.raw if isinstance(self.raw, dict) else {}
         inner = found.get("resource")
         found = {**found, **inner} if isinstance(inner, dict) else found
-        texts = zip(_SHOWN, texts_in(found, *_SHOWN), strict=True)
+        texts = zip(_LABELS, texts_in(found, *_LABELS), strict=True)
         rest = "".join(f", {name} {shown(text)!r}" for name, text in texts if text)
         return f"[{self.kind.replace('_', ' ')} without a usable {lacking}{rest}]"
 
@@ -309,12 +309,12 @@ def _encoded(data: str, block: Mapping[str, Any]) -> tuple[str, str]:
 
     The MIME type is the server's, else that of the first bytes.
     """
-    said = block.get("mimeType")
+    media = block.get("mimeType")
     if data.startswith("data:") and ";base64," in data[:200]:
         head, _, data = data.partition(";base64,")
-        said = said or head.removeprefix("data:")
-    if isinstance(said, str) and said:
-        return data, said
+        media = media or head.removeprefix("data:")
+    if isinstance(media, str) and media:
+        return data, media
     try:
         start = a2b_base64(data[:_HEAD_CHARS])
     except (BadBase64, ValueError):
@@ -329,5 +329,5 @@ def _name_of(uri: str) -> str:
     return parts[-1] if len(parts) > 1 else uri
 
 
-_SHOWN = ("name", "title", "uri", "url", "mimeType")
+_LABELS = ("name", "title", "uri", "url", "mimeType")
 """The text for a block that cannot be used."""

@@ -27,7 +27,7 @@ RESTRICTIVE = (
 
 _LISTS = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
 _MAX_DOMAINS = 64
-_MAX_SHOWN_CHARS = 100
+_MAX_NAME_CHARS = 100
 _MAX_LEFT_OUT = 16
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = rf"(?P<host>{_LABEL}(?:\.{_LABEL})*)"
@@ -96,12 +96,12 @@ def allow_of(declared: Any) -> tuple[str, tuple[str, ...]]:
         return "", ("_meta.ui.permissions is not a JSON object: ignored",)
     asked = {name: value for name, value in declared.items() if value not in (None, False)}
     left_out = [
-        f"permission {safe_text(name, _MAX_SHOWN_CHARS)!r} left out: "
+        f"permission {safe_text(name, _MAX_NAME_CHARS)!r} left out: "
         + ("its value is not a JSON object" if name in _PERMISSIONS else "it is unknown")
         for name, value in asked.items()
         if name not in _PERMISSIONS or type(value) is not dict
     ]
-    allowed = [said for name, said in _PERMISSIONS.items() if type(asked.get(name)) is dict]
+    allowed = [policy for name, policy in _PERMISSIONS.items() if type(asked.get(name)) is dict]
     return "; ".join(allowed), _few(left_out)
 
 
@@ -166,8 +166,10 @@ def _domains(declared: dict[str, Any], name: str, left_out: list[str], local: bo
         if reason is None:
             found[domain.lower().removesuffix("/")] = None
         else:
-            shown = repr(safe_text(domain, _MAX_SHOWN_CHARS)) if type(domain) is str else "an entry"
-            left_out.append(f"{name}: {shown} left out: {reason}")
+            name_of_entry = (
+                repr(safe_text(domain, _MAX_NAME_CHARS)) if type(domain) is str else "an entry"
+            )
+            left_out.append(f"{name}: {name_of_entry} left out: {reason}")
     return list(found)
 
 

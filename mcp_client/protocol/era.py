@@ -178,8 +178,8 @@ class HandshakeEra(Era):
             own[_PROGRESS] = token
         if not own:
             return f"{{{body}}}"
-        shown = f'"_meta":{encode_fields(own)}'
-        return f"{{{body},{shown}}}" if body else f"{{{shown}}}"
+        text = f'"_meta":{encode_fields(own)}'
+        return f"{{{body},{text}}}" if body else f"{{{text}}}"
 
     def read(self, result: object, method: str = "") -> ParsedResult:
         """Parse a result of ``method``. Raises ``Malformed``."""
@@ -223,8 +223,8 @@ class StatelessEra(Era):
     ) -> StatelessEra:
         """Parse the result of ``server/discover``."""
         meta = result.get("_meta")
-        said = meta.get(_PREFIX + "serverInfo") if isinstance(meta, dict) else None
-        facts = ServerFacts.from_wire(result, said or result.get("serverInfo"))
+        info = meta.get(_PREFIX + "serverInfo") if isinstance(meta, dict) else None
+        facts = ServerFacts.from_wire(result, info or result.get("serverInfo"))
         return cls(revision, facts, client)
 
     def params(
@@ -241,8 +241,8 @@ class StatelessEra(Era):
         if log_level is not None and not (meta and _LOG_LEVEL in meta):
             own = f'{own},"{_LOG_LEVEL}":"{log_level}"'
         if token is not None:
-            shown = token if type(token) is int else dump(token)
-            own = f'{own},"progressToken":{shown}'
+            text = token if type(token) is int else dump(token)
+            own = f'{own},"progressToken":{text}'
         if meta:
             reserved = (*self._reserved, "progressToken")
             rest = encode_members({k: v for k, v in meta.items() if k not in reserved})

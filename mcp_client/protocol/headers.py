@@ -127,13 +127,13 @@ def header_params_of(schema: Any) -> tuple[HeaderParam, ...]:
         if role is not Role.SCHEMA or type(part) is not dict or _KEYWORD not in part:
             continue
         name = part[_KEYWORD]
-        shown = "a part of the schema" if path is None else ".".join(path) or "the schema itself"
-        _check(name, shown, part, bool(path))
+        where = "a part of the schema" if path is None else ".".join(path) or "the schema itself"
+        _check(name, where, part, bool(path))
         if name.lower() in taken:
             raise InvalidHeaderParam(
-                f"{_KEYWORD} {name!r} of {shown} is already used by {taken[name.lower()]}"
+                f"{_KEYWORD} {name!r} of {where} is already used by {taken[name.lower()]}"
             )
-        taken[name.lower()] = shown
+        taken[name.lower()] = where
         found.append(HeaderParam(path or (), "Mcp-Param-" + name))
     return tuple(found)
 
@@ -153,18 +153,18 @@ def _mentioned(schema: Any) -> bool:
     return False
 
 
-def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> None:
+def _check(name: Any, where: str, place: Mapping[str, Any], reachable: bool) -> None:
     if not isinstance(name, str):
-        raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is not a string")
+        raise InvalidHeaderParam(f"{_KEYWORD} of {where} is not a string")
     if not name:
-        raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is empty")
+        raise InvalidHeaderParam(f"{_KEYWORD} of {where} is empty")
     if not _TOKEN.fullmatch(name):
-        raise InvalidHeaderParam(f"{_KEYWORD} {name[:40]!r} of {shown} is not an HTTP field name")
+        raise InvalidHeaderParam(f"{_KEYWORD} {name[:40]!r} of {where} is not an HTTP field name")
     if not reachable:
         raise InvalidHeaderParam(f"{_KEYWORD} {name!r} is not reached by 'properties' alone")
     kind = place.get("type")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):
         raise InvalidHeaderParam(
-            f"{_KEYWORD} {name!r} of {shown} is not on a string, integer or boolean"
+            f"{_KEYWORD} {name!r} of {where} is not on a string, integer or boolean"
         )

@@ -340,8 +340,8 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 
 def encode_request(id: Id, method: str, params: str) -> str:
     """Return a request as JSON text."""
-    shown = id if type(id) is int else dump(id)
-    text = f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}'
+    id_text = id if type(id) is int else dump(id)
+    text = f'{{"jsonrpc":"2.0","id":{id_text},"method":"{method}","params":{params}}}'
     return text if text.isascii() else _sendable(text)
 
 

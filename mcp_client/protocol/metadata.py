@@ -287,15 +287,15 @@ def _safe(icon: object, origin: Origin | None) -> dict[str, Any] | None:
             return None
     elif not _is_of(src, origin):
         return None
-    kept: dict[str, Any] = {"src": src}
+    fields: dict[str, Any] = {"src": src}
     if media is not None:
-        kept["mimeType"] = media
+        fields["mimeType"] = media
     sizes, theme = icon.get("sizes"), icon.get("theme")
     if type(sizes) is list and len(sizes) <= _MAX_ICONS and all(map(_is_short, sizes)):
-        kept["sizes"] = list(sizes)
+        fields["sizes"] = list(sizes)
     if theme in ("light", "dark"):
-        kept["theme"] = theme
-    return kept
+        fields["theme"] = theme
+    return fields
 
 
 def _is_medium(media: object) -> bool:

@@ -51,13 +51,13 @@ from .opening import (
     Ask,
     CheckLateAnswer,
     Failed,
+    Notify,
     OtherWay,
     Outcome,
     Refusal,
     Restart,
     Silent,
     Step,
-    Tell,
     Wait,
     accepted_revision,
     choose,
@@ -67,7 +67,7 @@ from .opening import (
 )
 
 __all__ = ["Answered", "AnsweredWithError", "Ask", "CheckLateAnswer", "Failed", "Outcome"]
-__all__ += ["Restart", "Silent", "Step", "Tell", "negotiate", "passes"]
+__all__ += ["Notify", "Restart", "Silent", "Step", "negotiate", "passes"]
 
 MAX_REQUESTS = 4
 MAX_WAITS = 3
@@ -79,7 +79,7 @@ _OF_REVISIONS = re.compile(r"(protocol|mcp).{0,20}version|revision|version.{0,40
 """Words of a server that refuses the revision."""
 _OLDER_REVISION = "initialize with the newest revision is refused, not answered with an older one"
 _UNKNOWN_METHOD = "server/discover is refused as if the login or a gateway failed"
-_NO_ANSWER = "server/discover is not answered, as a method is that the server does not know"
+_NO_RESPONSE = "server/discover is not answered, as a method is that the server does not know"
 
 Talk: TypeAlias = Generator[Step, Outcome | None, Era]
 _Found: TypeAlias = Generator[Step, Outcome | None, Era | None]
@@ -139,7 +139,7 @@ class _Meaning(Enum):
     """The server wants to know who asks, or does not allow it."""
     FAULT = auto()
     """A gateway or the server has a fault."""
-    GONE = auto()
+    ENDED = auto()
     """The connection ended, the response is unusable, or there is none."""
 
 
@@ -154,8 +154,8 @@ _BY_STATUS = {
 def _meaning(outcome: Refusal, offered: str = "") -> _Meaning:
     """``offered``: the revision of the ``initialize`` that was refused."""
     if isinstance(outcome, Silent):
-        return _Meaning.GONE
-    status, after, said = _terms(outcome)
+        return _Meaning.ENDED
+    status, after, message = _terms(outcome)
     if status == 429 or (status == 503 and after is not None):
         return _Meaning.BUSY
     if _listed(outcome, offered):
@@ -166,11 +166,11 @@ def _meaning(outcome: Refusal, offered: str = "") -> _Meaning:
         if outcome.code == _INVALID_PARAMS:
             return _Meaning.REVISION
     elif status is None:
-        return _Meaning.GONE
+        return _Meaning.ENDED
     known = _BY_STATUS.get(status or 0)
     if known is not None:
         return known
-    return _Meaning.REVISION if _OF_REVISIONS.search(said) else _Meaning.REFUSED
+    return _Meaning.REVISION if _OF_REVISIONS.search(message) else _Meaning.REFUSED
 
 
 def _listed(outcome: Refusal, offered: str) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ _AFTER_INITIALIZE: dict[_Meaning, tuple[_Move, ...]] = {
     _Meaning.BUSY: (_Move.WAIT,),
     _Meaning.LOCKED: (),
     _Meaning.FAULT: (),
-    _Meaning.GONE: (_Move.LATE, _Move.RESTART),
+    _Meaning.ENDED: (_Move.LATE, _Move.RESTART),
 }
 _WITH_PIN = (_Move.OTHER_WAY, _Move.WAIT)
 """The moves that are left if the revision is fixed."""
@@ -301,7 +301,7 @@ class _Conversation:
             case AnsweredWithError() | Failed():
                 self._judge_refused_probe(outcome)
             case Silent():
-                self._deviations.append(_NO_ANSWER)
+                self._deviations.append(_NO_RESPONSE)
         if self._pin is not None:
             why = f": {outcome.error.args[0]}" if isinstance(outcome, Failed) else ""
             raise NegotiationError(
@@ -336,7 +336,7 @@ class _Conversation:
         era = HandshakeEra.from_initialize(accepted_revision(result, self._pin), result)
         for deviation in self._deviations:
             yield Accept(deviation)
-        yield Tell("notifications/initialized", era)
+        yield Notify("notifications/initialized", era)
         return era
 
     def _after(self, outcome: Refusal) -> _Found:
@@ -424,12 +424,12 @@ class _Conversation:
         elif self._pin == "handshake" and _meaning(outcome) is _Meaning.STATELESS:
             advice = Advice("drop revision= to let the stateless era be tried", "revision")
         match outcome:
-            case AnsweredWithError(code=code, message=said):
+            case AnsweredWithError(code=code, message=message):
                 busy = _meaning(outcome) is _Meaning.BUSY
                 kind = ConnectError if busy else NegotiationError
                 what = f"initialize with {offered}" if offered else "server/discover"
                 return kind(
-                    f"the server refuses {what}: {said[:200]} (code {code})",
+                    f"the server refuses {what}: {message[:200]} (code {code})",
                     advice=advice,
                     http_status=None if outcome.status == 200 else outcome.status,
                     retry_after=_terms(outcome)[1],

@@ -24,13 +24,13 @@ __all__ = [
     "Ask",
     "CheckLateAnswer",
     "Failed",
+    "Notify",
     "OtherWay",
     "Outcome",
     "Refusal",
     "Restart",
     "Silent",
     "Step",
-    "Tell",
     "Wait",
     "accepted_revision",
     "choose",
@@ -60,7 +60,7 @@ class Ask(NamedTuple):
     """Whether the server is restarted if it stays silent, so that not all the time may be used."""
 
 
-class Tell(NamedTuple):
+class Notify(NamedTuple):
     """Agreed: send this notification in that era. It has no outcome: send None."""
 
     method: str
@@ -103,7 +103,7 @@ class CheckLateAnswer:
     """Check whether a response to the probe has arrived. Send ``Answered`` or ``Silent``."""
 
 
-Step: TypeAlias = Ask | Tell | Accept | Wait | Restart | OtherWay | CheckLateAnswer
+Step: TypeAlias = Ask | Notify | Accept | Wait | Restart | OtherWay | CheckLateAnswer
 
 
 # ------------------------------------------------------------------- what came of it
@@ -161,7 +161,7 @@ def refused_probe(outcome: AnsweredWithError) -> NegotiationError:
     )
 
 
-def choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]:
+def choose(versions: list[Any], wanted: str, message: str) -> str | tuple[str, ...]:
     """Return the stateless revision to speak, or else the handshake revisions in common."""
     for revision in (wanted, *STATELESS):
         if revision in versions:
@@ -172,7 +172,7 @@ def choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]
     listed = ", ".join(str(version)[:20] for version in versions[:8]) or "none"
     raise NegotiationError(
         f"no revision in common: the server lists {listed}; supported: "
-        f"{', '.join((*STATELESS, *HANDSHAKE))}" + (f" ({said[:200]})" if said else "")
+        f"{', '.join((*STATELESS, *HANDSHAKE))}" + (f" ({message[:200]})" if message else "")
     )
 
 
@@ -182,11 +182,11 @@ def supported_by(data: Any) -> list[Any]:
     return versions if isinstance(versions, list) else []
 
 
-def listed_in(data: Any, said: str, offered: str) -> tuple[str, ...]:
+def listed_in(data: Any, message: str, offered: str) -> tuple[str, ...]:
     """Return the handshake revisions that a refusal of ``offered`` names besides, newest first."""
     versions: Any = supported_by(data)
     if not versions:
-        text = said if data is None else f"{said} {json.dumps(data)[:2000]}"
+        text = message if data is None else f"{message} {json.dumps(data)[:2000]}"
         versions = _REVISION.findall(text)
     return tuple(each for each in HANDSHAKE if each in versions and each != offered)
 

@@ -119,8 +119,8 @@ class ResourceTemplate(Metadata):
         type, a value that would make ``.`` or ``..`` a segment of the path, or a URI of more than
         65,536 characters.
         """
-        given = {**(values or {}), **named}
-        unknown = [name for name in given if name not in self.variables]
+        values_by_name = {**(values or {}), **named}
+        unknown = [name for name in values_by_name if name not in self.variables]
         if unknown:
             raise InvalidArguments(
                 f"the template has no variable {unknown[0]!r}; it has: "
@@ -128,7 +128,7 @@ class ResourceTemplate(Metadata):
                 server=self.server,
             )
         try:
-            return expand(self.uri_template, given, longest=_MAX_URI_CHARS)
+            return expand(self.uri_template, values_by_name, longest=_MAX_URI_CHARS)
         except ValueError as error:
             raise InvalidArguments(str(error), server=self.server) from None
 

@@ -152,8 +152,8 @@ def _items(operator: _Operator, variable: _Variable, value: Any) -> Iterator[str
         yield _with_name(operator, name, ",".join(map(ready, items)))
     elif pairs:
         for key, item in value.items():
-            shown = ready(item)
-            yield f"{ready(key)}{'=' if shown or not operator.named else operator.if_empty}{shown}"
+            text = ready(item)
+            yield f"{ready(key)}{'=' if text or not operator.named else operator.if_empty}{text}"
     else:
         for item in value:
             yield _with_name(operator, name, ready(item))

@@ -32,7 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError
 from .backoff import doubled
-from .directory import NO_WAIT, Directory, given_path, open_directory
+from .directory import NO_WAIT, Directory, checked_path, open_directory
 from .safe_text import safe_text
 
 __all__ = ["OwnFile", "Stamp", "access_problem", "lock", "own_directory", "unlock", "wait_for_disk"]
@@ -107,7 +107,7 @@ class OwnFile:
         private: bool = False,
         own_directory: bool = False,
     ) -> None:
-        self.path: Path = Path(given_path(path, f"the {kind} {path!r}"))
+        self.path: Path = Path(checked_path(path, f"the {kind} {path!r}"))
         self._kind = kind
         self._remedy = remedy
         self._private = private

@@ -135,12 +135,12 @@ class ProgressNotifier:
             self._queue.notify(*args)
             return
         try:
-            answer = self._on_progress(*args)
+            returned = self._on_progress(*args)
         except Exception:  # noqa: BLE001 - a fault of the host's callback does not end the call
             self._queue.raised()
         else:
-            if inspect.isawaitable(answer):
-                self._queue.notify(answer)
+            if inspect.isawaitable(returned):
+                self._queue.notify(returned)
 
     async def aclose(self, within: float = 0.0) -> None:
         """End the queue, within bounded time."""

@@ -48,9 +48,9 @@ __all__ = [
     "between_dialogues",
     "in_dialogue",
     "open_console",
-    "tell",
     "terminal",
     "why_no_terminal",
+    "write_notice",
 ]
 
 TRIES = 3
@@ -62,7 +62,7 @@ _MAX_LINE_BYTES = 4_000
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _MAX_DEFERRED = 200
 _lock = CrossLoopLock()
-_kept_lock = threading.RLock()
+_deferred_lock = threading.RLock()
 _deferred: list[Callable[[], None]] | None = None
 """The texts to show once the open dialogue has ended; None if none is open."""
 
@@ -115,14 +115,14 @@ async def open_console() -> AsyncIterator[Console]:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     global _deferred
-    with _kept_lock:
+    with _deferred_lock:
         _deferred = []
     try:
         yield
     finally:
-        with _kept_lock:
-            kept, _deferred = _deferred, None
-            for show in kept or ():
+        with _deferred_lock:
+            deferred, _deferred = _deferred, None
+            for show in deferred or ():
                 show()
 
 
@@ -136,14 +136,14 @@ def between_dialogues(show: Callable[[], None]) -> None:
 
     From any thread. Of more than 200 in one dialogue the first are shown.
     """
-    with _kept_lock:
+    with _deferred_lock:
         if _deferred is None:
             show()
         elif len(_deferred) < _MAX_DEFERRED:
             _deferred.append(show)
 
 
-async def tell(text: str) -> None:
+async def write_notice(text: str) -> None:
     """Show a text between dialogues. Nothing is asked, and the interrupt key does what it did."""
     async with _lock.turn():
         Console(None)._write(text + "\n")
@@ -157,7 +157,7 @@ class Console:
         self.waited = waited
         """Whether another dialogue had to end first."""
         self._interrupt = _INTERRUPT
-        self._is_shown = False
+        self._is_written = False
         """Whether a part of the next question is on the screen."""
         self._before: list[Any] = []
         self._while_asking: list[Any] = []
@@ -188,7 +188,7 @@ class Console:
     async def ask(self, prompt: str) -> str | None:
         """Return the typed line; None if the person left with Ctrl-C, or at the end of input."""
         self._forget()
-        self._is_shown = False
+        self._is_written = False
         self._write(prompt)
         if self._fd is None:
             line = await in_daemon_thread(terminal().input.readline)
@@ -286,9 +286,9 @@ class Console:
 
     def _forget(self) -> None:
         """Discard what was typed, unless it may be an answer to what is shown already."""
-        if self._is_shown:
+        if self._is_written:
             return
-        self._is_shown = True
+        self._is_written = True
         if sys.platform == "win32":
             import msvcrt
 

@@ -151,8 +151,8 @@ class Page:
         self.lines.append(f"{label:<{_LABEL_COLUMNS}}{mark} {text}".rstrip(" "))
 
     def _safe(self, text: str) -> str:
-        shown = safe_text(text, len(text))
-        return shown.encode(self._encoding, "backslashreplace").decode(self._encoding)
+        text = safe_text(text, len(text))
+        return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
 
 def broken(text: str, width: int) -> Iterator[str]:

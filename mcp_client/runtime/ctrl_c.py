@@ -29,16 +29,16 @@ class CtrlC:
     def __init__(self, cancel: Callable[[], None]) -> None:
         self._cancel = cancel
         self._pressed_at: float | None = None
-        self._heard = self._hear  # one object, to recognize it by
+        self._handler = self._hear  # one object, to recognize it by
 
     def listen(self) -> None:
         """Begin, if this is the main thread and Python's own handler is in place."""
         if _in_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._heard)
+            signal.signal(signal.SIGINT, self._handler)
 
     def leave(self) -> None:
         """Put Python's own handler back, unless the program has set another one by now."""
-        if _in_main_thread() and signal.getsignal(signal.SIGINT) is self._heard:
+        if _in_main_thread() and signal.getsignal(signal.SIGINT) is self._handler:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @property

@@ -21,7 +21,7 @@ __all__ = [
     "NO_FOLLOW",
     "NO_WAIT",
     "Directory",
-    "given_path",
+    "checked_path",
     "open_directory",
 ]
 
@@ -140,7 +140,7 @@ class _ByPath(Directory):
         pass
 
 
-def given_path(path: object, option: str) -> str:
+def checked_path(path: object, option: str) -> str:
     """``path`` as text.
 
     Raises ``ConfigError``, which begins with ``option``, for what is not the path of a file:

@@ -87,7 +87,7 @@ def show_fields(cls: Any, names: Iterable[str]) -> None:
     They replace its private fields. ``dataclasses.replace`` takes both kinds of fields.
     """
     fields = {each.name: each for each in dataclasses.fields(cls)}
-    shown = {}
+    fields_by_name = {}
 
     def state(self: Any) -> list[Any]:
         return [getattr(self, name) for name in fields]
@@ -97,13 +97,13 @@ def show_fields(cls: Any, names: Iterable[str]) -> None:
             object.__setattr__(self, name, value)
 
     for name in names:
-        shown[name] = fields.get(name) or copy(fields["name"])
-        shown[name].name, shown[name].init = name, name in fields
+        fields_by_name[name] = fields.get(name) or copy(fields["name"])
+        fields_by_name[name].name, fields_by_name[name].init = name, name in fields
     for name, each in fields.items():
-        if name not in shown and each.init:
-            shown[name] = hidden = copy(each)
+        if name not in fields_by_name and each.init:
+            fields_by_name[name] = hidden = copy(each)
             hidden.default, hidden._field_type = None, dataclasses._FIELD_INITVAR  # type: ignore
-    cls.__dataclass_fields__ = shown
+    cls.__dataclass_fields__ = fields_by_name
     cls.__getstate__, cls.__setstate__ = state, restore  # of the fields that there are
 
 

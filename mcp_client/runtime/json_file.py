@@ -74,25 +74,25 @@ class JsonFile(Storage):
         last, stamp = self._last, self._file.stamp()
         if last is None or stamp is None or last[0] != stamp:
             last = self._last = stamp, self._read()[1]
-        kept = self._of(last[1], kind)
+        objects = self._of(last[1], kind)
         # Copies, because what is returned is the caller's own.
-        return {key: json.loads(json.dumps(kept[key])) for key in keys if key in kept}
+        return {key: json.loads(json.dumps(objects[key])) for key in keys if key in objects}
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         """Replace an object by the result of ``function``, and return it."""
-        with self._changed(kind) as kept:
-            changed = function(kept.get(key))
+        with self._changed(kind) as objects:
+            changed = function(objects.get(key))
             if changed is None:
-                kept.pop(key, None)
+                objects.pop(key, None)
             else:
-                kept[key] = changed
+                objects[key] = changed
         return None if changed is None else json.loads(json.dumps(changed))
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
         """Remove the objects with these keys."""
-        with self._changed(kind) as kept:
+        with self._changed(kind) as objects:
             for key in keys:
-                kept.pop(key, None)
+                objects.pop(key, None)
 
     def list(self, kind: str) -> dict[str, Object]:
         """Return all objects of a kind by their keys, in any order."""
@@ -122,9 +122,9 @@ class JsonFile(Storage):
         return whole.setdefault(kind, {})
 
     def _text(self, whole: dict[str, dict[str, Object]]) -> str:
-        kept: dict[str, Any] = {kind: objects for kind, objects in whole.items() if objects}
-        kept |= {"format": self._format, "version": _VERSION}
-        return json.dumps(kept, indent=2, sort_keys=True, allow_nan=False) + "\n"
+        stored: dict[str, Any] = {kind: objects for kind, objects in whole.items() if objects}
+        stored |= {"format": self._format, "version": _VERSION}
+        return json.dumps(stored, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     def _read(self) -> tuple[bytes | None, dict[str, dict[str, Object]]]:
         found = self._file.read()

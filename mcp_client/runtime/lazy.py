@@ -49,11 +49,11 @@ def lazy(
         describe_fields(value)
         return value
 
-    def shown() -> list[str]:
+    def directory() -> list[str]:
         of_python = {name for name in vars(sys.modules[package]) if name[:2] == "__"}
         return sorted({*of_python, *public, *modules})
 
-    return load, shown, public
+    return load, directory, public
 
 
 def describe_fields(value: object) -> None:

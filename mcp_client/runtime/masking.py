@@ -1,7 +1,7 @@
 """Hide secrets in text from outside: a server may repeat the secrets that it was given.
 
 The functions here know values, not messages: the caller passes what was sent (``secrets_sent`` of
-an HTTP request, ``secrets_given`` of a process) and passes every text of the server through
+an HTTP request, ``secrets_passed`` of a process) and passes every text of the server through
 ``mask`` before it is shown, logged, stored or put into an error.
 
 A secret is found as it is and in its ``spellings``: escaped as in JSON, Python, HTML and shells,
@@ -30,7 +30,7 @@ __all__ = [
     "is_harmless",
     "mask",
     "mask_json",
-    "secrets_given",
+    "secrets_passed",
     "secrets_sent",
     "spellings",
     "texts_of",
@@ -204,7 +204,7 @@ def _long(value: str) -> bool:
     return len(value) >= _MIN_VALUE_CHARS
 
 
-def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]:
+def secrets_passed(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]:
     """Return the secrets in the variables and the words of a command that starts a process.
 
     - The value of a variable whose name ends as that of a secret (``DB_PASSWORD``, ``API_KEY``;

@@ -24,25 +24,25 @@ class UnknownOption(ConfigError, TypeError):
 
 
 def check_names(
-    what: str, given: Iterable[str], known: Iterable[str], hints: Mapping[str, str] | None = None
+    what: str, names: Iterable[str], known: Iterable[str], hints: Mapping[str, str] | None = None
 ) -> None:
-    """Raise ``UnknownOption`` for a name in ``given`` that is not in ``known``.
+    """Raise ``UnknownOption`` for a name in ``names`` that is not in ``known``.
 
     Args:
         what: What takes the options, as the error begins: "connect()".
-        given: The names that were given.
+        names: The names to check.
         known: The names that there are.
         hints: What to write instead, for names of options of other objects.
     """
-    error = _unknown(what, given, [*known], hints or {})
+    error = _unknown(what, names, [*known], hints or {})
     if error is not None:
         raise error
 
 
 def _unknown(
-    what: str, given: Iterable[str], known: list[str], hints: Mapping[str, str]
+    what: str, names: Iterable[str], known: list[str], hints: Mapping[str, str]
 ) -> UnknownOption | None:
-    for name in given:
+    for name in names:
         if name not in known:
             advice = f": {hints[name]}" if name in hints else near(name, known)
             return UnknownOption(f"{what} has no option {name!r}{advice}")

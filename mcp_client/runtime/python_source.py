@@ -147,9 +147,9 @@ def _escaped(char: str) -> str:
 
 def docstring(text: str, indent: int) -> str:
     """Return a docstring that holds ``text``, made safe to show, and nothing but it."""
-    shown = safe_text(text.replace("\t", "    "), _MAX_TEXT_CHARS, lines=True)
+    safe = safe_text(text.replace("\t", "    "), _MAX_TEXT_CHARS, lines=True)
     lines: list[str] = []
-    for line in shown.strip().splitlines():
+    for line in safe.strip().splitlines():
         lines += textwrap.wrap(line, _LINE_CHARS - indent - 3) or [""]
     lines = [_within_quotes(line) for line in lines] or ["No description."]
     lines[1:] = textwrap.dedent("\n".join(lines[1:])).split("\n") if lines[1:] else []

@@ -94,11 +94,11 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
         The text, safe to show to a person.
     """
     text = str(text)
-    shown = text[:limit]
-    if not shown.isascii() or not shown.isprintable():
-        shown = "".join(_spelled(shown, lines))
+    safe = text[:limit]
+    if not safe.isascii() or not safe.isprintable():
+        safe = "".join(_spelled(safe, lines))
     left = len(text) - limit
-    return f"{shown}… ({left} more characters)" if left > 0 else shown
+    return f"{safe}… ({left} more characters)" if left > 0 else safe
 
 
 def one_line(text: object) -> str:
@@ -114,10 +114,10 @@ def without_markup(text: object, limit: int = 2_000) -> str:
     word stays. Characters that a person would not see are spelled out, as by ``safe_text``.
     """
     text = str(text)
-    shown = safe_text(one_line(text[:limit]), limit)
+    safe = safe_text(one_line(text[:limit]), limit)
     if len(text) > limit:
-        shown += f"… ({len(text) - limit} more characters)"
-    return _IN_MARKUP.sub(lambda sign: chr(ord(sign[0]) + _TO_FULL_WIDTH), shown)
+        safe += f"… ({len(text) - limit} more characters)"
+    return _IN_MARKUP.sub(lambda sign: chr(ord(sign[0]) + _TO_FULL_WIDTH), safe)
 
 
 class _ErrorsOnOneLine(logging.Filter):

@@ -198,17 +198,17 @@ class MemoryStorage(Storage):
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         """Replace an object by the result of ``function``, and return it."""
         with self._lock:
-            kept = self._rows.setdefault(kind, {})
-            before = kept.get(key)
+            rows = self._rows.setdefault(kind, {})
+            before = rows.get(key)
             changed = function(_read(before))
             after = None if changed is None else json.dumps(changed, allow_nan=False)
             if after != before:
                 due = self._due.setdefault(kind, {})
                 due.pop(key, None)
                 if changed is None or after is None:
-                    del kept[key]
+                    del rows[key]
                 else:
-                    kept[key] = after
+                    rows[key] = after
                     if type(changed.get("due")) in (int, float):
                         due[key] = changed["due"]
                 self._changes[kind] = self._changes.get(kind, 0) + 1
@@ -217,8 +217,8 @@ class MemoryStorage(Storage):
     def list(self, kind: str) -> dict[str, Object]:
         """Return all objects of a kind by their keys, in any order."""
         with self._lock:
-            kept = dict(self._rows.get(kind, {}))
-        return {key: json.loads(text) for key, text in kept.items()}
+            rows = dict(self._rows.get(kind, {}))
+        return {key: json.loads(text) for key, text in rows.items()}
 
     def due(
         self, kind: str, low: float, high: float, limit: int | None = None

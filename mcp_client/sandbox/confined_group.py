@@ -39,11 +39,11 @@ async def confined(
     ``seconds``, and as ``confine`` does. It can be cancelled: what its thread has made by then is
     closed there.
     """
-    lock, given_up, made = threading.Lock(), threading.Event(), list[ConfinedGroup]()
+    lock, abandoned, made = threading.Lock(), threading.Event(), list[ConfinedGroup]()
 
     def give_up() -> None:
         with lock:
-            given_up.set()
+            abandoned.set()
             for tree in made:
                 tree.discard()
 
@@ -53,7 +53,7 @@ async def confined(
         launch, confinement = confine(sandbox, grants, argv, env, cwd)
         tree = ConfinedGroup(launch)
         with lock:
-            if given_up.is_set():
+            if abandoned.is_set():
                 tree.discard()
             else:
                 made.append(tree)

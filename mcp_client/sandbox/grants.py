@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEVICES", "Confinement", "Grant", "Grants", "GrantsChanged", "system_paths"]
 
-_MAX_SHOWN = 8
+_MAX_LISTED = 8
 _PLAIN = re.compile(r"[\w@%+=:./~${}-]+")
 _PATH_IN_TEXT = r"(?<![\w.~/-])/[\w.@+~-][\w./@+~-]{2,300}"
 _OF_ITS_OWN = ("/proc", "/dev", "/sandbox", "/tmp")  # noqa: S108 - never granted, so no advice
@@ -127,12 +127,12 @@ class Grants:
         if before is None or (before.network, before.listed) == (self.network, self.listed):
             return
         new = [one for one in self.listed if one not in before.listed]
-        gone = [one for one in before.listed if one not in self.listed]
+        lost = [one for one in before.listed if one not in self.listed]
         words = [f"now grants to {one}" for one in new]
-        words += [f"no longer grants to {one}" for one in gone]
+        words += [f"no longer grants to {one}" for one in lost]
         raise GrantsChanged(
             "cannot start the server again, because its sandbox would differ: it "
-            f"{'; '.join(words[:_MAX_SHOWN]) or 'has another network'}. If that is intended, open "
+            f"{'; '.join(words[:_MAX_LISTED]) or 'has another network'}. If that is intended, open "
             "a new session, or start the host again"
         )
 
@@ -145,7 +145,7 @@ class Grants:
         every = dict.fromkeys((*wanted, *self.missing))
         paths = [
             path for path in every if not _covered(path, [one for one in every if one != path])
-        ][:_MAX_SHOWN]
+        ][:_MAX_LISTED]
         if not paths:
             return None
         found = f"its sandbox does not grant {', '.join(paths)}"

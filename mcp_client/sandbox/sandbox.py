@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
-from ..runtime.directory import given_path
+from ..runtime.directory import checked_path
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.option_names import with_option_names
 
@@ -79,25 +79,25 @@ class Sandbox:
         object.__setattr__(self, "places", places)
 
 
-def sandbox_of(given: object) -> Sandbox | None:
+def sandbox_of(value: object) -> Sandbox | None:
     """Return the sandbox of ``sandbox=``: ``True`` is ``Sandbox()``, ``False`` and None are None.
 
     Raises ``ConfigError`` for anything else.
     """
-    if given is None or isinstance(given, Sandbox):
-        return given
-    if isinstance(given, bool):
-        return Sandbox() if given else None
-    raise ConfigError(f"sandbox={given!r}: give True, False or a Sandbox")
+    if value is None or isinstance(value, Sandbox):
+        return value
+    if isinstance(value, bool):
+        return Sandbox() if value else None
+    raise ConfigError(f"sandbox={value!r}: give True, False or a Sandbox")
 
 
-def _paths(option: str, given: object) -> tuple[str, ...]:
+def _paths(option: str, value: object) -> tuple[str, ...]:
     where = f"Sandbox({option}=...)"
-    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
+    if isinstance(value, str | bytes | os.PathLike) or not isinstance(value, Iterable):
         raise ConfigError(f"{where}: give a list of paths")
     paths = []
-    for each in given:
-        path = os.path.abspath(os.path.expanduser(given_path(each, where)))
+    for each in value:
+        path = os.path.abspath(os.path.expanduser(checked_path(each, where)))
         if not os.path.lexists(path) and _GLOB & set(path):
             raise ConfigError(
                 f"{path!r} is a glob; give the files or their directory", option=where

@@ -96,11 +96,11 @@ class VisiblePaths:
 
     def covers(self, path: str) -> bool:
         """Whether what is shown contains this real path."""
-        return any(inside(path, shown) for shown in self._writable)
+        return any(inside(path, visible) for visible in self._writable)
 
     def unused(self, path: str) -> str:
         """Return a path like this one that has nothing to do with what is shown."""
-        while any(inside(shown, path) or inside(path, shown) for shown in self._writable):
+        while any(inside(visible, path) or inside(path, visible) for visible in self._writable):
             path += "_"
         return path
 

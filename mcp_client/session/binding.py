@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..approval.gate import Gate
     from ..approval.tool_call import ToolCall
     from ..catalog.tool import Tool
-    from .call_state import Given
+    from .call_state import CallSpec
 
 __all__ = ["Bind", "Binding"]
 
@@ -56,14 +56,14 @@ Bind: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 _log = logging.getLogger("mcp_client")
 _SLICE_TOOLS = 25
-_MAX_SHOWN = 5
+_MAX_LISTED = 5
 _EXAMPLE = 'bind={"create_*": {"tenant": "acme"}}'
 
 
 class BoundCall(Protocol):
     """The part of a ``CallState`` that this module uses."""
 
-    given: Given
+    spec: CallSpec
     bound: dict[str, Any] | None
 
 
@@ -74,8 +74,12 @@ class Binding:
         """Raises ``ConfigError``, which has no value of an argument."""
         self._logged: set[tuple[str, str]] = set()
         self._globs = [
-            (_name(pattern, "a glob over names of tools"), glob(pattern), _values(pattern, given))
-            for pattern, given in _mapping(bind, "bind").items()
+            (
+                _name(pattern, "a glob over names of tools"),
+                glob(pattern),
+                _values(pattern, arguments),
+            )
+            for pattern, arguments in _mapping(bind, "bind").items()
         ]
 
     def _of(self, tool: str) -> dict[str, Any]:
@@ -107,34 +111,38 @@ class Binding:
     def _findings(self, listed: list[Tool]) -> Iterator[Finding]:
         for pattern, matches, values in self._globs:
             tools = [tool for tool in listed if matches(tool.name)]
-            shown = safe_text(pattern, 80)
+            pattern_text = safe_text(pattern, 80)
             if not tools:
-                yield Finding("bind", f"bind: {shown!r} matches no tool: it sets nothing", shown)
+                yield Finding(
+                    "bind", f"bind: {pattern_text!r} matches no tool: it sets nothing", pattern_text
+                )
             for name in values if tools else ():
                 lacking = [safe_text(tool.name, 64) for tool in tools if name not in tool.bound]
                 if lacking:
                     text = (
-                        f"bind: {shown!r} sets {safe_text(name, 80)!r}, not an argument of "
+                        f"bind: {pattern_text!r} sets {safe_text(name, 80)!r}, not an argument of "
                         f"{_some(lacking)}: it is not set there"
                     )
-                    yield Finding("bind", text, f"{shown} {safe_text(name, 80)}")
+                    yield Finding("bind", text, f"{pattern_text} {safe_text(name, 80)}")
 
     # -------------------------------------------------------------------- a call
 
-    async def complete(self, call: BoundCall, tool: Tool, given: dict[str, Any], gate: Gate) -> str:
+    async def complete(
+        self, call: BoundCall, tool: Tool, arguments: dict[str, Any], gate: Gate
+    ) -> str:
         """Return the canonical text of the arguments of ``call``, with the bound ones added.
 
         Args:
             call: The call.
             tool: The definition in force.
-            given: The caller's arguments.
+            arguments: The caller's arguments.
             gate: The gate, which ends waits for a function when it closes.
 
         Raises:
             InvalidArguments: The caller set a bound argument, or a function has no value.
         """
         its = self._of(tool.name)
-        for name in given:
+        for name in arguments:
             if name in its:
                 raise InvalidArguments(
                     f"the argument {safe_text(name, 80)!r} is set by the host: omit it "
@@ -147,7 +155,7 @@ class Binding:
                 value = its[name]
                 is_function = isinstance(value, _Function)
                 bound[name] = await _value_of(name, value, call, gate) if is_function else value
-        return canonical_of(given | {name: bound[name] for name in tool.bound})
+        return canonical_of(arguments | {name: bound[name] for name in tool.bound})
 
     def kept(self, call: BoundCall, edited: ToolCall) -> ToolCall:
         """Return an approver's call with the bound arguments added, and a finding of that."""
@@ -166,9 +174,11 @@ class Binding:
         lost = [name for name in tool.bound if name not in arguments]
         findings = edited.findings
         if lost:
-            shown = _some([safe_text(name, 80) for name in lost])
-            text = f"the edit left out arguments that the host sets; they were added again: {shown}"
-            findings = (*findings, Finding("bind", text, shown))
+            left_out = _some([safe_text(name, 80) for name in lost])
+            text = (
+                f"the edit left out arguments that the host sets; they were added again: {left_out}"
+            )
+            findings = (*findings, Finding("bind", text, left_out))
         arguments |= {name: bound[name] for name in tool.bound}
         return replace(edited, arguments_json=canonical_of(arguments), findings=findings)
 
@@ -185,8 +195,8 @@ class _Function:
 async def _value_of(name: str, function: _Function, call: BoundCall, gate: Gate) -> Any:
     value: Any = None
     try:
-        with Question(gate, call.given.timeouts.approval):
-            value = await invoke_hook(function.call, call.given.context)
+        with Question(gate, call.spec.timeouts.approval):
+            value = await invoke_hook(function.call, call.spec.context)
         found = plain(value)
         canonical_of(found)
     except NotJson:
@@ -219,10 +229,10 @@ def _name(value: Any, what: str) -> str:
     return str(value)
 
 
-def _values(pattern: str, given: Any) -> dict[str, Any]:
+def _values(pattern: str, arguments: Any) -> dict[str, Any]:
     """Return the arguments that one glob sets: JSON values, copied, and functions."""
     found: dict[str, Any] = {}
-    for name, value in _mapping(given, f"bind[{safe_text(pattern, 80)!r}]").items():
+    for name, value in _mapping(arguments, f"bind[{safe_text(pattern, 80)!r}]").items():
         name = _name(name, "the name of an argument")
         if callable(value):
             found[name] = _Function(value)
@@ -244,5 +254,5 @@ def _type_of(value: Any) -> str:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-    return ", ".join(names[:_MAX_SHOWN]) + more
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more

@@ -53,8 +53,8 @@ from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import (
     Attempt,
+    CallSpec,
     CallState,
-    Given,
     InForce,
     Outcome,
     StartedCall,
@@ -123,7 +123,7 @@ class Caller:
     ) -> CallState:
         """Return a call with these options, or else the session's. Raises ``ConfigError``."""
         arguments = {} if arguments is None else arguments
-        given = Given(
+        spec = CallSpec(
             name, arguments, origin, script, self._timeouts, self.validation.results, self._retry
         )
         if options:
@@ -134,9 +134,9 @@ class Caller:
             own.pop("timeout", None)
             if "tag" in own:
                 own["tag"] = frozen_tag(own["tag"])
-            given = given._replace(**own)
-        call = CallState(given, Attempt(self._new_id()), self._observers)
-        if self._audit or options or given.retry:
+            spec = spec._replace(**own)
+        call = CallState(spec, Attempt(self._new_id()), self._observers)
+        if self._audit or options or spec.retry:
             observe(call, self, self._audit, self._state)
         return call
 
@@ -151,7 +151,7 @@ class Caller:
     def run(self, call: CallState, *, hands_over: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Make a call: one or more attempts. ``hands_over`` returns its task instead of waiting."""
         call.hands_over = hands_over
-        token = call.given.cancel
+        token = call.spec.cancel
         return self._run(call) if token is None else self._run_until_cancelled(call, token)
 
     async def _run_until_cancelled(self, call: CallState, token: CancelToken) -> Outcome:
@@ -165,7 +165,7 @@ class Caller:
         return attempts(call) if call.keyed is None else call.keyed.run(attempts)
 
     async def _traced(self, call: CallState) -> Outcome:
-        with call_span(call.given.name, self._content) as span:
+        with call_span(call.spec.name, self._content) as span:
             call.observers = (*call.observers, Traced(span))
             return await self._attempts(call)
 
@@ -188,7 +188,7 @@ class Caller:
         try:
             for each in observers:
                 each.began(call)
-            now = await self._resolve(call.given.name)
+            now = await self._resolve(call.spec.name)
             frozen = await self._freeze(call, now)
             for each in observers:
                 await each.opening(call, frozen, again=False)
@@ -238,30 +238,30 @@ class Caller:
 
     async def _freeze(self, call: CallState, now: InForce) -> ToolCall:
         """Return the call as a value that cannot change, with what is wrong with its arguments."""
-        given, attempt = call.given, call.attempt
+        spec, attempt = call.spec, call.attempt
         tool, era = now.tool, now.rpc.era
         attempt.now = now
         for each in call.observers:
             each.found(call, now)
         plan = attempt.plan = tool._plan or self.validation.plan(tool)
-        if not plan.callers[given.origin]:
+        if not plan.callers[spec.origin]:
             raise not_for(tool)
         attempt.as_task = era.has_tasks and is_task(plan, era, call.hands_over)
-        arguments, text = call.arguments = call.arguments or object_of("arguments", given.arguments)
+        arguments, text = call.arguments = call.arguments or object_of("arguments", spec.arguments)
         findings = plan.findings
         frozen = new_call(
             id=attempt.id,
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=None if given.meta is None else object_of("meta", given.meta)[1],
+            meta_json=None if spec.meta is None else object_of("meta", spec.meta)[1],
             hints=plan.hints,
             findings=(*attempt.findings, *findings) if attempt.findings else findings,
             generation=now.rpc.generation,
-            context=given.context,
-            tag=given.tag,
-            origin=given.origin,
-            script=given.script,
+            context=spec.context,
+            tag=spec.tag,
+            origin=spec.origin,
+            script=spec.script,
             _address=self._address,
             _identity=self._identity,
         )
@@ -277,7 +277,7 @@ class Caller:
         self, call: CallState, frozen: ToolCall, arguments: dict[str, Any]
     ) -> ToolCall:
         """Return the call with what is wrong with its arguments among its findings."""
-        plan, seconds = call.attempt.plan, call.given.timeouts.validation
+        plan, seconds = call.attempt.plan, call.spec.timeouts.validation
         problem = await self.validation.arguments_problem(plan, arguments, seconds)
         if problem is None:
             return frozen
@@ -285,12 +285,12 @@ class Caller:
         finding = arguments_finding(problem, text, arguments)
         for each in call.observers:
             each.broken(call, finding, problem.path)
-        if self.validation.refuses(call.given.arguments, frozen.edited, problem):
+        if self.validation.refuses(call.spec.arguments, frozen.edited, problem):
             raise InvalidArguments(caller_message(problem, frozen.tool, text), path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
-    async def _check_edit(self, call: CallState, edited: ToolCall, answer: Allow) -> ToolCall:
+    async def _check_edit(self, call: CallState, edited: ToolCall, decision: Allow) -> ToolCall:
         """Return the approver's call with what is wrong with its arguments among its findings."""
         try:
             for each in call.observers:
@@ -300,15 +300,15 @@ class Caller:
                 edited = await self._with_problem(call, edited, arguments)
         except InvalidArguments:
             for each in call.observers:
-                each.edited(call, edited, answer)
+                each.edited(call, edited, decision)
             raise
         for each in call.observers:
             each.edited(call, edited, None)
         return edited
 
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
-        plan, timeouts = call.attempt.plan, call.given.timeouts
-        if call.given.validation != "off" and not (plan.output is None or plan.output.is_sound):
+        plan, timeouts = call.attempt.plan, call.spec.timeouts
+        if call.spec.validation != "off" and not (plan.output is None or plan.output.is_sound):
             await self.validation.prepare_results(plan, timeouts.validation)
         check, once, seconds = partial(self._check_edit, call), call.once, timeouts.approval
         deciding: Awaitable[Verdict[ToolCall]] = self._gate.decide(frozen, once, check, seconds)
@@ -347,7 +347,7 @@ class Caller:
 
     async def _wait_for_turn(self, call: CallState) -> None:
         """Wait until fewer calls of the server are under way, within the total timeout."""
-        total, began = call.given.timeouts.total, self._backend.now()
+        total, began = call.spec.timeouts.total, self._backend.now()
         came = await self._rounds.turns.wait(total - call.seconds)
         call.seconds += self._backend.now() - began
         if not came or call.seconds >= total:
@@ -364,7 +364,7 @@ class Caller:
     ) -> tuple[InForce, Approved]:
         """Return what is in force now, and its approval: another one if it changed."""
         for asked_again in (False, True):
-            now = await self._resolve(call.given.name, current=True)
+            now = await self._resolve(call.spec.name, current=True)
             findings = call.attempt.findings = changes(then, now)
             if not findings:
                 return now, approved
@@ -387,14 +387,14 @@ class Caller:
 
         Raises ``PersonAsked`` if a person had to log in first: then the call was not sent.
         """
-        given, attempt, rpc, token = call.given, call.attempt, now.rpc, call.given.cancel
+        spec, attempt, rpc, token = call.spec, call.attempt, now.rpc, call.spec.cancel
         before = call.cancel_requests
         options = RequestOptions(
             meta=None if approved.meta_json is None else json.loads(approved.meta_json),
             progress=True,
-            on_progress=given.on_progress,
+            on_progress=spec.on_progress,
             mirrors=approved.tool._header_params if rpc.mirrors else (),
-            repeatable=approved.hints.idempotent and given.retry is None,
+            repeatable=approved.hints.idempotent and spec.retry is None,
             traffic=call.traffic,
             cancel=token,
             cancel_requests=before,
@@ -402,7 +402,7 @@ class Caller:
         )
         method, arguments = "tools/call", Json(approved.arguments_json)
         fields: dict[str, Any] = {"name": approved.tool.name, "arguments": arguments}
-        timeouts = given.timeouts.after(call.seconds) if call.seconds else given.timeouts
+        timeouts = spec.timeouts.after(call.seconds) if call.seconds else spec.timeouts
         if attempt.as_task:
             from ..extensions.handshake_task import asking, creation
 
@@ -436,16 +436,16 @@ class Caller:
             raise await self._rounds.explained(error, rpc.era, approved) from None
         finally:
             del calls[approved.id]
-            if given.retry is not None:
+            if spec.retry is not None:
                 call.seconds += rpc.now() - started
 
     async def _checked(self, call: CallState, raw: dict[str, Any]) -> ToolResult:
         """Return the result, checked against the definition in force when the call was sent."""
-        result, plan, given = self.read(raw, call.given.name), call.attempt.plan, call.given
-        if result.is_error or given.validation == "off" or plan.output is None:
+        result, plan, spec = self.read(raw, call.spec.name), call.attempt.plan, call.spec
+        if result.is_error or spec.validation == "off" or plan.output is None:
             return result
-        seconds = given.timeouts.validation
-        return await self.validation.checked(plan, result, given.validation, seconds)
+        seconds = spec.timeouts.validation
+        return await self.validation.checked(plan, result, spec.validation, seconds)
 
     def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
         """Return the parsed result of a tool."""
@@ -471,14 +471,14 @@ class Caller:
             error.server = error.server or self._server
             call.complete(error)
         if call.observers:
-            token = call.given.cancel
+            token = call.spec.cancel
             cancelled = self._cancelled(call, token) if token and token.cancelled else None
             for each in call.observers:
                 await each.failed(call, error, cancelled)
 
     def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
         sent = call.may_have_run or bool(call.traffic and call.traffic.sent)
-        return token._error(self._server, call.given.name, sent, call.follows)
+        return token._error(self._server, call.spec.name, sent, call.follows)
 
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
         """Return the seconds until the next attempt, or None if this was the last."""

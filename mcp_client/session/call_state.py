@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..validation.strictness import Strictness
     from .journal import KeyedCall
 
-__all__ = ["Attempt", "Attempts", "CallState", "Given", "InForce", "Observer", "Outcome"]
+__all__ = ["Attempt", "Attempts", "CallSpec", "CallState", "InForce", "Observer", "Outcome"]
 __all__ += ["StartedCall", "changes", "is_task", "not_fetched", "not_for", "was_out_of_date"]
 
 _UNAVAILABLE = 503
@@ -49,7 +49,7 @@ Outcome: TypeAlias = "ToolResult | StartedCall"
 Attempts: TypeAlias = "Callable[[CallState], Coroutine[Any, Any, Outcome]]"
 
 
-class Given(NamedTuple):
+class CallSpec(NamedTuple):
     """The options of one call: those of ``call_tool``, or else the session's own."""
 
     name: str
@@ -87,7 +87,7 @@ class Attempt:
 class CallState:
     """One call while it is made, over all its attempts."""
 
-    given: Given
+    spec: CallSpec
     attempt: Attempt
     observers: tuple[Observer, ...] = ()
     hands_over: bool = False
@@ -137,7 +137,7 @@ class CallState:
 
     def freeze_arguments(self) -> tuple[dict[str, Any], str]:
         """Return the arguments and their canonical text. Raises ``InvalidArguments``."""
-        self.arguments = self.arguments or object_of("arguments", self.given.arguments)
+        self.arguments = self.arguments or object_of("arguments", self.spec.arguments)
         return self.arguments
 
     def complete(self, error: McpError) -> None:
@@ -163,7 +163,7 @@ class CallState:
         The approval was for that connection and definition, unless the approver granted it to this
         call for as long as it stays the same (``Allow(remember="call")``).
         """
-        retry = self.given.retry
+        retry = self.spec.retry
         if outdated:
             self.is_repetition = True
             if retry is None and self.keyed is None:
@@ -171,7 +171,7 @@ class CallState:
             return 0.0
         if retry is None:
             return None
-        left = self.given.timeouts.total - self.seconds
+        left = self.spec.timeouts.total - self.seconds
         pause = retry.next_pause(error, self.attempts, left)
         if pause is not None:
             is_sent = self.traffic is None or self.traffic.sent > 0  # else its list was not fetched

@@ -385,8 +385,8 @@ def _take_name(session: Session, setup: Setup) -> None:
             ):
                 raise ConfigError(
                     f"two servers are named {safe_text(session.name, 60)!r} and store decisions "
-                    f"or pins in one place: {_shown(session)} and {_shown(other)}, whose session "
-                    "is open. Give each a name of its own: connect(..., name=...)"
+                    f"or pins in one place: {_described(session)} and {_described(other)}, whose "
+                    "session is open. Give each a name of its own: connect(..., name=...)"
                 )
         _open[session] = places
 
@@ -406,5 +406,5 @@ def _are_different(one: Session, other: Session) -> bool:
     return None not in identities and identities[0] != identities[1]
 
 
-def _shown(session: Session) -> str:
+def _described(session: Session) -> str:
     return safe_text(session._transport.address or "a server", 200)

@@ -81,7 +81,7 @@ class FactsOfSession:
         return {} if text is None else {self.name: text}
 
     @property
-    def server_answer(self) -> Mapping[str, Any]:
+    def server_response(self) -> Mapping[str, Any]:
         """The complete result of ``initialize`` or ``server/discover``: untrusted.
 
         If the session has had several connections, this is the newest result.

@@ -238,7 +238,7 @@ class KeyedCall(JournalRow, Observer):
         self.follows: bool = True
         """Whether an earlier call under the key may have run, according to the claim."""
         self._sent = self._ended = False
-        context = call.given.context
+        context = call.spec.context
         if self._waits and not is_storable(context):
             raise ConfigError(
                 "idempotency_key= needs a context that other processes can compare: a str, a "
@@ -260,7 +260,7 @@ class KeyedCall(JournalRow, Observer):
             self._caller._secrets.hide(error)
             error.follows = not isinstance(error, InvalidArguments)
             error.server = error.server or self._caller._server
-            error.tool = error.tool or call.given.name
+            error.tool = error.tool or call.spec.name
             if call.entry is not None:
                 await self._show_definition(call.entry)
                 await call.entry.failed(error)
@@ -315,7 +315,7 @@ class KeyedCall(JournalRow, Observer):
         Without a definition, the record omits the arguments.
         """
         try:
-            now = await self._caller._resolve(self._call.given.name)
+            now = await self._caller._resolve(self._call.spec.name)
         except McpError as error:
             entry.not_found(error)
         else:
@@ -325,7 +325,7 @@ class KeyedCall(JournalRow, Observer):
 
     async def _claim(self) -> Row | None:
         """Claim the call; or the row of one that is settled."""
-        retry, about = self._call.given.retry, await self._about()
+        retry, about = self._call.spec.retry, await self._about()
         repeats = retry is not None and retry.safe
         claim, row = await self.take(about, repeats=repeats, check=self._check_patience)
         if claim is Claim.LOST and await self._may_be_repeated():
@@ -341,16 +341,16 @@ class KeyedCall(JournalRow, Observer):
 
     async def _about(self) -> Object:
         """Return the description of the call for its row."""
-        given, server = self._call.given, self._caller._server
+        spec, server = self._call.spec, self._caller._server
         arguments = self._call.freeze_arguments()[1]
-        meta = "" if given.meta is None else object_of("meta", given.meta)[1]
-        context = context_text(given.context)
-        texts = server, given.name, arguments, meta, context, given.origin
+        meta = "" if spec.meta is None else object_of("meta", spec.meta)[1]
+        context = context_text(spec.context)
+        texts = server, spec.name, arguments, meta, context, spec.origin
         return {
             "digest": await self.within(self._calls.digest, *texts),
             "server": server,
-            "tool": given.name,
-            "context": given.context if is_storable(given.context) else None,
+            "tool": spec.name,
+            "context": spec.context if is_storable(spec.context) else None,
         }
 
     def _check_patience(self, state: str, waited: float) -> None:
@@ -358,7 +358,7 @@ class KeyedCall(JournalRow, Observer):
 
         Before anything of it is sent, the limit allows for the time of a person's decision.
         """
-        timeouts = self._call.given.timeouts
+        timeouts = self._call.spec.timeouts
         most = timeouts.total if state == "sent" else timeouts.approval
         if waited >= most:
             raise CallTimeout(
@@ -373,7 +373,7 @@ class KeyedCall(JournalRow, Observer):
 
     async def _may_be_repeated(self) -> bool:
         try:
-            hints = (await self._caller._resolve(self._call.given.name)).tool.hints
+            hints = (await self._caller._resolve(self._call.spec.name)).tool.hints
         except UnknownTool:
             return False
         return hints.read_only or hints.idempotent
@@ -406,27 +406,27 @@ class KeyedCall(JournalRow, Observer):
 
     async def _read(self, row: Row) -> ToolResult:
         """Return the result in a settled row, validated as a new one is, or raise its error."""
-        given, caller = self._call.given, self._caller
-        with self._calls.reading():
+        spec, caller = self._call.spec, self._caller
+        with self._calls.parsing():
             outcome: Any = row.outcome
             error = None if "result" in outcome else _error_of(outcome, caller._server)
             if error is None and type(outcome["result"]) is not dict:
                 raise ValueError("the stored result is not an object")
         if error is not None:
             raise error
-        result = caller.read(outcome["result"], given.name)
-        if result.is_error or given.validation == "off":
+        result = caller.read(outcome["result"], spec.name)
+        if result.is_error or spec.validation == "off":
             return result
-        validation, seconds = caller.validation, given.timeouts.validation
+        validation, seconds = caller.validation, spec.timeouts.validation
         try:
-            tool = (await caller._resolve(given.name)).tool
+            tool = (await caller._resolve(spec.name)).tool
             plan = tool._plan or validation.plan(tool)
             await validation.prepare_results(plan, seconds)
         except (UnknownTool, InvalidSchema):
             return validation.unchecked(
-                result, given.validation, "the server no longer lists the tool as it was called"
+                result, spec.validation, "the server no longer lists the tool as it was called"
             )
-        return await validation.checked(plan, result, given.validation, seconds)
+        return await validation.checked(plan, result, spec.validation, seconds)
 
 
 def _outcome_of(error: BaseException) -> Object | None:

@@ -176,8 +176,8 @@ class _BoundArguments(Observer):
         self._gate = gate
 
     async def freezing(self, call: CallState, frozen: ToolCall) -> ToolCall:
-        given = json.loads(frozen.arguments_json)
-        text = await self._binding.complete(call, frozen.tool, given, self._gate)
+        arguments = json.loads(frozen.arguments_json)
+        text = await self._binding.complete(call, frozen.tool, arguments, self._gate)
         return replace(frozen, arguments_json=text)
 
     def editing(self, call: CallState, edited: ToolCall) -> ToolCall:
@@ -210,20 +210,20 @@ class Traced(Observer):
 
 def observe(call: CallState, maker: Maker, audit: SessionAudit | None, state: State | None) -> None:
     """Add the observers that ``call`` has besides those of every call, in order."""
-    given, others = call.given, call.observers
-    if isinstance(given.on_progress, CallSteps):
-        others = (*others, Stepped(given.on_progress))
-    if given.retry is not None:
+    spec, others = call.spec, call.observers
+    if isinstance(spec.on_progress, CallSteps):
+        others = (*others, Stepped(spec.on_progress))
+    if spec.retry is not None:
         others = (*others, Recurring())
     if audit is not None:
-        about = given.name, given.arguments, given.context, given.origin, given.script, given.tag
+        about = spec.name, spec.arguments, spec.context, spec.origin, spec.script, spec.tag
         call.entry = audit.entry(call.id, *about)
         call.traffic = call.entry.traffic
         others = (Recorded(call.entry), *others)
-    if given.idempotency_key is not None:
+    if spec.idempotency_key is not None:
         from .journal import KeyedCall
 
-        call.keyed = KeyedCall.of(maker, call, given.idempotency_key, state)
+        call.keyed = KeyedCall.of(maker, call, spec.idempotency_key, state)
         call.traffic = call.traffic or Traffic()
         others = (call.keyed, *others)
     call.observers = others

@@ -87,7 +87,7 @@ class SavedTask:
             **facts: The other fields.
         """
         return cls(
-            server=_shown(transport, salt),
+            server=_described(transport, salt),
             authorization=authorization,
             salt=salt.hex(),
             process=os.getpid(),
@@ -101,13 +101,13 @@ class SavedTask:
         return {**made, _MAC: _mac(made, key)}
 
     @classmethod
-    def read(cls, given: Mapping[str, Any] | str, key: bytes) -> SavedTask:
+    def read(cls, saved: Mapping[str, Any] | str, key: bytes) -> SavedTask:
         """Parse the result of ``to_json`` under the same key, or its JSON text.
 
         The ``authorization`` is stretched. Raises ``ConfigError`` for anything else.
         """
         try:
-            found = dict(json.loads(given) if isinstance(given, str) else given)
+            found = dict(json.loads(saved) if isinstance(saved, str) else saved)
             mac = found.pop(_MAC)
             whole = hmac.compare_digest(mac, _mac(found, key)) and found.pop(_FORMAT) == _VERSION
             if not whole or found.keys() != {each.name for each in fields(cls)}:
@@ -136,7 +136,7 @@ class SavedTask:
         Raises:
             ConfigError: The session belongs to another server or speaks another revision.
         """
-        here = _shown(transport, bytes.fromhex(self.salt))
+        here = _described(transport, bytes.fromhex(self.salt))
         if here != self.server or (here is None and name != self.name):
             what = repr(self.name) if here is None else f"{self.name!r} ({self.server})"
             raise ConfigError(
@@ -172,7 +172,7 @@ async def authorization_of(transport: Transport, salt: bytes) -> str | None:
     return None if digest is None else digest.hex()
 
 
-def _shown(transport: Transport, salt: bytes) -> str | None:
+def _described(transport: Transport, salt: bytes) -> str | None:
     identity = transport.stable_identity
     return None if identity is None else keyed(identity, salt)
 
@@ -189,7 +189,7 @@ def _mac(made: Mapping[str, Any], key: bytes) -> str:
 _log = logging.getLogger("mcp_client")
 _MAX_CLOSED = 10_000
 _KIND = "tasks"
-_KEPT_SECONDS = 90 * 86_400.0
+_STORED_SECONDS = 90 * 86_400.0
 """Seconds after which a task that has ended is forgotten."""
 _CLEARED_EACH = 16
 """One of so many ends of tasks looks for those that are to be forgotten."""
@@ -272,7 +272,7 @@ class StateLedger(TaskLedger):
         return won
 
     def _clear(self) -> None:
-        before = time.time() - _KEPT_SECONDS
+        before = time.time() - _STORED_SECONDS
         for task, row in self._state.list(_KIND).items():
             if not row.get("at", 0) > before:
                 self._state.change(_KIND, task, lambda found: None)

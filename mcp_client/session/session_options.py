@@ -124,12 +124,12 @@ def stores_in(state: Any, pins: Any, audit: Any, server: object = None) -> Store
     )
 
 
-def _audit(given: Any, state: State | None) -> Audit | None:
-    if given is None and (state is None or state.audit is None):
+def _audit(audit: Any, state: State | None) -> Audit | None:
+    if audit is None and (state is None or state.audit is None):
         return None
     from ..audit import Audit  # a session without one does not load it
 
-    return Audit._of(given, state)
+    return Audit._of(audit, state)
 
 
 def paused_in(state: State | None, *approvals: Any) -> Storage | None:
@@ -143,16 +143,16 @@ def paused_in(state: State | None, *approvals: Any) -> Storage | None:
     return next((one for one in found if isinstance(one, Storage)), None)
 
 
-def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of ``OF_SESSION`` from those that were ``given``, with their defaults.
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked options of ``OF_SESSION``: those of ``options``, or their defaults.
 
     Raises ``ConfigError`` for a wrong one, and for a wrong ``name`` or ``client_info``.
     """
-    name, info = given["name"], given["client_info"]
+    name, info = options["name"], options["client_info"]
     if name is not None and (not isinstance(name, str) or not name):
         raise ConfigError(f"name={name!r}: give a non-empty str")
     check_instance("client_info", info, ClientInfo, "ClientInfo('my-app', '1.0')")
-    return {option: check(option, given[option]) for option, check in OF_SESSION.items()}
+    return {option: check(option, options[option]) for option, check in OF_SESSION.items()}
 
 
 @frozen_dataclass

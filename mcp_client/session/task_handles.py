@@ -93,7 +93,7 @@ class Handover:
         transport, salt = self._connection.transport, os.urandom(16)
         authorization = await authorization_of(transport, salt)
         outcome = await self._caller.run(call, hands_over=True)
-        run, tool, given = call.run, call.attempt.plan.tool, call.given
+        run, tool, spec = call.run, call.attempt.plan.tool, call.spec
         saved = SavedTask.of(
             transport,
             authorization,
@@ -102,8 +102,8 @@ class Handover:
             tool=tool.name,
             definition=tool.fingerprint,
             call=call.id,
-            context=context_to_json(given.context) if is_storable(given.context) else None,
-            tag=plain(given.tag),
+            context=context_to_json(spec.context) if is_storable(spec.context) else None,
+            tag=plain(spec.tag),
             name=self._server,
             revision=self._connection.rpc.era.revision,
         )
@@ -114,17 +114,17 @@ class Handover:
             run,
             outcome if isinstance(outcome, StartedCall) else None,
             tool=tool.name,
-            timeouts=given.timeouts,
-            on_progress=given.on_progress,
+            timeouts=spec.timeouts,
+            on_progress=spec.on_progress,
             saved=lambda: saved.to_json(self._ledger.key()),
             outcome=outcome if isinstance(outcome, ToolResult) else None,
         )
         self._held[saved.digest] = task
         return task
 
-    def resume(self, given: Mapping[str, Any] | str) -> Task:
+    def resume(self, task_json: Mapping[str, Any] | str) -> Task:
         """Return the task that another session saved; the same object if this session has it."""
-        saved = SavedTask.read(given, self._ledger.key())
+        saved = SavedTask.read(task_json, self._ledger.key())
         revision = self._connection.rpc.era.revision
         saved.check_server(self._server, self._connection.transport, revision)
         held = self._held.get(saved.digest)
@@ -155,7 +155,7 @@ class Handover:
             read=self._caller.read,
             validation=self._caller.validation,
         )
-        copy = json.loads(given) if isinstance(given, str) else dict(given)
+        copy = json.loads(task_json) if isinstance(task_json, str) else dict(task_json)
         task = self._held[saved.digest] = Task(
             tasks,
             tasks.resumed(saved.id),

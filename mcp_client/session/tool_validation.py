@@ -108,20 +108,20 @@ class ToolValidation:
                 raise
             return _Unjudged(str(error))
 
-    def refuses(self, given: object, edited: bool, problem: Problem) -> bool:
+    def refuses(self, arguments: object, edited: bool, problem: Problem) -> bool:
         """Return whether arguments with ``problem`` are refused.
 
         A check that could not be finished does not refuse, except in "strict" mode after a timeout.
 
         Args:
-            given: The caller's arguments.
+            arguments: The caller's arguments.
             edited: Whether an approver edited the arguments.
             problem: The problem that was found.
         """
         if problem.is_of_schema:
             return False
         if self._arguments is None:
-            return not problem.undecided and isinstance(given, ModelArguments) and not edited
+            return not problem.undecided and isinstance(arguments, ModelArguments) and not edited
         return self._arguments == "strict"
 
     async def arguments_problem(
@@ -249,16 +249,16 @@ def caller_message(problem: Problem, tool: Tool, text: str) -> str:
     if not tool.bound or problem.undecided:
         return text
     others = tuple([_without_bound(one, tool.bound) for one in problem.others])
-    shown = replace(_without_bound(problem, tool.bound), others=others)
-    return shown.of("the arguments", "the tool's input schema")
+    unbound = replace(_without_bound(problem, tool.bound), others=others)
+    return unbound.of("the arguments", "the tool's input schema")
 
 
 def _without_bound(problem: Problem, bound: Sequence[str]) -> Problem:
     step = problem.path.split("/", 2)[1:2]
     if step and not any(step[0] == escape(name) for name in bound):
         return problem
-    is_told = not step and not any(name in problem.expected for name in bound)
-    expected = problem.expected if is_told else "something else"
+    is_reported = not step and not any(name in problem.expected for name in bound)
+    expected = problem.expected if is_reported else "something else"
     return replace(problem, expected=expected, came="an argument that the host sets, among others")
 
 
@@ -278,9 +278,11 @@ def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) ->
     about = "; ".join(_about(one.path, arguments) for one in (problem, *problem.others))
     if problem.more:
         about += f"; {problem.more}"
-    shown = safe_text(about, _MAX_ABOUT_CHARS)
+    short = safe_text(about, _MAX_ABOUT_CHARS)
     return Finding(
-        "broken_arguments", text, shown if shown == about else f"{shown} {sha256(about)}"
+        "broken_arguments",
+        text,
+        short if short == about else f"{short} {sha256(about)}",
     )
 
 

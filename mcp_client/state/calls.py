@@ -146,7 +146,7 @@ class Calls:
         Calls that are under way are not among them.
         """
         rows = self.storage.due(_ROWS, 0, 1)
-        with self.reading():
+        with self.parsing():
             rows_by_key = {key: Row.from_json(row) for key, row in rows.items()}
             lost = {key: row for key, row in rows_by_key.items() if self._is_lost(row)}
             found = [self._unsettled(key, row) for key, row in lost.items()]
@@ -165,9 +165,9 @@ class Calls:
         """
         if not isinstance(key, str):
             raise ConfigError(f"settle({key!r}): give the key of a call, a str")
-        outcome = {"by_person": True} if result is None else {"result": _given(result)}
+        outcome = {"by_person": True} if result is None else {"result": _checked_result(result)}
         stored = self.storage.get(_ROWS, key)
-        with self.reading():
+        with self.parsing():
             row = None if stored is None else Row.from_json(stored)
             mark = row.mark if row is not None and self._is_lost(row) else None
 
@@ -196,15 +196,15 @@ class Calls:
         self._lease.enter(mark)
         claim = Claim.BUSY
         try:
-            gone: str | None = None
+            abandoned: str | None = None
             while True:
-                claim, row = self._try(key, about, mark, repeats=repeats, gone=gone)
-                if claim is not Claim.BUSY or row.mark == gone:
+                claim, row = self._try(key, about, mark, repeats=repeats, abandoned=abandoned)
+                if claim is not Claim.BUSY or row.mark == abandoned:
                     break
-                with self.reading():
-                    if not self._lease.is_gone(row):
+                with self.parsing():
+                    if not self._lease.has_expired(row):
                         break
-                gone = row.mark
+                abandoned = row.mark
         finally:
             if claim is not Claim.MINE:
                 self._lease.leave(mark)
@@ -214,9 +214,9 @@ class Calls:
         return claim, row
 
     def _try(
-        self, key: str, about: Object, mark: str, *, repeats: bool, gone: str | None
+        self, key: str, about: Object, mark: str, *, repeats: bool, abandoned: str | None
     ) -> tuple[Claim, Row]:
-        """``gone`` is the mark of a claim whose holder is known to be gone."""
+        """``abandoned`` is the mark of a claim whose holder is known to be gone."""
         claim = Claim.BUSY
         owner: dict[str, Any] = {
             "mark": mark,
@@ -242,7 +242,7 @@ class Calls:
                 )
             if found.state == _SETTLED:
                 claim = Claim.SETTLED
-            elif found.lease and found.mark != gone:
+            elif found.lease and found.mark != abandoned:
                 claim = Claim.BUSY
             elif found.state == _CLAIMED:
                 return fresh
@@ -261,10 +261,10 @@ class Calls:
         found = self.storage.get(_ROWS, key)
         if found is None:
             return False
-        with self.reading():
+        with self.parsing():
             now = Row.from_json(found)
             is_same = (now.mark, now.state) == (row.mark, row.state)
-            return is_same and not self._lease.is_gone(row)
+            return is_same and not self._lease.has_expired(row)
 
     def sending(self, key: str, mark: str) -> None:
         """Write down that the call is sent now.
@@ -330,7 +330,7 @@ class Calls:
         return row._replace(state=_SETTLED, settled_at=now, outcome=outcome, due=due)
 
     def _is_lost(self, row: Row) -> bool:
-        return row.state == _SENT and self._lease.is_gone(row)
+        return row.state == _SENT and self._lease.has_expired(row)
 
     def _unsettled(self, key: str, row: Row) -> UnsettledCall:
         context, sent_at = context_from_json(row.context), row.sent_at
@@ -348,7 +348,7 @@ class Calls:
 
         def change(found: Object | None) -> Object | None:
             nonlocal changed
-            with self.reading():
+            with self.parsing():
                 row = None if found is None else Row.from_json(found)
                 changed = function(row)
                 if changed is row:
@@ -362,7 +362,7 @@ class Calls:
         return changed
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def parsing(self) -> Iterator[None]:
         """Raise ``ConfigError`` for what a row that is not a call's leads to."""
         try:
             yield
@@ -380,7 +380,7 @@ def calls_in(storage: Any) -> Calls:
     return vars(storage).setdefault("calls", Calls(storage)) if found is None else found
 
 
-def _given(result: Any) -> Object:
+def _checked_result(result: Any) -> Object:
     """Return a result that a person gives, as the protocol has it."""
     raw = result.raw if isinstance(result, ToolResult) else result
     try:

@@ -36,7 +36,7 @@ CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 15
 """After that the server ends a statement, or a transaction whose client does nothing."""
 LOCK_SECONDS = 10
-ANSWER_SECONDS = 20.0
+RESPONSE_SECONDS = 20.0
 """The seconds after which a silent server is given up, more than the limits that it reports
 itself."""
 _MAX_IDLE_SECONDS = 300.0
@@ -77,7 +77,7 @@ class Connection(psycopg.Connection[Any]):
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         """Wait for the server, within bounds."""
         try:
-            return super().wait(gen, interval, ANSWER_SECONDS if timeout is None else timeout)
+            return super().wait(gen, interval, RESPONSE_SECONDS if timeout is None else timeout)
         except errors.OperationalError:
             if timeout is None and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.close()  # a response that comes later must not be taken for the next one
@@ -201,7 +201,7 @@ class Connections:
 
     def translated(self, error: Exception, advice: str = "try") -> McpError:
         """Return the error to raise for an error of psycopg."""
-        what = self._shown(error)
+        what = self._described(error)
         if isinstance(error, errors._WaitTimeout | errors.ConnectionTimeout):
             return self._error("it does not respond")
         if isinstance(error, _BUSY) or any(text in what for text in _NO_CONNECTION_LEFT):
@@ -214,7 +214,7 @@ class Connections:
         is_what = "is busy" if busy else "cannot be used now"
         return StateError(f"the state in {self!r} {is_what}: {why}; {advice} again", busy=busy)
 
-    def _shown(self, error: Exception) -> str:
+    def _described(self, error: Exception) -> str:
         """Return the first line, which names neither values nor statements."""
         text = next(iter(f"{error}".splitlines()), "") or type(error).__name__
         text = text.removeprefix("connection failed: ").rstrip(". ")

@@ -53,10 +53,10 @@ class FileState(State):
     ) -> None:
         from pathlib import Path
 
-        from ..runtime.directory import given_path
+        from ..runtime.directory import checked_path
 
         self.path: Path = (
-            Path(given_path(directory, f"FileState({directory!r})")).expanduser().absolute()
+            Path(checked_path(directory, f"FileState({directory!r})")).expanduser().absolute()
         )
         """The directory, as an absolute path."""
         if self.path.is_file():

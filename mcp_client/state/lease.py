@@ -36,7 +36,7 @@ _ROWS = "callers"
 _RENEW_SECONDS = 15.0
 _FIRST_RETRY_SECONDS = 0.5
 _CLOSE_SECONDS = 10.0
-_GONE_SECONDS = 45.0
+_EXPIRY_SECONDS = 45.0
 _KEEP_SECONDS = 86_400.0
 _MAX_WATCHED = 1_000
 _MAX_LEFT = 10_000
@@ -108,7 +108,7 @@ class Lease:
         if thread is not None:
             thread.join(_CLOSE_SECONDS)
 
-    def is_gone(self, row: Row) -> bool:
+    def has_expired(self, row: Row) -> bool:
         """Whether the claim in ``row`` is not held any more. Uses the storage."""
         lease = row.lease
         if not lease:
@@ -126,7 +126,7 @@ class Lease:
                 self._watched.pop(next(iter(self._watched)), None)
             self._watched[lease] = at, now
         since = self._watched[lease][1]
-        return self._storage.now() - at > _GONE_SECONDS or now - since > _GONE_SECONDS
+        return self._storage.now() - at > _EXPIRY_SECONDS or now - since > _EXPIRY_SECONDS
 
     def _renew(self) -> None:
         began, now = time.monotonic(), self._storage.now()

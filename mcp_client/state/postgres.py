@@ -33,11 +33,11 @@ _MAX_CONNECTIONS = 10
 # too, after a database was put back to an earlier time.
 _COUNTED = """
 insert into {change} as known (kind, place, number)
-select %s, pg_backend_pid() %% 64, 1 + floor(random() * 1000000)::bigint {if_gone}
+select %s, pg_backend_pid() %% 64, 1 + floor(random() * 1000000)::bigint {condition}
 on conflict (kind, place) do update set number = known.number + excluded.number
 """
-_IF_GONE = "where exists (select from gone)"
-_GONE = """
+_IF_REMOVED = "where exists (select from gone)"
+_REMOVED = """
 with gone as (
   delete from {object} where kind = %s and key in (
     select key from {object} where {which}
@@ -62,8 +62,8 @@ _STATEMENTS = {
     "delete": "delete from {object} where kind = %s and key = %s; {counted}",
     "notify": "; select pg_notify(%s, %s)",
     "commit": "; commit",
-    "remove": _GONE.replace("{which}", "kind = %s and key = any(%s) order by key for update"),
-    "sweep": _GONE.replace(
+    "remove": _REMOVED.replace("{which}", "kind = %s and key = any(%s) order by key for update"),
+    "sweep": _REMOVED.replace(
         "{which}",
         "kind = %s and due >= 1 and due < %s order by due limit %s for update skip locked",
     ),
@@ -122,8 +122,8 @@ class PostgresState(State):
         self._channel = f"mcp_client {self._lock_number(schema)}"
         self._listener: Listener = listener.Listener(self._connections, self._channel)
         names = {name: self._table(name) for name in ("object", "change")}
-        for name, if_gone in (("counted", ""), ("counted_if_gone", _IF_GONE)):
-            names[name] = _COUNTED.format(**names, if_gone=if_gone)
+        for name, condition in (("counted", ""), ("counted_if_gone", _IF_REMOVED)):
+            names[name] = _COUNTED.format(**names, condition=condition)
         self._statements = {name: text.format(**names) for name, text in _STATEMENTS.items()}
         finalize(self, _close, self._connections, self._listener)
 

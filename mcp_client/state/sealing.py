@@ -39,15 +39,15 @@ class Seal:
         secret = self._cipher.encrypt(nonce, text, _place(kind, key))
         return {"sealed": base64.b64encode(nonce + secret).decode()}
 
-    def opened(self, kind: str, key: str, kept: Object) -> Object:
+    def opened(self, kind: str, key: str, stored: Object) -> Object:
         """Return the object that was stored. Raises ``ValueError``, with a sentence for people."""
         if kind not in self._kinds:
-            return kept
-        text = kept.get("sealed")
+            return stored
+        text = stored.get("sealed")
         if self._cipher is None:
             if text is not None:
                 raise ValueError("they are encrypted: give PostgresState(key=...)")
-            return kept
+            return stored
         try:
             secret = base64.b64decode(text or "", validate=True)
             nonce, secret = secret[:_NONCE_BYTES], secret[_NONCE_BYTES:]

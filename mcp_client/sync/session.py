@@ -164,9 +164,9 @@ class Session(_Blocking[AsyncSession]):
         return self._async.instructions
 
     @property
-    def server_answer(self) -> Mapping[str, Any]:
+    def server_response(self) -> Mapping[str, Any]:
         """The complete result of ``initialize`` or ``server/discover``: untrusted."""
-        return self._async.server_answer
+        return self._async.server_response
 
     @property
     def session_id(self) -> str | None:

@@ -82,7 +82,7 @@ _WRAPPED = (str, int, float, bool, bytes, _NONE)
 """Classes that are returned as the member ``result``."""
 _UNIONS = (Union, UnionType)
 _ANY = (Any, object, inspect.Parameter.empty)
-_REQUIRED, _NOT_SHOWN = object(), object()
+_REQUIRED, _HIDDEN = object(), object()
 """Markers in place of a default."""
 _HELP = (
     "Annotate it with str, int, float, bool, None, Literal, an Enum, a dataclass, a TypedDict, a "
@@ -111,9 +111,9 @@ def input_schema(function: Callable[..., Any], tool: str) -> tuple[Json, list[Pa
             why = "is positional only" if not name.startswith("_") else "begins with '_'"
             raise ConfigError(f"{where}: parameter {name!r} {why}. Arguments are given by name")
         facets, default = _unpacked(parameter.default)
-        shown = _NOT_SHOWN if any(each.default_factory for each in facets) else default
+        listed_default = _HIDDEN if any(each.default_factory for each in facets) else default
         try:
-            fields[name] = schemas.field(name, hint, shown, facets), default is _REQUIRED
+            fields[name] = schemas.field(name, hint, listed_default, facets), default is _REQUIRED
         except _NoSchema as error:
             raise ConfigError(f"{where}: parameter {name!r}: {error}. {_HELP}") from None
         parameters.append((name, hint, default))
@@ -142,16 +142,16 @@ def output_schema(function: Callable[..., Any], tool: str) -> tuple[Json | None,
         return None, False
 
 
-def loaded_arguments(parameters: list[Parameter], given: Json) -> Json:
+def loaded_arguments(parameters: list[Parameter], arguments: Json) -> Json:
     """Return the arguments of a call as the function takes them; others are left out.
 
     Raises ``TypeError`` or ``ValueError`` if one is missing or of another type.
     """
     for name, _, default in parameters:
-        if name not in given and default is _REQUIRED:
+        if name not in arguments and default is _REQUIRED:
             raise ValueError(f"argument {name!r} is missing")
     return {
-        name: loaded(hint, given[name]) if name in given else default
+        name: loaded(hint, arguments[name]) if name in arguments else default
         for name, hint, default in parameters
     }
 
@@ -171,12 +171,12 @@ def loaded(hint: Any, value: Any) -> Any:
         for arm in args:
             with suppress(TypeError, ValueError):
                 return loaded(arm, value)
-        raise TypeError(f"expected {_shown(hint)}, got {value!r}")
+        raise TypeError(f"expected {_described(hint)}, got {value!r}")
     if kind is Literal:
         for each in args:
             if as_json(each) == value and type(as_json(each)) is type(value):
                 return each
-        raise ValueError(f"expected {_shown(hint)}, got {value!r}")
+        raise ValueError(f"expected {_described(hint)}, got {value!r}")
     if kind in _PLAIN:
         _, kinds, load = _PLAIN[kind]
         _check(hint, value, *kinds)
@@ -245,7 +245,7 @@ class _Schemas:
             named = arms[0] if len(arms) == 1 else schema
             if "$ref" not in named:
                 schema.setdefault("title", name.title().replace("_", " ").strip())
-        if default is not _REQUIRED and default is not _NOT_SHOWN:
+        if default is not _REQUIRED and default is not _HIDDEN:
             schema["default"] = as_json(default)
         return schema
 
@@ -273,7 +273,7 @@ class _Schemas:
         if issubclass(kind, abc.Mapping):
             return {"type": "object", "additionalProperties": self.of((*args, Any, Any)[1]) or True}
         if hasattr(kind, "_fields") or not issubclass(kind, abc.Iterable):
-            raise _NoSchema(f"{_shown(hint)} has no JSON schema")
+            raise _NoSchema(f"{_described(hint)} has no JSON schema")
         if kind is tuple and args and args[-1] is not ...:
             items = [self.of(one) for one in args]
             length = {"minItems": len(items), "maxItems": len(items)}
@@ -294,7 +294,7 @@ class _Schemas:
         ]
         if dataclasses.is_dataclass(kind):
             fields = [
-                (name, hint, _REQUIRED if default is _NOT_SHOWN else default)
+                (name, hint, _REQUIRED if default is _HIDDEN else default)
                 for name, hint, default in _fields(kind)
             ]
         return self._of_fields(kind, fields) if fields else None
@@ -344,9 +344,9 @@ def _values(named: Iterable[Any]) -> Json:
     return {"enum": values, **({"type": types[0]} if len(kinds) == len(types) == 1 else {})}
 
 
-def _with_facets(schema: Json, said: Iterable[Any]) -> Json:
+def _with_facets(schema: Json, facets: Iterable[Any]) -> Json:
     """Return a schema with the constraints of the objects in ``Annotated``."""
-    for one in (part for each in said for part in (each, *getattr(each, "metadata", ()))):
+    for one in (part for each in facets for part in (each, *getattr(each, "metadata", ()))):
         for name, word in _FACETS.items():
             value = getattr(one, name, None)
             if not isinstance(value, str | int | float | list) or isinstance(one, str):
@@ -408,14 +408,13 @@ def _fields(kind: Any) -> list[Parameter]:
             if mark is Required or (mark is not NotRequired and name in kind.__required_keys__)
         }
         return [
-            (name, hint, _REQUIRED if name in required else _NOT_SHOWN)
-            for name, hint in hints.items()
+            (name, hint, _REQUIRED if name in required else _HIDDEN) for name, hint in hints.items()
         ]
     found = []
     for each in dataclasses.fields(kind):
         default = _REQUIRED if each.default is dataclasses.MISSING else each.default
         if default is _REQUIRED and each.default_factory is not dataclasses.MISSING:
-            default = _NOT_SHOWN
+            default = _HIDDEN
         found += [(each.name, hints[each.name], default)] if each.init else []
     return found
 
@@ -429,14 +428,14 @@ def _behind(hint: Any) -> Any:
     """Return the type behind a ``NewType`` or a type alias. Raises ``_NoSchema``."""
     behind = getattr(hint, "__supertype__", getattr(hint, "__value__", None))
     if behind is None:
-        raise _NoSchema(f"{_shown(hint)} has no JSON schema")
+        raise _NoSchema(f"{_described(hint)} has no JSON schema")
     return behind
 
 
 def _check(hint: Any, value: Any, *kinds: type) -> None:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise TypeError(f"expected {_shown(hint)}, got {value!r}")
+        raise TypeError(f"expected {_described(hint)}, got {value!r}")
 
 
-def _shown(hint: Any) -> str:
+def _described(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)

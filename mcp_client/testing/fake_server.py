@@ -94,13 +94,13 @@ class FakeServer(MemoryServer):
         name: str = "fake",
         instructions: str | None = None,
     ) -> None:
-        super().__init__(self._answer, identity=identity)
+        super().__init__(self._respond, identity=identity)
         self.calls: list[tuple[str, dict[str, Any]]] = []
         """The name and the arguments of each call that reached the server, in order."""
         if tools is not None and not isinstance(tools, Mapping):
             kind = type(tools).__name__
             raise ConfigError(f"FakeServer({kind}): give a dict from names of tools to functions")
-        self._tools = {each: _Tool(each, given) for each, given in (tools or {}).items()}
+        self._tools = {each: _Tool(each, function) for each, function in (tools or {}).items()}
         self._listening: dict[Any, Callable[[Any], None]] = {}
         """The sessions that get notifications: the id of the subscription and the send function.
 
@@ -124,12 +124,12 @@ class FakeServer(MemoryServer):
 
     def _notify(self) -> None:
         for (_, id), send in list(self._listening.items()):
-            said: dict[str, Any] = {"jsonrpc": "2.0", "method": _CHANGED}
+            notification: dict[str, Any] = {"jsonrpc": "2.0", "method": _CHANGED}
             if id is not None:
-                said["params"] = {"_meta": {_PREFIX + "subscriptionId": id}}
-            send(said)
+                notification["params"] = {"_meta": {_PREFIX + "subscriptionId": id}}
+            send(notification)
 
-    async def _answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    async def _respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         params = message.get("params") or {}
         result: Any
         match message.get("method"):
@@ -143,10 +143,10 @@ class FakeServer(MemoryServer):
                 result["_meta"] = {_PREFIX + "serverInfo": self._info}
             case "subscriptions/listen":
                 self._listening[send, message["id"]] = send
-                said = {"notifications": params.get("notifications", {})}
-                said["_meta"] = {_PREFIX + "subscriptionId": message["id"]}
+                notification = {"notifications": params.get("notifications", {})}
+                notification["_meta"] = {_PREFIX + "subscriptionId": message["id"]}
                 method = "notifications/subscriptions/acknowledged"
-                send({"jsonrpc": "2.0", "method": method, "params": said})
+                send({"jsonrpc": "2.0", "method": method, "params": notification})
                 return None
             case "notifications/cancelled":
                 self._listening.pop((send, params.get("requestId")), None)
@@ -181,8 +181,8 @@ class FakeServer(MemoryServer):
 class _Tool:
     """A tool of a fake server, ready to be called."""
 
-    def __init__(self, name: str, given: Callable[..., Any] | FakeTool) -> None:
-        tool = given if isinstance(given, FakeTool) else FakeTool(given)
+    def __init__(self, name: str, function: Callable[..., Any] | FakeTool) -> None:
+        tool = function if isinstance(function, FakeTool) else FakeTool(function)
         if not isinstance(name, str) or not callable(tool.function):
             kind = type(tool.function).__name__
             raise ConfigError(
@@ -203,7 +203,8 @@ class _Tool:
             "description": tool.description or getattr(tool.function, "__doc__", None) or "",
             "inputSchema": schema,
             "outputSchema": self._output,
-            "annotations": {hint: said for hint, said in hints.items() if said is not None} or None,
+            "annotations": {hint: value for hint, value in hints.items() if value is not None}
+            or None,
         }
         self.definition = {key: value for key, value in members.items() if value is not None}
 

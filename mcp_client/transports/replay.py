@@ -32,7 +32,7 @@ import anyio
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
-from ..runtime.directory import BINARY, CLOSED_IN_CHILDREN, given_path
+from ..runtime.directory import BINARY, CLOSED_IN_CHILDREN, checked_path
 from ..runtime.option_names import with_option_names
 from .memory import JsonRpcError, MemoryTransport, ServerInProcess
 from .recording import FORMAT, LEFT_OUT, SecretNumbers, captured, text_of
@@ -97,7 +97,7 @@ class _ReplayTransport(MemoryTransport):
 
 def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
     """Return the requests of a record. A last line that was cut off is left out."""
-    path = given_path(path, f"ReplayServer({path!r})")
+    path = checked_path(path, f"ReplayServer({path!r})")
     where = f"ReplayServer({path!r})"
     data = _content(path, where)
     complete = data.decode("utf-8", "surrogatepass" if _is_utf8(data) else "replace").split("\n")

@@ -36,9 +36,9 @@ class Recording:
     """The secrets that the file leaves out, as ``Audit(redaction=...)`` takes them."""
 
     def __post_init__(self) -> None:
-        from ..runtime.directory import given_path  # which loads pathlib
+        from ..runtime.directory import checked_path  # which loads pathlib
 
-        path = given_path(self.path, f"Recording({self.path!r})")
+        path = checked_path(self.path, f"Recording({self.path!r})")
         object.__setattr__(self, "path", path)
 
 

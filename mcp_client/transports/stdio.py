@@ -57,7 +57,7 @@ _MAX_BACKLOG_BYTES = 1024 * 1024
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 
-    A value that may be secret (``runtime.masking.secrets_given``) is replaced by ``***`` if the
+    A value that may be secret (``runtime.masking.secrets_passed``) is replaced by ``***`` if the
     server repeats it in errors, log lines, records and the audit. Results stay unchanged.
 
     Remembered decisions are for the server with this command, these arguments and this ``env``.
@@ -446,10 +446,10 @@ class StdioTransport(Transport):
         return f"{text[:_HEAD_CHARS]}\n[...]\n{text[_HEAD_CHARS + 7 - _MAX_TAIL_CHARS :]}"
 
     def _given(self) -> set[str]:
-        from ..runtime.masking import secrets_given  # only where something was given
+        from ..runtime.masking import secrets_passed  # only where something was given
 
         server = self._server
-        return secrets_given(server.env or {}, server.args) if server.env or server.args else set()
+        return secrets_passed(server.env or {}, server.args) if server.env or server.args else set()
 
     async def aclose(self) -> None:
         process = self._end()

@@ -422,7 +422,7 @@ async def test_the_code_is_shown_at_the_terminal(monkeypatch: pytest.MonkeyPatch
         told.append(text)
 
     monkeypatch.setattr(browser, "why_no_terminal", lambda: None)
-    monkeypatch.setattr(browser, "tell", tell)
+    monkeypatch.setattr(browser, "write_notice", tell)
     soon = DeviceLogin("files\x1b[2J", LOGIN.url, LOGIN.code, None, time.time() + 299)
     await browser.Browser().show_code(soon)
     await browser.Browser().show_code(replace(soon, expires_at=time.time() + 1))

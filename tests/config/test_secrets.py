@@ -23,7 +23,7 @@ from mcp_client.config import Config, load_config, secret_source
 from mcp_client.config.programs import PROGRAMS
 from mcp_client.config.values import Unset
 from mcp_client.errors import StartDenied
-from mcp_client.runtime.masking import secrets_given
+from mcp_client.runtime.masking import secrets_passed
 from mcp_client.runtime.secret_names import SecretText
 from mcp_client.state import MemoryState
 from mcp_client.transports.http import HttpServer
@@ -502,8 +502,8 @@ def test_a_secret_counts_for_no_remembered_answer_and_is_masked_whatever_its_nam
 
     assert of(SecretText("one", ["one"])) == of(SecretText("other", ["other"]))
     assert of("one") != of("other")
-    assert secrets_given({"REGION": SecretText("a-word", ["word"])}) == {"a-word", "word"}
-    assert secrets_given({"REGION": "a-word"}) == set()
+    assert secrets_passed({"REGION": SecretText("a-word", ["word"])}) == {"a-word", "word"}
+    assert secrets_passed({"REGION": "a-word"}) == set()
 
 
 def test_the_shell_reads_a_pipe_too(tmp_path: Path) -> None:

@@ -28,12 +28,12 @@ from mcp_client.protocol.opening import (
     Ask,
     CheckLateAnswer,
     Failed,
+    Notify,
     OtherWay,
     Outcome,
     Restart,
     Silent,
     Step,
-    Tell,
     Wait,
 )
 
@@ -106,7 +106,7 @@ def play(
                 what = "probe" if step.probe else step.method
                 played.log.append(f"{what}:{step.revision}")
                 sent = next(answers, last)
-            case Tell(method=method):
+            case Notify(method=method):
                 assert method == "notifications/initialized"
                 played.log.append("tell")
                 sent = None

@@ -20,7 +20,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.runtime.masking import secrets_given, secrets_sent
+from mcp_client.runtime.masking import secrets_passed, secrets_sent
 from mcp_client.runtime.urls import is_loopback, path_keys, without_path_keys
 from mcp_client.transports.http_options import name_of_url, shown
 from tests.cli.shell import run
@@ -62,7 +62,7 @@ def test_what_looks_like_a_key_is_hidden_and_is_a_secret_of_each_request(
     assert repr(HttpServer(url)) == f"HttpServer('https://example.com{text}')"
     keys = path_keys(path)
     assert keys <= secrets_sent(url, [])
-    assert keys <= secrets_given({}, ["proxy", url])
+    assert keys <= secrets_passed({}, ["proxy", url])
     assert not any(key in name_of_url(url) for key in keys)
 
 

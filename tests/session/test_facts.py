@@ -26,9 +26,9 @@ async def test_the_whole_first_answer_is_had(wire: str, era: str) -> None:
         answering(wire, era, {METHOD[era]: OPENED[era]}) as server,
         connect(server, revision=era) as session,
     ):
-        assert session.server_answer == OPENED[era]
+        assert session.server_response == OPENED[era]
         with pytest.raises(TypeError):
-            session.server_answer["capabilities"] = 1  # type: ignore[index]
+            session.server_response["capabilities"] = 1  # type: ignore[index]
 
 
 LISTS = {
@@ -135,6 +135,6 @@ def test_both_are_had_without_an_event_loop() -> None:
         return OPENED["handshake"] if message["method"] == "initialize" else NotImplemented
 
     with sync.connect(MemoryServer(answer), revision="handshake") as session:
-        assert session.server_answer == OPENED["handshake"]
+        assert session.server_response == OPENED["handshake"]
         assert session.session_id is None
     assert repr(HttpServer("https://a.example", end_session=False)).endswith("end_session=False)")

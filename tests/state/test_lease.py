@@ -82,18 +82,18 @@ def row(lease: str, process: str = ELSEWHERE, mark: str = "m") -> Row:
 
 def test_who_is_gone(state: Shared, lease: Lease, clock: Clock) -> None:
     lease.enter("mine")
-    assert lease.is_gone(row(""))
-    assert not lease.is_gone(row(lease.id, mark="mine"))
-    assert lease.is_gone(row(lease.id, mark="other"))
-    assert lease.is_gone(row("unknown"))
+    assert lease.has_expired(row(""))
+    assert not lease.has_expired(row(lease.id, mark="mine"))
+    assert lease.has_expired(row(lease.id, mark="other"))
+    assert lease.has_expired(row("unknown"))
     for seconds, gone in ((45.0, False), (45.1, True)):
         state.change("callers", "other", lambda found, s=seconds: {"at": state.at - s})
-        assert lease.is_gone(row("other")) is gone
-        assert lease.is_gone(row("other", OWN)) is gone
-        assert lease.is_gone(row("other", ENDED))
+        assert lease.has_expired(row("other")) is gone
+        assert lease.has_expired(row("other", OWN)) is gone
+        assert lease.has_expired(row("other", ENDED))
     state.change("callers", "other", lambda found: {"at": state.at})
     state.waits = False
-    assert lease.is_gone(row("other")), "nobody else sees this state"
+    assert lease.has_expired(row("other")), "nobody else sees this state"
 
 
 def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(
@@ -101,7 +101,7 @@ def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(
 ) -> None:
     def gone_after(seconds: float) -> bool:
         clock.now += seconds
-        return lease.is_gone(row("other"))
+        return lease.has_expired(row("other"))
 
     state.change("callers", "other", lambda found: {"at": 9_000.0})
     assert not gone_after(0)
@@ -115,8 +115,8 @@ def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(
 def test_a_thousand_others_are_watched_at_most(state: Shared, lease: Lease, clock: Clock) -> None:
     for number in range(1_001):
         state.change("callers", f"{number}", lambda found: {"at": 9_000.0})
-        lease.is_gone(row(f"{number}"))
-        lease.is_gone(row(f"{number}"))
+        lease.has_expired(row(f"{number}"))
+        lease.has_expired(row(f"{number}"))
     assert len(lease._watched) == 1_000
     assert "0" not in lease._watched
 

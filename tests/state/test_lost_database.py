@@ -189,7 +189,7 @@ def database(own_postgres: PostgresServer) -> Database:
 
 @pytest.fixture
 def state(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresState]:
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "RESPONSE_SECONDS", 0.5)
     monkeypatch.setattr(database_log, "_RETRY_SECONDS", (0.01, 0.05))
     state = PostgresState(database.url)
     yield state

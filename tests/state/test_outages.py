@@ -179,8 +179,8 @@ def proxy_to(server: PostgresServer) -> Iterator[Proxy]:
 def test_one_that_swallows_what_it_is_sent_is_given_up_after_a_bound(
     postgres: PostgresServer, opened: Callable[..., PostgresState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert connections.CONNECT_SECONDS + connections.ANSWER_SECONDS < 60
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.3)
+    assert connections.CONNECT_SECONDS + connections.RESPONSE_SECONDS < 60
+    monkeypatch.setattr(connections, "RESPONSE_SECONDS", 0.3)
     database = urlsplit(postgres.new_database()).path[1:]
     with proxy_to(postgres) as proxy:
         state = opened(postgres.url(database, port=proxy.port) + "?connect_timeout=2")

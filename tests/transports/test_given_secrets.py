@@ -15,7 +15,7 @@ import pytest
 from mcp_client import Handlers, McpError, ServerError, StdioServer, allow_all, connect
 from mcp_client.adapters import openai_chat
 from mcp_client.handlers import LogMessage
-from mcp_client.runtime.masking import secrets_given
+from mcp_client.runtime.masking import secrets_passed
 
 SECRET = "zq8-Kestrel/+Ünlit 4471"
 FORMS = {
@@ -182,7 +182,7 @@ async def test_what_is_plainly_a_setting_is_not_hidden(anyio_backend: str) -> No
     ],
 )
 def test_the_rule_of_which_values_are_secret(name: str, value: str, secrets: set[str]) -> None:
-    assert secrets_given({name: value}) == secrets
+    assert secrets_passed({name: value}) == secrets
 
 
 def test_words_of_a_command_are_secret_by_their_option() -> None:
@@ -197,4 +197,4 @@ def test_words_of_a_command_are_secret_by_their_option() -> None:
         "--port",
         "8080",
     ]
-    assert secrets_given({}, words) == {"abcd1", "efgh2", "ijkl3"}
+    assert secrets_passed({}, words) == {"abcd1", "efgh2", "ijkl3"}
