@@ -32,10 +32,10 @@ from trio.testing import MockClock
 from mcp_client.connection import establish
 from tests.programs import IN_CI, closing_lines, need, unlisted
 from tests.support.ledger import Ledger
+from tests.support.properties import EXAMPLES
 from tests.support.runners import as_in_plain_asyncio, watch_loop_callbacks
 from tests.support.selection import (
     CONFINED_WAYS,
-    EXAMPLES,
     WAYS,
     begin_with_long_ones,
     is_twice_the_same,

@@ -32,7 +32,7 @@ from mcp_client.catalog.schema_types import SchemaTypes
 from mcp_client.errors import ToolChanged
 from mcp_client.runtime.python_source import Names
 from mcp_client.stubs import generate
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.timing import grows_linearly
 
 ROOT = Path(__file__).parents[1]

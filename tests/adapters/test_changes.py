@@ -14,7 +14,7 @@ from mcp_client.protocol.json_pointer import pointer
 from tests.adapters.schemas import object_schemas, tool_of
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider
 from tests.adapters.zoo import ZOO
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 ONE = (
     *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),

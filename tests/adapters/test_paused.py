@@ -38,7 +38,7 @@ from mcp_client.state import MemoryState
 from mcp_client.state.calls import KEEP_CLAIM, calls_in
 from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
 from tests.adapters.worlds import IMAGE, Server, opened
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 
 class World:

@@ -26,7 +26,7 @@ from tests.adapters.shapes import (
     strict_providers,
 )
 from tests.adapters.zoo import ZOO
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 
 def shown(provider: Provider, schema: dict[str, Any], **options: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from mcp_client.catalog.tool import fingerprint_of, fingerprinted
 from mcp_client.errors import ConnectionLost
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.transports.memory import MemoryTransport
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

@@ -36,8 +36,8 @@ from mcp_client.approval import PendingApproval, Policy, Remember, one_at_a_time
 from mcp_client.errors import InvalidArguments, NotPending
 from mcp_client.runtime.callbacks import in_thread
 from tests.approval.test_concurrency import Server
+from tests.support.properties import examples
 from tests.support.runners import as_in_plain_asyncio
-from tests.support.selection import examples
 from tests.support.skills import request_of
 from tests.support.starting import scripted
 

@@ -44,7 +44,7 @@ from mcp_client.errors import NotPending
 from mcp_client.state import MemoryState, PostgresState
 from tests.approval.test_concurrency import Server
 from tests.approval.test_queue import until_pending
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.skills import request_of
 from tests.support.starting import scripted
 from tests.support.timing import Clock

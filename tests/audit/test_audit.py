@@ -56,7 +56,7 @@ from mcp_client.transports.memory import MemoryTransport
 from mcp_client.validation import Validation
 from tests.support.http_apps import Stateless
 from tests.support.http_server import serving
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.starting import scripted
 from tests.support.timing import Clock
 

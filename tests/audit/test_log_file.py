@@ -31,7 +31,7 @@ from mcp_client import AuditLog, CallDenied, ConfigError, MemoryServer, allow_al
 from mcp_client.audit import Verified, verify_audit
 from mcp_client.audit.hash_chain import opened_files
 from mcp_client.errors import AuditError
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp_client.audit import Redaction
 from mcp_client.audit.options import redaction_of
 from mcp_client.audit.redaction import REDACTED
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 redaction = Redaction()
 

@@ -31,7 +31,7 @@ from mcp_client.auth.browser import Browser, shown_host
 from mcp_client.auth.redirect import RedirectPage, answer_to, listens_at, read_redirect
 from mcp_client.auth.steps import Consent, Listen
 from mcp_client.errors import AuthError
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.timing import Clock
 
 URI = "http://127.0.0.1:5000/callback"

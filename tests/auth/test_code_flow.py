@@ -23,7 +23,7 @@ from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.errors import AuthError
 from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
 RESOURCE = "https://mcp.example/.well-known/oauth-protected-resource/mcp"

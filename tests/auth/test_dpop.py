@@ -26,7 +26,7 @@ from mcp_client.auth.discovery import ServerMetadata
 from mcp_client.auth.grants import ServiceClient
 from mcp_client.auth.signing import PrivateKey, Prover
 from mcp_client.errors import AuthError
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 NOW = 1_800_000_000
 MCP = "https://mcp.example/mcp"

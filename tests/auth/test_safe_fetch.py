@@ -27,7 +27,7 @@ from mcp_client.auth import safe_fetch
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, kind_of, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from tests.support.http_server import Reply, Request, Served, serving
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 PUBLIC = "https://mcp.example.com/mcp"
 

@@ -28,7 +28,7 @@ from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore, _Keyring
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.state import MemoryState, State
 from tests.state.contract import StateContract
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("folder_way")]
 

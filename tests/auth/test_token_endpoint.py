@@ -24,7 +24,7 @@ from mcp_client.auth.token_endpoint import (
 )
 from mcp_client.auth.tokens import Registration
 from mcp_client.errors import AuthError
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 ENDPOINT = "https://as.example/token"
 FORM = {"grant_type": "refresh_token", "refresh_token": "rt-SECRET", "resource": "https://m/mcp"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_client.auth.tokens import Key, Registration, Source, Token, deviating_type
 from mcp_client.errors import AuthError
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 NOW = 1_800_000_000.0
 ANSWERED = ("access_token", "token_type", "expires_in", "refresh_token", "scope")

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_client.catalog.bound_schema import declared, without
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mcp_client import Tool
 from mcp_client.catalog import tool_index
 from mcp_client.catalog.tool_index import COMMON, ToolIndex, joined, words
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 
 def tool(

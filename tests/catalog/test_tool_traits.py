@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_client import Host, MemoryServer, NotSent, Tool, ToolCall, allow_all, connect
 from mcp_client.catalog.tool_traits import ToolUi, trait_findings
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 BOTH = frozenset({"model", "app"})
 VIEW = "ui://weather/view.html"

@@ -23,7 +23,7 @@ from mcp_client.cli import screen as screen_module
 from mcp_client.cli.screen import Screen, draw
 from mcp_client.content import safe_text
 from tests.cli.shell import at_terminal, example, sending, without_extra
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 WEATHER = example("weather")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

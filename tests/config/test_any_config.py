@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp_client import ConfigError
 from mcp_client.config import Config, load_config
 from mcp_client.config.programs import PROGRAMS
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 SECRET = "s3cret-t0ken"
 _FIELDS = sorted({name for program in PROGRAMS.values() for name in program.fields})

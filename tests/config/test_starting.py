@@ -23,7 +23,7 @@ from mcp_client.config import load_config
 from mcp_client.config.server import Launch
 from mcp_client.config.start_warnings import ANYTHING
 from mcp_client.runtime.console_layout import Page
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.terminal import CTRL_C, CTRL_D, Desk, screen_of
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.config.text import Document, NotReadable, OutOfRange, read_json, read_toml
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 lenient = read_json
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.config.values import Syntax, Unset, Variables, expand, file_text, followed
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 NO_SYNTAX: Syntax = frozenset()
 BRACED = frozenset({"braced"})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_client import Timeouts
 from mcp_client.connection.deadlines import RequestDeadline, RequestDeadlines
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 TIMEOUTS = Timeouts(idle=10, total=30, approval=100)
 

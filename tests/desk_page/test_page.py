@@ -34,7 +34,7 @@ from mcp_client.desk import ApprovalPage
 from mcp_client.desk.card import card, part, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize, sampling_of, start_of
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.skills import PDF, SkillServer, request_of
 
 DELETE = ToolCall.example(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.extensions.front_matter import BadYaml, front_matter, same
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

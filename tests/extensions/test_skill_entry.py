@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_client.catalog.skill_file import SkillFile, digest_of
 from mcp_client.extensions.skill_entry import SkillEntry, path_problem
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.skills import FORMS, MAIN, PDF, entry_of
 
 pytestmark = pytest.mark.one_backend

@@ -39,7 +39,7 @@ from mcp_client import Allow, Deny, McpError, NotSent, Pins, Session, ToolCall, 
 from mcp_client.approval import Decisions
 from mcp_client.testing import JsonRpcError
 from mcp_client.transports.memory import MemoryTransport
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 NAMES = st.sampled_from(["read", "read", "write", "send"])
 VALUES = st.sampled_from([1, 2])

@@ -25,7 +25,7 @@ from mcp_client.errors import ConnectionLost, ProtocolViolation, Unanswered
 from mcp_client.handlers import Accept, Decline, ElicitRequest, Root, RootsRequest
 from mcp_client.testing import JsonRpcError
 from tests.support.asking import FORM, LATEST, Asking, form, said
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend

@@ -13,7 +13,7 @@ from mcp_client import Host, McpError, Timeouts, allow_all
 from mcp_client.errors import UnknownTool
 from mcp_client.host.naming import prefixed
 from tests.host.toolbox import Toolbox, names
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 piece = st.sampled_from(["a", "b", "_", "__", "-", ".", "a_b", "x" * 70, "é", "deadbeef", " ", "A"])
 name = st.lists(piece, min_size=1, max_size=4).map("".join)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp_client import ConfigError
 from mcp_client.host import Naming
 from mcp_client.host.naming import MAX_CHARS, Names, naming_of
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 

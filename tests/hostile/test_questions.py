@@ -14,7 +14,7 @@ from mcp_client import Handlers, Limits, MemoryServer, Timeouts, allow_all, conn
 from mcp_client.handlers import Accept, Decline, ElicitRequest
 from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
 from tests.support.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend

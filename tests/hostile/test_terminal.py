@@ -25,7 +25,7 @@ from mcp_client.handlers import Decline, ElicitRequest, elicit_on_terminal
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.runtime import console_layout
 from mcp_client.runtime.console_layout import MIN_COLUMNS, Page, Row, prose
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.terminal import Desk, Program, call_of, screen_of
 
 pytestmark = [

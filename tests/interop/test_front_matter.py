@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mcp_client.extensions.front_matter import BadYaml, front_matter, same
 from tests.interop import peers
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_backend]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.protocol.content_policy import allow_of, host_of, policy_of, usable_domain
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 NO_CSP = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "

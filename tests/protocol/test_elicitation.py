@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_client.protocol.consent_url import NotOpenable, address_of, host_warnings
 from mcp_client.protocol.elicitation import Choice, Form, NotAForm, Wrong, form_of
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 
 def one(schema: Any, *, titled: bool = True, required: bool = False) -> Form:

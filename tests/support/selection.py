@@ -1,7 +1,6 @@
-"""Which of the collected tests run, in what order, in which ways and with how many examples.
+"""Which of the collected tests run, and in what order: pairs by default, all products in CI.
 
-By default few examples and pairs of parameters; in CI all of them. ``WAYS`` are the ways of running
-a server's process that tests use on one system.
+``WAYS`` are the ways of running a server's process that tests use on one system.
 """
 
 from __future__ import annotations
@@ -13,19 +12,16 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from mcp_client import Sandbox, StdioServer
 from mcp_client.transports.stdio import StdioTransport
-from tests.programs import IN_CI, need
+from tests.programs import need
 
 __all__ = [
     "CONFINED",
     "CONFINED_WAYS",
-    "EXAMPLES",
     "WAYS",
     "begin_with_long_ones",
-    "examples",
     "is_twice_the_same",
     "leave_products_to_ci",
     "process_here",
@@ -78,15 +74,6 @@ def leave_products_to_ci(items: list[pytest.Item]) -> None:
         is_of_a_login = name.startswith(OF_LOGINS) and not name.startswith(BY_ITSELF)
         if chosen.params.get("http_way") == "httpx" and is_of_a_login:
             item.add_marker(pytest.mark.slow)
-
-
-EXAMPLES = 60 if IN_CI else 20
-"""For a property that does not say."""
-
-
-def examples(number: int) -> settings:
-    """``number`` of them in CI, and a fifth of that, ten at least, by default."""
-    return settings(max_examples=number if IN_CI else max(10, number // 5))
 
 
 WAYS = [

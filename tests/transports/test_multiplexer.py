@@ -20,7 +20,7 @@ from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.session_context import Stats
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.multiplexer import LineExchange, Multiplexer
-from tests.support.selection import examples
+from tests.support.properties import examples
 from tests.support.timing import grows_linearly
 
 _bounded = examples(150)

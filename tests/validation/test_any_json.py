@@ -18,7 +18,7 @@ from mcp_client.protocol.schema_walk import walk
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.schema_shape import listed_schema_fault
 from mcp_client.validation.worker_pool import WorkerPool
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

@@ -24,7 +24,7 @@ from mcp_client.validation.checker import Problem, checker_for
 from mcp_client.validation.fast_path import compile_fast_path
 from mcp_client.validation.value_size import has_at_most
 from mcp_client.validation.worker_pool import WorkerPool, _pieces
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

@@ -19,7 +19,7 @@ from mcp_client.protocol.capabilities import LATEST_STATELESS
 from mcp_client.validation import Validation
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.worker_pool import WorkerPool
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 pytestmark = pytest.mark.one_backend
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp_client.validation.code_points import complement, merged, of_property
 from mcp_client.validation.ecma_patterns import Untranslatable, translate
 from mcp_client.validation.simple_patterns import simple_pattern
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 SAME: list[tuple[str, list[str], list[str]]] = [
     (r"^\p{L}+$", ["Zoë", "名前", "ß"], ["a1", "", "a b", "a\n"]),

@@ -17,7 +17,7 @@ from mcp_client.validation.schema_shape import (
     listed_schema_fault,
     survey_schema,
 )
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 LEAVES = st.sampled_from([None, True, False, -1, 0, 2, 1.0, 0.5, "", "string", "objekt", "[", "a"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.validation.simple_patterns import simple_pattern
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 SIMPLE = [
     "",

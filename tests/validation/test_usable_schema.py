@@ -13,7 +13,7 @@ from jsonschema.validators import validator_for
 from mcp_client import Limits
 from mcp_client.validation.schema_shape import survey_schema
 from mcp_client.validation.usable_schema import usable_schema
-from tests.support.selection import examples
+from tests.support.properties import examples
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_4 = "http://json-schema.org/draft-04/schema"
