@@ -17,15 +17,15 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4207,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4230,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "adapters": 4216,  # instructions of servers; official: a session in the shape of the official S
+    "approval": 4237,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2968,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
     "catalog": 4471,  # options as in approval; the meta of lists
     "cli": 3986,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2856,  # config files came out of "host"; longer errors
-    "connection": 1612,  # calls wait their turn; the one scope that a CancelToken cancels
+    "connection": 1609,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
     "desk": 1729,
     "errors": 200,
@@ -33,14 +33,14 @@ CODE_LINES = {
     "handlers": 1332,  # a handler for any notification
     "host": 2081,  # ttl
     "protocol": 2841,  # the newest revision of one era
-    "runtime": 3808,  # threads of hooks are used again; a rest of time is above 0
+    "runtime": 3810,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1075,  # options as in approval
-    "session": 2787,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2790,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1197,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
-    "transports": 4779,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4780,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }

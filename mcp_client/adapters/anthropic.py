@@ -11,7 +11,7 @@ messages += await kit.run(host, response)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
@@ -81,14 +81,16 @@ class Toolset(_Toolset):
             tool["strict"] = True
         return tool
 
-    def _found(self, response: Any) -> Iterator[RawCall]:
+    def _found(self, response: Any) -> list[RawCall]:
         blocks = _blocks(response)
         if blocks is None:
             raise unusable(response, "a message of Messages, or its content")
+        calls = []
         for block in blocks:
             if member(block, "type") == "tool_use":
                 id, name = member(block, "id") or "", member(block, "name") or ""
-                yield RawCall(str(id), str(name), member(block, "input"))
+                calls.append(RawCall(str(id), str(name), member(block, "input")))
+        return calls
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         return [{"role": "user", "content": [_result(answer) for answer in answers]}]

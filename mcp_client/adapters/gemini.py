@@ -15,7 +15,7 @@ not take.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
@@ -92,17 +92,19 @@ class Toolset(_Toolset):
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
         return declared(name, about, parameters_json_schema=definition.schema)
 
-    def _found(self, response: Any) -> Iterator[RawCall]:
+    def _found(self, response: Any) -> list[RawCall]:
         parts = _parts(response)
         if parts is None or not all(map(_is_part, parts)):
             raise unusable(response, _WANTED)
+        calls = []
         for part in parts:
             call = member(part, "function_call", "functionCall")
             if call is None and _is_function_call(part):
                 call = part  # of ``response.function_calls``
             if call is not None:
                 id, name = member(call, "id") or "", member(call, "name") or ""
-                yield RawCall(str(id), str(name), member(call, "args"))
+                calls.append(RawCall(str(id), str(name), member(call, "args")))
+        return calls
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         parts = [{"function_response": _response(answer)} for answer in answers]

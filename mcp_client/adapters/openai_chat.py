@@ -13,7 +13,7 @@ message with the images of the results, for models that see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
@@ -96,15 +96,17 @@ class Toolset(_Toolset):
             function["strict"] = True
         return {"type": "function", "function": function}
 
-    def _found(self, response: Any) -> Iterator[RawCall]:
+    def _found(self, response: Any) -> list[RawCall]:
         calls = _tool_calls(response)
         if calls is None:
             raise unusable(response, _WANTED)
+        found = []
         for call in calls:
             function = member(call, "function")
             if function is not None:
                 id, name = member(call, "id") or "", member(function, "name") or ""
-                yield RawCall(str(id), str(name), member(function, "arguments"))
+                found.append(RawCall(str(id), str(name), member(function, "arguments")))
+        return found
 
     @property
     def _result_media(self) -> MediaTypes:

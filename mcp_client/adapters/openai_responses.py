@@ -10,7 +10,7 @@ items += await kit.run(host, response)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
@@ -52,15 +52,17 @@ class Toolset(_Toolset):
         # Without the member "strict", Responses would be strict.
         return {"type": "function", **function, "strict": definition.strict}
 
-    def _found(self, response: Any) -> Iterator[RawCall]:
+    def _found(self, response: Any) -> list[RawCall]:
         items = member(response, "output") if has(response, "output") else response
         found = typed_entries(items, _FOREIGN)
         if found is None:
             raise unusable(response, "a response of Responses, or its output")
+        calls = []
         for item in found:
             if member(item, "type") == "function_call":
                 id, name = member(item, "call_id") or "", member(item, "name") or ""
-                yield RawCall(str(id), str(name), member(item, "arguments"))
+                calls.append(RawCall(str(id), str(name), member(item, "arguments")))
+        return calls
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         return [

@@ -105,17 +105,16 @@ def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> An
 class Runner:
     """Makes the calls of a response on one target, or goes on with those that waited."""
 
-    def __init__(
-        self, toolset: Toolset, target: Any, max_chars: MaxChars, options: CallOptions
-    ) -> None:
+    def __init__(self, toolset: Toolset, max_chars: MaxChars, options: CallOptions) -> None:
         self._toolset = toolset
-        self._target = target
+        self._target: Any = None
         self._max_chars = max_chars
         self._options = options
 
-    async def run(self, response: Any, prefix: str | None) -> list[dict[str, Any]]:
-        """Make the calls in ``response``, as ``Toolset.run`` does."""
-        toolset, target, options = self._toolset, self._target, self._options
+    async def run(self, response: Any, prefix: str | None, target: Any) -> list[dict[str, Any]]:
+        """Make the calls in ``response`` on ``target``, as ``Toolset.run`` does."""
+        self._target = target
+        toolset, options = self._toolset, self._options
         char_limits(self._max_chars)
         if target is not None:
             check_target(target)
@@ -157,10 +156,11 @@ class Runner:
             await pause(target, toolset._provider, answers, outcomes, options, keys)
         return toolset._messages(answers) if answers else []
 
-    async def resume(self, paused: str | None) -> list[dict[str, Any]]:
-        """Make the calls that waited, as ``Toolset.resume`` does."""
+    async def resume(self, paused: str | None, target: Any) -> list[dict[str, Any]]:
+        """Make the calls that waited on ``target``, as ``Toolset.resume`` does."""
         from .paused import Resumption
 
+        self._target = target
         toolset, options = self._toolset, self._options
         limits, context = char_limits(self._max_chars), options.get("context")
         check_run_options(options)

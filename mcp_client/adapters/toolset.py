@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
 from ..catalog.result import ToolResult
@@ -212,7 +213,7 @@ class Toolset:
         found: Any = done_on(
             target,
             "run",
-            lambda its: Runner(self, its, max_chars, options).run(response, idempotency_prefix),
+            partial(Runner(self, max_chars, options).run, response, idempotency_prefix),
         )
         return found  # type: ignore[no-any-return]
 
@@ -259,7 +260,7 @@ class Toolset:
         that stops a script: another attempt repeats nothing.
         """
         found: Any = done_on(
-            target, "resume", lambda its: Runner(self, its, max_chars, options).resume(paused)
+            target, "resume", partial(Runner(self, max_chars, options).resume, paused)
         )
         return found  # type: ignore[no-any-return]
 
@@ -384,7 +385,7 @@ class Toolset:
         """``about`` is the description; empty where the server gives none."""
         raise NotImplementedError
 
-    def _found(self, response: Any) -> Iterator[RawCall]:
+    def _found(self, response: Any) -> list[RawCall]:
         raise NotImplementedError
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:

@@ -132,6 +132,8 @@ class Decisions:
 
             file = JsonFile(where, "decisions", (_ROWS, "tickets", "keys"), _REMEDY)
             self._state, self.path = file, file.path
+        self.is_empty: bool = self._own is not None
+        """Whether no decisions are stored, as far as is known without a query of the state."""
         self._last: tuple[Hashable, dict[tuple[str, ...], Sequence[Decision]]] | None = None
         """A stamp of the state, and by their places what was read when it had that."""
         self._lock = threading.Lock()
@@ -154,11 +156,6 @@ class Decisions:
     def waits(self) -> bool:
         """Whether the methods read files or use the network, so that event loops need a thread."""
         return self._state.waits
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no decisions are stored, as far as is known without a query of the state."""
-        return self._own is not None and not self._own.all
 
     @cached_property
     def tickets(self) -> Tickets:
@@ -329,6 +326,7 @@ class Decisions:
         if self._own is not None:
             with self._lock:
                 self._own.add(made)
+                self.is_empty = False
             return
         self._change(made.id[_PLACE_CHARS:], lambda kept: {**kept, made.id: made})
         self._state.sweep(_ROWS, time.time())
@@ -340,7 +338,7 @@ class Decisions:
         if self._own is not None:
             with self._lock:
                 left = [one for one in self._own.all.values() if one.id not in ids]
-                self._own = _Index(left)
+                self._own, self.is_empty = _Index(left), not left
         else:
             for place in {id[_PLACE_CHARS:] for id in ours}:
                 self._change(

@@ -17,7 +17,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
 
@@ -44,6 +44,9 @@ from .decision import (
 from .question import Closed, Nested, NoAnswer, Question, Questions, current_question
 from .remembered import ApprovalMemory, OneCallApproval, write_down
 from .request import ApprovalRequest, NotStorable
+
+if TYPE_CHECKING:
+    from ..connection.connection import Connection
 
 __all__ = ["Gate", "Memory"]
 
@@ -106,8 +109,8 @@ class Gate:
         self._is_quick = not self._is_async and getattr(self._hook, "is_quick", None) is True
         self._seconds = seconds
         self.questions: Questions = Questions()
-        self.catch_up: Callable[[], Awaitable[None] | None] = lambda: None
-        """Called after an answer that was waited for: see ``Transport.catch_up``."""
+        self.connection: Connection | None = None
+        """Its transport catches up after an answer that was waited for."""
         self._failures: set[tuple[str, str]] = set()
 
     async def decide(
@@ -134,14 +137,19 @@ class Gate:
         if type(answer) is not Allow:
             self._refuse(request, given)
         source, reason = answer.source, answer.reason
-        if at_once and answer.remember is None and answer.by is None:
+        is_plain = answer.remember is None and answer.by is None
+        if at_once and is_plain:
             return Verdict(approved, source, reason, None, None, answer.expires_at, answer._scope)
-        remember, expires_at = self._remembered(request, answer), answer.expires_at
+        is_once = is_plain and source != "person"
+        remember = None if is_once else self._remembered(request, answer)
+        expires_at = answer.expires_at
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
             expires_at = expires_at or (remember.seconds and time.time() + remember.seconds)
-        if not at_once and (unread := self.catch_up()) is not None:
-            await unread
+        if not at_once and self.connection is not None:
+            unread = self.connection.transport.catch_up()
+            if unread is not None:
+                await unread
         return Verdict(approved, source, reason, remember, answer.by, expires_at, answer._scope)
 
     async def recall(self, request: ApprovalRequest) -> Allow | None:
@@ -206,9 +214,18 @@ class Gate:
                 answer: Any = await self.recall(request) if self.memory.waits else None
                 if answer is None:
                     by = "the approval hook"
-                    answer = await self._ask(question, request)
+                    if question.outer is not None and question.is_nested:
+                        raise Nested
+                    hook: Any = self._hook
+                    if self._is_async:
+                        answer = await hook(request)
+                    elif self._is_quick:
+                        answer = hook(request)
+                    else:
+                        answer = await invoke_plain_hook(hook, request, scope=question.scope)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
-                    if loop.in_cancelled_scope() or loop.current_task().cancelling() > before:
+                    is_over = loop.effective_deadline() == -math.inf
+                    if is_over or loop.current_task().cancelling() > before:
                         await stop_if_cancelled(None, before)
         except CallPending:
             raise
@@ -219,19 +236,6 @@ class Gate:
                 raise
             raise self._failed(request, by, error) from error
         return Given(answer, by)
-
-    async def _ask(self, question: Question, request: Any) -> Any:
-        if question.is_nested:
-            raise Nested
-        token = current_question.set(question)
-        try:
-            if self._is_async:
-                return await self._hook(request)  # type: ignore[misc]
-            if self._is_quick:
-                return self._hook(request)
-            return await invoke_plain_hook(self._hook, request, scope=question.scope)
-        finally:
-            current_question.reset(token)
 
     # ------------------------------------------------------------------ editing
 
@@ -373,8 +377,7 @@ class Gate:
     def _remembered(self, request: ApprovalRequest, answer: Allow) -> Remember | None:
         """Return the reach of an approval; a person's covers this call while it stays the same."""
         if answer.remember is None:
-            is_persons = answer.source == "person" or answer.by is not None
-            return _THIS_CALL if is_persons else None
+            return _THIS_CALL
         try:
             return Remember.of(answer.remember)
         except ConfigError as error:

@@ -69,7 +69,10 @@ class Question:
     It raises ``NoAnswer`` once ``seconds`` have passed, and ``Closed`` if the gate is closed.
     """
 
-    __slots__ = (*("_script", "_seconds"), *("closed", "gate", "is_open", "loop", "outer", "scope"))
+    __slots__ = (
+        *("_script", "_seconds", "_token"),
+        *("closed", "gate", "is_open", "loop", "outer", "scope"),
+    )
 
     def __init__(self, gate: Gate, seconds: float) -> None:
         self.gate: Gate = gate
@@ -85,12 +88,13 @@ class Question:
         questions, loop = self.gate.questions, self.loop
         if questions.is_closed:
             raise Closed
-        self.scope: anyio.CancelScope = loop.cancel_scope(loop.now() + self._seconds)
+        self.scope: anyio.CancelScope = loop.cancel_scope(deadline=loop.now() + self._seconds)
         self._script = script_clock.get()
         if self._script is not None:
             self._script.stop()
         self.scope.__enter__()
         questions.open.add(self)
+        self._token = current_question.set(self)
         return self
 
     def __exit__(
@@ -99,6 +103,7 @@ class Question:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        current_question.reset(self._token)
         self.is_open = False
         self.gate.questions.open.discard(self)
         if self._script is not None:

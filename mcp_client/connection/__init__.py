@@ -2,11 +2,10 @@
 
 ::
 
-    connection.py    the connection under a session: established, lost, established again
+    connection.py    the connection under a session, and how many calls are under way at once
     establish.py     starts the server and agrees on a revision
     rpc.py           sends one request and receives its response
     call_options.py  the options of a tool call and of a read
-    turns.py         how many calls are under way at once
     deadlines.py     the timeouts of one request, and when they are paused
     cancellation.py  cancels a call from elsewhere: ``CancelToken``
     retry.py         when a failed call is attempted again

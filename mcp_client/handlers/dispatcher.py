@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import anyio
 
 from ..approval.remembered import ApprovalMemory
-from ..connection.turns import Turns
+from ..connection.connection import Turns
 from ..errors import (
     CallDenied,
     CallTimeout,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..connection.cancellation import stop_if_cancelled
+from ..connection.connection import Turns
 from ..connection.rpc import RequestOptions, RpcConnection
-from ..connection.turns import Turns
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from ..protocol.era import Complete, Era, ExtensionResult, InputRequired
 from ..runtime.limits import Limits, Timeouts, seconds_text

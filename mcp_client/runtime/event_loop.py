@@ -91,10 +91,10 @@ class Backend(Protocol):
     def has_daemon_threads(self) -> bool:
         """Whether all threads that anyio starts here are daemons."""
 
-    def in_cancelled_scope(self) -> bool:
-        """Whether a cancel scope around the caller is cancelled."""
+    def effective_deadline(self) -> float:
+        """Return the earliest deadline around the caller; ``-inf`` in a cancelled scope."""
 
-    def cancel_scope(self, deadline: float) -> anyio.CancelScope:
+    def cancel_scope(self, *, deadline: float) -> anyio.CancelScope:
         """Return a scope of anyio's, not entered yet, with this deadline on the loop's clock."""
 
     def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
@@ -251,21 +251,23 @@ class _Asyncio:
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
-    def in_cancelled_scope(self) -> bool:
-        # Only anyio has scopes here, and its backend is large: a program that uses asyncio alone
-        # gets the result of its first call without it (the row "fresh process to first result").
+    # These two replace themselves by functions of anyio's backend. It is large: a program that uses
+    # asyncio alone gets its first result without it (the row "fresh process to first result").
+    @staticmethod
+    def effective_deadline() -> float:
         private = sys.modules.get("anyio._backends._asyncio")
         if private is None:
-            return False
-        # Not through ``anyio`` itself, which finds out each time in which event loop it runs.
-        deadline: float = private.AsyncIOBackend.current_effective_deadline()
-        return deadline == -math.inf
+            return math.inf
+        deadline: Any = private.AsyncIOBackend.current_effective_deadline
+        _Asyncio.effective_deadline = deadline  # type: ignore[method-assign]
+        return float(deadline())
 
-    def cancel_scope(self, deadline: float) -> anyio.CancelScope:
+    @staticmethod
+    def cancel_scope(*, deadline: float) -> anyio.CancelScope:
         import anyio
 
-        private = sys.modules.get("anyio._backends._asyncio", anyio)
-        scope: anyio.CancelScope = private.CancelScope(deadline=deadline)  # as above
+        scope = anyio.CancelScope(deadline=deadline)
+        _Asyncio.cancel_scope = type(scope)  # type: ignore[method-assign]
         return scope
 
     @asynccontextmanager
@@ -368,12 +370,10 @@ class _Trio:
     def current_task(self) -> CountsCancellations:
         return _NEVER_COUNTED
 
-    def in_cancelled_scope(self) -> bool:
-        import trio
+    def effective_deadline(self) -> float:
+        return float(sys.modules["trio"].current_effective_deadline())
 
-        return trio.current_effective_deadline() == -math.inf
-
-    def cancel_scope(self, deadline: float) -> anyio.CancelScope:
+    def cancel_scope(self, *, deadline: float) -> anyio.CancelScope:
         import anyio
 
         return anyio.CancelScope(deadline=deadline)

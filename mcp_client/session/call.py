@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
@@ -48,7 +49,7 @@ from ..handlers.input_rounds import InputRequest, InputRequiredLoop
 from ..protocol.canonical_json import object_of
 from ..protocol.era import Complete, InputRequired
 from ..protocol.jsonrpc import Json
-from ..runtime.event_loop import cancel_requests, current
+from ..runtime.event_loop import current
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import (
@@ -100,7 +101,7 @@ class Caller:
         self._tools = tools
         self._rounds = rounds
         self._gate = setup.gate
-        self._gate.catch_up = lambda: connection.transport.catch_up()
+        self._gate.connection = connection
         self._identity = setup.memory.identity
         self._audit = setup.audit
         self._secrets, self._content = setup.secrets, setup.content
@@ -170,7 +171,9 @@ class Caller:
             return await self._attempts(call)
 
     async def _attempts(self, call: CallState) -> Outcome:
-        call.cancel_requests = cancel_requests()  # the loop may be another one's
+        loop = self._backend
+        if loop.running_loop() is loop.loop:  # else nothing is sent
+            call.cancel_requests = loop.current_task().cancelling()
         while True:
             try:
                 return await self._attempt(call)
@@ -410,7 +413,7 @@ class Caller:
         if (
             (token and token.cancelled)
             or self._backend.current_task().cancelling() > before
-            or self._backend.in_cancelled_scope()
+            or self._backend.effective_deadline() == -math.inf
         ):
             await stop_if_cancelled(token, before)
         for each in call.observers:

@@ -30,11 +30,6 @@ class FactsOfSession:
         return self._connection.transport
 
     @property
-    def closed(self) -> bool:
-        """Whether the session is closed."""
-        return self._connection.closed
-
-    @property
     def generation(self) -> int:
         """The number of connections that the session has had."""
         return self._connection.generation

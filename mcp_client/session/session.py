@@ -119,6 +119,11 @@ class Session(FactsOfSession, LibraryOfSession):
         return f"<Session {self.name!r}, {state}>"
 
     @property
+    def closed(self) -> bool:
+        """Whether the session is closed."""
+        return self._connection.closed
+
+    @property
     def decisions(self) -> Decisions:
         """The decisions remembered until the session ends, to list and revoke.
 

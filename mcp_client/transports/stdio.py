@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -287,10 +288,13 @@ class StdioTransport(Transport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> LineExchange:
-        exchange = self._multiplexer.exchange(id)
+        process, exchange = self._process, self._multiplexer.exchange(id)
+        crowded = len(self._multiplexer.exchanges) > 1
         try:
+            if process is None or not self.alive:
+                raise BrokenPipeError
             # Not waited for: ``withdraw`` takes it back. The bench's row "1,000 in flight".
-            exchange.pending = self._write(text, crowded=len(self._multiplexer.exchanges) > 1)
+            exchange.pending = process.write(text.encode() + b"\n", crowded)
         except OSError:
             self._multiplexer.forget(exchange)
             await self._settled_soon()
@@ -315,8 +319,7 @@ class StdioTransport(Transport):
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
         try:
-            pending = self._write(text)
-            if pending is not None:
+            if (pending := self._write(text)) is not None:
                 await self._left(pending)
         except TimeoutError:
             raise ConnectError(
@@ -330,15 +333,13 @@ class StdioTransport(Transport):
         if self._process is not None and self._process.backlog > _MAX_BACKLOG_BYTES:
             self._context.stats.unsent += 1
             return
-        try:
+        with suppress(OSError):
             self._write(text)
-        except OSError:
-            return
 
-    def _write(self, text: str, crowded: bool = False) -> Pending | None:
+    def _write(self, text: str) -> Pending | None:
         if self._process is None or not self.alive:
             raise BrokenPipeError
-        return self._process.write(text.encode() + b"\n", crowded)
+        return self._process.write(text.encode() + b"\n")
 
     async def _left(self, pending: Pending) -> None:
         """Wait until a line has left. Cancelled before it began to, it is not sent."""

@@ -24,7 +24,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.connection.turns import Turns
+from mcp_client.connection.connection import Turns
 from mcp_client.errors import CallWithdrawn
 from mcp_client.handlers import Accept
 from tests.host.toolbox import Toolbox
