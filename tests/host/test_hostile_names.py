@@ -100,6 +100,6 @@ async def test_a_server_that_searched_for_two_names_of_one_hash_loses_both() -> 
         tools = await host.list_tools()
         assert names(tools) == ["one__fine"]
         assert len(tools.rejected) == 2
-        assert "is also that of" in tools.rejected[0].reason
-        with pytest.raises(UnknownTool, match="is also that of"):
+        assert "another tool has the same name" in tools.rejected[0].reason
+        with pytest.raises(UnknownTool, match="another tool has the same name"):
             await host.call_tool(prefixed("one", "one", first))

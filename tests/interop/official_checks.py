@@ -451,7 +451,7 @@ async def a_transport_of_the_sdk_carries_a_session() -> None:
     try:
         await connect(official.server(lambda: stdio.stdio_client(missing)))
     except ConnectError as error:
-        assert "the transport stdio_client cannot be opened" in str(error), str(error)
+        assert "cannot open the transport stdio_client" in str(error), str(error)
         assert "no-such-command-anywhere" in str(error), str(error)
     else:
         raise AssertionError
