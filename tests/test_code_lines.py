@@ -31,9 +31,9 @@ CODE_LINES = {
     "errors": 200,
     "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
-    "host": 2081,  # ttl
+    "host": 2080,  # ttl
     "protocol": 2841,  # the newest revision of one era
-    "runtime": 3810,  # threads of hooks are used again; a rest of time is above 0
+    "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0
     "sandbox": 1075,  # options as in approval
     "session": 2790,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1197,  # the rows of the journal have a type

@@ -19,7 +19,6 @@ from mcp_client.catalog.tool_traits import task_support_of
 from mcp_client.code import interpreter
 from mcp_client.connection.call_options import MAX_KEY_CHARS, CallOptions
 from mcp_client.extensions import task_state
-from mcp_client.host import status
 from mcp_client.runtime import limits
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.state.calls import KEEP_CLAIM
@@ -113,7 +112,7 @@ def test_timeouts_and_limits_that_a_text_writes_with_numbers_alone_are_the_defau
 AMOUNTS: list[tuple[str | None, str, float]] = [
     (Timeouts.__doc__, r"compute for at most (.+?)\.", interpreter._TURN_SECONDS),
     (CallOptions.__doc__, r"name for this one call, at most (.+?)\.", MAX_KEY_CHARS),
-    (Host.__init__.__doc__, r"waited for, up to (.+?) after", status.GRACE_SECONDS),
+    (Host.__init__.__doc__, r"waited for, up to (.+?) after", Timeouts().gather),
     (MemoryState.__doc__, r"for ``keep`` seconds, (.+?) by default", State.keep),
     (
         toolset_options.ToolsetOptions.__doc__,

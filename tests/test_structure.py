@@ -359,6 +359,7 @@ MANY_OPTIONS = {
     "ServerConfig": (17, "what connect() has for one server, and which tools there are"),
     "SkillRequest": (12, OF_OURS),
     "StartRequest": (21, OF_OURS),
+    "Timeouts": (9, "one number for each kind of wait"),
     "Tool": (9, OF_OURS),
     "ToolCall": (17, OF_OURS),
     "ToolCall.example": (14, "a ToolCall for tests of a hook, by its fields"),

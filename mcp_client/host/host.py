@@ -74,14 +74,15 @@ class Host(LibraryOfHost, ScriptsOfHost):
 
         Entering opens all servers side by side, but not lazy ones. A server that fails costs only
         its own tools, and is tried again. A slow one is waited for, up to ten seconds after the
-        others. Raises ``ConfigError``; entering, ``ConnectError`` for a required server.
+        others (``Timeouts.gather``). Raises ``ConfigError``; entering, ``ConnectError`` for a
+        required server.
         """
         if not isinstance(servers, Mapping):
             raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
         naming, required = options.pop("naming", "prefix"), options.pop("required", ())
         self._options = SharedOptions(options)
         self._limits = self._options.limits
-        self._events = StatusEvents()
+        self._events = StatusEvents(self._options.timeouts.gather)
         self._servers: dict[str, HostedServer] = {}
         self._names = Names(naming_of(naming), authority=self._authority)
         self._tools = HostTools(self._servers, self._names, self._events)

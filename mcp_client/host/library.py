@@ -17,7 +17,6 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import one_line, safe_text
-from ..runtime.watch import Notifier
 from ..session.session import Session
 from .status import StatusEvents, wait_for_most, why_unavailable
 
@@ -108,12 +107,12 @@ class LibraryOfHost(ABC):
         self, feature: str, ask: Callable[[Session], Awaitable[Listed[T]]]
     ) -> Listed[T]:
         self._check_open()
-        return await _gather(list(self._servers.values()), self._events.notifier, feature, ask)
+        return await _gather(list(self._servers.values()), self._events, feature, ask)
 
 
 async def _gather(
     servers: Sequence[HostedServer],
-    notifier: Notifier,
+    events: StatusEvents,
     feature: str,
     ask: Callable[[Session], Awaitable[Listed[T]]],
 ) -> Listed[T]:
@@ -136,7 +135,7 @@ async def _gather(
             failed[server.name] = safe_text(one_line(error.message), 500)
         finally:
             asked.discard(server.name)
-            notifier.notify()
+            events.notifier.notify()
 
     for server in servers:
         session = server.session
@@ -145,7 +144,7 @@ async def _gather(
             tasks.start(partial(one, server, session))
     began = backend.now()
     try:
-        await wait_for_most(notifier, backend.now, lambda: asked, lambda name: began)
+        await wait_for_most(events, backend.now, lambda: asked, lambda name: began)
     finally:
         failed.update(dict.fromkeys(asked, "it does not respond"))
         await tasks.aclose(1.0)

@@ -36,7 +36,7 @@ from .availability import Downtime, how_to_list, offers_tools, refusal_of
 from .listing import ServerListing
 from .naming import authority_of
 from .options import SharedOptions, ToolFilter
-from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
+from .status import ServerState, ServerStatus, StatusEvents
 
 __all__ = ["HostedServer"]
 
@@ -133,7 +133,7 @@ class HostedServer:
     def waited_for_since(self) -> float:
         """Since when others wait for it: for a person who is being asked, one second."""
         only_asking = self.is_asking and not self.busy
-        return self.busy_since - (GRACE_SECONDS - _AT_ONCE_SECONDS if only_asking else 0.0)
+        return self.busy_since - (self._events.gather - _AT_ONCE_SECONDS if only_asking else 0.0)
 
     @property
     def offers_tools(self) -> bool:

@@ -34,8 +34,6 @@ ServerState: TypeAlias = Literal[
 T = TypeVar("T")
 _log = logging.getLogger("mcp_client")
 _MAX_LOGGED_CHARS = 500
-GRACE_SECONDS = 10.0
-"""The seconds for the slowest ones, after they began and after another one was done."""
 _POLL_SECONDS = 60.0
 _MAX_WAITING = 1_000
 """Changes that wait to be taken; then the oldest are dropped."""
@@ -79,7 +77,9 @@ class ServerStatus:
 class StatusEvents:
     """A source of status changes, which notifies every watch."""
 
-    def __init__(self) -> None:
+    def __init__(self, gather: float) -> None:
+        """``gather`` is ``Timeouts.gather`` of the host."""
+        self.gather = gather
         self.notifier: Notifier = Notifier()
         """Notified of these changes, and of whatever else a host may wait for."""
         self.closing = self.closed = False
@@ -149,7 +149,7 @@ def after_login(name: str, advice: Advice | None) -> Advice:
 
 
 async def wait_for_most(
-    notifier: Notifier,
+    events: StatusEvents,
     now: Callable[[], float],
     pending: Callable[[], Collection[T]],
     since: Callable[[T], float],
@@ -158,7 +158,7 @@ async def wait_for_most(
     """Wait until all are done, or only slow ones are left.
 
     Args:
-        notifier: Notified when one is done.
+        events: Its notifier is notified when one is done.
         now: Returns the time in seconds.
         pending: Returns those that are not done.
         since: Returns the time at which one began.
@@ -177,15 +177,15 @@ async def wait_for_most(
         if not left:
             return
         if any(must(one) for one in waited_for):
-            await notifier.wait(_POLL_SECONDS)
+            await events.notifier.wait(_POLL_SECONDS)
             continue
-        latest = [since(one) + GRACE_SECONDS for one in waited_for]
+        latest = [since(one) + events.gather for one in waited_for]
         if any(since(one) >= began - 0.1 for one in waited_for):
-            latest.append(progress + GRACE_SECONDS)
+            latest.append(progress + events.gather)
         until = max(latest)
         if at >= until:
             return
-        await notifier.wait(until - at)
+        await events.notifier.wait(until - at)
 
 
 _MAX_CHARS, _MAX_SHORT_CHARS = 500, 200

@@ -126,7 +126,7 @@ class HostTools:
             return server.name in required
 
         await wait_for_most(
-            self.events.notifier,
+            self.events,
             current().now,
             lambda: [server for server in servers if server.busy or server.is_asking],
             lambda server: server.waited_for_since,

@@ -88,6 +88,8 @@ class Timeouts:
       to answer. Over HTTP in 2026-07-28 it has no effect: no connection is kept.
     - ``script``: The longest a script of a model may take, its calls included, without the time
       that people are asked about these. Between two calls it may compute for at most 20 seconds.
+    - ``gather``: How long a ``Host(timeouts=...)`` waits for its slow servers after the others are
+      done, when it is entered and when it lists.
     """
 
     connect: float = 30.0
@@ -98,6 +100,7 @@ class Timeouts:
     validation: float = 1.0
     ping: float | None = None
     script: float = 300.0
+    gather: float = 10.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

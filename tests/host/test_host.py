@@ -149,6 +149,16 @@ class TestTools:
             await host.add("one", one.server)
             assert "search" in names(await host.list_tools())
 
+    async def test_a_host_waits_for_slow_servers_as_long_as_it_is_told(self) -> None:
+        slow = Toolbox("a")
+        slow.slow = anyio.Event()
+        timeouts = Timeouts(gather=0.01, close=0.2)
+        with anyio.fail_after(9):
+            async with host_of({"one": slow, "two": Toolbox("b")}, timeouts=timeouts) as host:
+                tools = await host.list_tools()
+                assert (names(tools), tools.findings[0].kind) == (["two__b"], "missing_server")
+                slow.slow.set()
+
     async def test_tools_are_found_by_words(self) -> None:
         async with host_of({"one": Toolbox("get_weather"), "two": Toolbox("send_mail")}) as host:
             assert names(await host.search_tools("weather"))[0] == "one__get_weather"

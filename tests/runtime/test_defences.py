@@ -23,6 +23,7 @@ SHOWN_BY = {
     "Timeouts.close": "hostile/test_process.py::test_a_server_that_ignores_sigterm_is_killed_within_the_bound",
     "Timeouts.validation": "session/test_validated_calls.py::test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept",
     "Timeouts.ping": "connection/test_keep_alive.py::test_a_missed_one_is_logged_ends_the_calls_and_connects_again",
+    "Timeouts.gather": "host/test_host.py::test_a_host_waits_for_slow_servers_as_long_as_it_is_told",
     "Timeouts.script": "code/test_bounds.py::test_a_script_that_computes_or_waits_for_too_long_ends_there",
     "Limits.message_bytes": "hostile/test_frames.py::test_an_answer_that_is_too_long_fails_its_call_and_no_other",
     "Limits.depth": "hostile/test_http.py::test_a_deep_answer_is_refused_before_it_is_parsed",
