@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4216,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4237,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "approval": 4238,  # `quick`; misspelt options of its constructors are errors with a suggestion
     "audit": 2968,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4152,  # options as in approval; longer errors
     "catalog": 4471,  # options as in approval; the meta of lists

@@ -216,13 +216,16 @@ class Gate:
                     by = "the approval hook"
                     if question.outer is not None and question.is_nested:
                         raise Nested
-                    hook: Any = self._hook
-                    if self._is_async:
-                        answer = await hook(request)
-                    elif self._is_quick:
-                        answer = hook(request)
-                    else:
-                        answer = await invoke_plain_hook(hook, request, scope=question.scope)
+                    hook, token = self._hook, current_question.set(question)
+                    try:
+                        if self._is_async:
+                            answer = await hook(request)  # type: ignore[misc]
+                        elif self._is_quick:
+                            answer = hook(request)
+                        else:
+                            answer = await invoke_plain_hook(hook, request, scope=question.scope)
+                    finally:
+                        current_question.reset(token)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
                     is_over = loop.effective_deadline() == -math.inf
                     if is_over or loop.current_task().cancelling() > before:

@@ -70,7 +70,7 @@ class Question:
     """
 
     __slots__ = (
-        *("_script", "_seconds", "_token"),
+        *("_script", "_seconds"),
         *("closed", "gate", "is_open", "loop", "outer", "scope"),
     )
 
@@ -94,7 +94,6 @@ class Question:
             self._script.stop()
         self.scope.__enter__()
         questions.open.add(self)
-        self._token = current_question.set(self)
         return self
 
     def __exit__(
@@ -103,7 +102,6 @@ class Question:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        current_question.reset(self._token)
         self.is_open = False
         self.gate.questions.open.discard(self)
         if self._script is not None:

@@ -431,6 +431,23 @@ async def test_a_function_is_given_the_context_of_the_call() -> None:
     ]
 
 
+async def test_a_function_may_ask_the_same_server_which_its_approver_decides() -> None:
+    async def tenant(context: Any) -> Any:
+        await session.call_tool("read_note", {"title": "mine", "tenant": "any"})
+        return "acme"
+
+    server, asked = Server(), list[ToolCall]()
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with opened(server, {"create_*": {"tenant": tenant}}, approval=approve) as session:
+        await session.call_tool("create_note", {"title": "a"})
+    assert [call.tool.name for call in asked] == ["read_note", "create_note"]
+    assert [call["tenant"] for call in server.calls] == ["any", "acme"]
+
+
 async def test_retries_keep_one_value() -> None:
     values = iter(range(9))
     server, tries = Server(), list[str]()
