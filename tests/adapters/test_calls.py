@@ -10,8 +10,15 @@ import pytest
 
 from mcp_client import ConfigError
 from mcp_client.adapters.model_calls import arguments_of, listed, unknown_tool, unusable
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import ANTHROPIC, GEMINI, PROVIDERS, RESPONSES, Provider, every_provider
+from tests.support.provider_shapes import (
+    ANTHROPIC,
+    GEMINI,
+    PROVIDERS,
+    RESPONSES,
+    Provider,
+    every_provider,
+)
+from tests.support.schemas import tool_of
 
 in_text = pytest.mark.parametrize("provider", [one for one in PROVIDERS if one.is_text], ids=str)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 
 from mcp_client.protocol.json_pointer import pointer
-from tests.adapters.schemas import object_schemas, tool_of
-from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider
 from tests.adapters.zoo import ZOO
 from tests.support.properties import examples
+from tests.support.provider_shapes import ANTHROPIC, CHAT, GEMINI, Provider
+from tests.support.schemas import object_schemas, tool_of
 
 ONE = (
     *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),

@@ -9,9 +9,9 @@ import pytest
 
 from mcp_client import ConfigError, ToolResult
 from mcp_client.adapters.running import MAX_CHARS, char_limits
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import CHAT, Provider, every_provider
-from tests.adapters.worlds import Server, opened
+from tests.support.provider_shapes import CHAT, Provider, every_provider
+from tests.support.schemas import tool_of
+from tests.support.worlds import Server, opened
 
 
 @every_provider

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.adapters.naming import legal_names
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import Provider, every_provider
+from tests.support.provider_shapes import Provider, every_provider
+from tests.support.schemas import tool_of
 
 names = st.lists(st.text(min_size=1, max_size=90), max_size=6, unique=True)
 

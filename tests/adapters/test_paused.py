@@ -36,9 +36,9 @@ from mcp_client import (
 from mcp_client.adapters import paused as module
 from mcp_client.state import MemoryState
 from mcp_client.state.calls import KEEP_CLAIM, calls_in
-from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
-from tests.adapters.worlds import IMAGE, Server, opened
 from tests.support.properties import examples
+from tests.support.provider_shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
+from tests.support.worlds import IMAGE, Server, opened
 
 
 class World:

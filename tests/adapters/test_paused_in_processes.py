@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_client import Allow, ApprovalQueue, CallPending, Rule, Rules, StdioServer, sync
-from tests.adapters.shapes import CHAT
+from tests.support.provider_shapes import CHAT
 from tests.support.starting import scripted
 
 AGENT = """

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mcp_client.adapters import openai_chat, openai_responses
 from mcp_client.adapters.portable_patterns import is_portable
-from tests.adapters.schemas import tool_of
 from tests.support.properties import examples
+from tests.support.schemas import tool_of
 
 PORTABLE = [
     *("^[a-z0-9_.-]+$", r"^\d{4}-\d{2}-\d{2}$", "^(a|b){1,3}$", "^(?:a|b)?$", "a.c", ""),

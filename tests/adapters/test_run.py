@@ -45,9 +45,9 @@ from mcp_client.errors import (
     UrlElicitationRequired,
 )
 from mcp_client.validation import Validation
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import CHAT, GEMINI, Provider, Wanted, every_provider
-from tests.adapters.worlds import IMAGE, Server, opened
+from tests.support.provider_shapes import CHAT, GEMINI, Provider, Wanted, every_provider
+from tests.support.schemas import tool_of
+from tests.support.worlds import IMAGE, Server, opened
 
 
 async def test_images_of_results_follow_in_a_users_message_where_that_is_wanted() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcp_client.adapters import anthropic, gemini, openai_chat
 from mcp_client.adapters.schema_merging import both, either, object_root
 from mcp_client.adapters.schema_notes import Effect, Notes, described
-from tests.adapters.schemas import tool_of
+from tests.support.schemas import tool_of
 from tests.support.timing import grows_linearly
 
 CASES = Path(__file__).with_name("merging_cases.jsonl").read_text().splitlines()

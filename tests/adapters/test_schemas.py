@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.adapters.schemas import arguments, fits, object_schemas, tool_of
-from tests.adapters.shapes import (
+from tests.adapters.zoo import ZOO
+from tests.support.properties import examples
+from tests.support.provider_shapes import (
     ANTHROPIC,
     CHAT,
     GEMINI,
@@ -25,8 +26,7 @@ from tests.adapters.shapes import (
     every_provider,
     strict_providers,
 )
-from tests.adapters.zoo import ZOO
-from tests.support.properties import examples
+from tests.support.schemas import arguments, fits, object_schemas, tool_of
 
 
 def shown(provider: Provider, schema: dict[str, Any], **options: Any) -> dict[str, Any]:

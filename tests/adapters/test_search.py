@@ -13,8 +13,7 @@ from anyio import Event, create_task_group, fail_after
 from anyio.lowlevel import checkpoint
 
 from mcp_client import Allow, ConfigError, Deny, MemoryServer, ToolCall, connect
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import (
+from tests.support.provider_shapes import (
     ANTHROPIC,
     CHAT,
     GEMINI,
@@ -23,7 +22,8 @@ from tests.adapters.shapes import (
     Wanted,
     every_provider,
 )
-from tests.adapters.worlds import opened
+from tests.support.schemas import tool_of
+from tests.support.worlds import opened
 
 CALENDAR = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
 TOOLS = [

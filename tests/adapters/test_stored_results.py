@@ -27,10 +27,16 @@ from mcp_client import (
 from mcp_client.adapters.model_calls import ModelCall
 from mcp_client.adapters.parts import ServerContent
 from mcp_client.adapters.stored_results import StoredResults
-from tests.adapters.marks import MARKED
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import ANTHROPIC, CHAT, RESPONSES, Provider, every_provider
-from tests.adapters.worlds import IMAGE, Server, opened
+from tests.support.provider_shapes import (
+    ANTHROPIC,
+    CHAT,
+    MARKED,
+    RESPONSES,
+    Provider,
+    every_provider,
+)
+from tests.support.schemas import tool_of
+from tests.support.worlds import IMAGE, Server, opened
 
 LINES = "".join(f"line {n} of the log\n" for n in range(5_000))
 UNKNOWN = "Nothing is kept under this handle."

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.adapters.strict_limits import RequestLimits, exceeded
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import ANTHROPIC, CHAT, Provider, strict_providers
+from tests.support.provider_shapes import ANTHROPIC, CHAT, Provider, strict_providers
+from tests.support.schemas import tool_of
 
 TEXT = {"type": "string"}
 EITHER = {"anyOf": [TEXT, {"type": "integer"}]}

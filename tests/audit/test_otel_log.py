@@ -21,8 +21,6 @@ sdk = pytest.importorskip("opentelemetry.sdk._logs", reason="the OpenTelemetry S
 export = pytest.importorskip("opentelemetry.sdk._logs.export")
 trace = pytest.importorskip("opentelemetry.trace")
 tracing = pytest.importorskip("opentelemetry.sdk.trace")
-OF_THE_PLACE = {"identity", "arguments_digest"}
-"""Members of a record whose digests have the key of the place."""
 
 
 def server(message: dict[str, Any]) -> Any:

@@ -23,9 +23,9 @@ import anyio
 
 from mcp_client import Session, allow_all, connect
 from mcp_client.catalog.tool import Tool
-from tests.adapters.shapes import PROVIDERS
 from tests.bench.catalogue import server
 from tests.bench.server import _definitions
+from tests.support.provider_shapes import PROVIDERS
 
 _TOOLS = 1_000
 _CALLS = 200

@@ -26,8 +26,6 @@ from mcp_client import Host, StdioServer, Timeouts, allow_all
 from tests.bench import rounds
 
 SERVER = Path(__file__).with_name("server.py")
-OWN_TOOLS = 4
-"""Those that the server has besides the ones that are only listed."""
 QUERIES = ("entry 17", "look up by key", "tool number 42", "what is known")
 
 

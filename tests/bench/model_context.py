@@ -27,9 +27,9 @@ import anyio
 
 from mcp_client import StdioServer, connect
 from mcp_client.catalog.tool import Tool
-from tests.adapters.shapes import PROVIDERS, Provider
 from tests.interop import peers
 from tests.interop.test_providers import reference_servers
+from tests.support.provider_shapes import PROVIDERS, Provider
 
 _KINDS = re.compile(r"tool '.*?': (?:it is (?:not for models|shown as) .*|(.*))", re.DOTALL)
 _QUOTED = re.compile(r"'\$ref' to '.*?'|the member '.*?' is shown as '.*?'")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_client import MemoryServer, allow_all, connect
 from mcp_client.catalog.tool import ToolList
 from mcp_client.catalog.tools import Catalog
-from tests.catalog.feed import Feed, source_of
+from tests.support.feed import Feed, source_of
 
 pytestmark = pytest.mark.one_backend
 

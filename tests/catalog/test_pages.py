@@ -11,8 +11,8 @@ import pytest
 
 from mcp_client import McpError, ServerError, allow_all, connect
 from mcp_client.catalog.tools import Catalog
-from tests.catalog.feed import Feed, source_of
 from tests.support.answering import ERAS, WIRES, answering, tool
+from tests.support.feed import Feed, source_of
 
 pytestmark = pytest.mark.one_backend
 

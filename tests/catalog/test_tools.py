@@ -14,7 +14,7 @@ from mcp_client import Limits, McpError, ToolList
 from mcp_client.catalog.read_requests import Page
 from mcp_client.catalog.tools import Catalog
 from mcp_client.errors import ProtocolViolation, UnknownTool
-from tests.catalog.feed import Feed, source_of
+from tests.support.feed import Feed, source_of
 
 pytestmark = pytest.mark.one_backend
 

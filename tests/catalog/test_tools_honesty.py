@@ -23,7 +23,7 @@ from mcp_client import (
 )
 from mcp_client.catalog.tools import Catalog
 from mcp_client.errors import ProtocolViolation
-from tests.catalog.feed import Feed, source_of
+from tests.support.feed import Feed, source_of
 
 pytestmark = pytest.mark.one_backend
 

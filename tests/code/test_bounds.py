@@ -9,10 +9,10 @@ from anyio import create_task_group, fail_after
 
 from mcp_client import Allow, Handlers, Limits, Timeouts, ToolCall
 from mcp_client.handlers import Accept, ElicitRequest
-from tests.adapters.worlds import Server, opened
 from tests.code.worlds import run
 from tests.support.asking import FORM, REVISIONS, Asking
 from tests.support.timing import Clock
+from tests.support.worlds import Server, opened
 
 CAUGHT = """\
 print("before")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.code.identifiers import Bindings, arguments_of, spell, spell_server
-from tests.adapters.schemas import tool_of
 from tests.support.properties import examples
+from tests.support.schemas import tool_of
 
 NAMES = st.one_of(st.text(max_size=80), st.from_regex(r"[a-z_\-]{1,6}(_[0-9a-f]{10})?"))
 

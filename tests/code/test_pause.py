@@ -30,9 +30,9 @@ from mcp_client import (
 from mcp_client.code.run import PausedRun
 from mcp_client.errors import StateError
 from mcp_client.state import MemoryState, PostgresState
-from tests.adapters.shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
-from tests.adapters.worlds import Server, opened
 from tests.code.worlds import attempt
+from tests.support.provider_shapes import ANTHROPIC, CHAT, GEMINI, Provider, every_provider
+from tests.support.worlds import Server, opened
 
 FREE = [Rule("allow", tool=tool, origin="any") for tool in ("fail", "break", "result")]
 SCRIPT = """\

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mcp_client import Allow, ApprovalQueue, CallPending, FileState, Rule, Rules, sync
-from tests.adapters.shapes import CHAT
+from tests.support.provider_shapes import CHAT
 from tests.support.starting import scripted
 
 CODE = "print(await talk.length(text='four'))\nprint(await talk.echo(text='granted'))"

@@ -17,9 +17,9 @@ from mcp_client.code import interpreter
 from mcp_client.code import run as runs
 from mcp_client.code.values import as_plain, given_arguments
 from mcp_client.errors import CallCancelled, InvalidArguments
-from tests.adapters.worlds import Server, opened
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run
+from tests.support.worlds import Server, opened
 
 both_eras = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 TRY = """\

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mcp_client import ConfigError, Host, MemoryServer, ServerConfig, allow_all, sync
-from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import ANTHROPIC, CHAT, Provider, Wanted, every_provider
-from tests.adapters.worlds import Server, opened
+from tests.support.provider_shapes import ANTHROPIC, CHAT, Provider, Wanted, every_provider
+from tests.support.schemas import tool_of
+from tests.support.worlds import Server, opened
 
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
 TOOLS = [

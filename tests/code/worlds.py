@@ -1,4 +1,4 @@
-"""Scripts of a model, run on a session of ``tests.adapters.worlds``."""
+"""Scripts of a model, run on a session of ``tests.support.worlds``."""
 
 from __future__ import annotations
 

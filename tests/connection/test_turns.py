@@ -27,11 +27,11 @@ from mcp_client import (
 from mcp_client.connection.connection import Turns
 from mcp_client.errors import CallWithdrawn
 from mcp_client.handlers import Accept
-from tests.host.toolbox import Toolbox
 from tests.support.asking import FORM, REVISIONS, Asking
 from tests.support.http_apps import Handshake, Stateless
 from tests.support.http_server import serving
 from tests.support.timing import Clock
+from tests.support.toolbox import Toolbox
 
 TWO = Limits(in_flight=2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_client import CallDenied, ConfigError, Host, NotSent, deny_all
 from tests.approval.test_gate import public_methods
-from tests.host.toolbox import Toolbox
+from tests.support.toolbox import Toolbox
 
 
 async def _closed(stream: Any) -> None:

@@ -41,8 +41,8 @@ from mcp_client.errors import AuthError, CallWithdrawn, ConnectionLost, UnknownT
 from mcp_client.host.options import HostOptions
 from mcp_client.host.server import HostedServer
 from mcp_client.testing import JsonRpcError
-from tests.host.toolbox import Toolbox, names, until
 from tests.support.starting import scripted
+from tests.support.toolbox import Toolbox, names, until
 
 QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mcp_client import Host, McpError, Timeouts, allow_all
 from mcp_client.errors import UnknownTool
 from mcp_client.host.naming import prefixed
-from tests.host.toolbox import Toolbox, names
 from tests.support.properties import examples
+from tests.support.toolbox import Toolbox, names
 
 piece = st.sampled_from(["a", "b", "_", "__", "-", ".", "a_b", "x" * 70, "é", "deadbeef", " ", "A"])
 name = st.lists(piece, min_size=1, max_size=4).map("".join)

@@ -27,8 +27,8 @@ from mcp_client.adapters import anthropic, openai_chat
 from mcp_client.catalog.tool import fingerprint_of, fingerprinted
 from mcp_client.errors import StartDenied
 from mcp_client.testing import JsonRpcError
-from tests.host.toolbox import Toolbox, names, until
 from tests.support.timing import Clock
+from tests.support.toolbox import Toolbox, names, until
 
 QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}, "city": {"type": "string"}}}

@@ -19,10 +19,10 @@ from mcp_client import (
     allow_all,
 )
 from mcp_client.errors import AuthError
-from tests.host.toolbox import Toolbox, names, until
 from tests.support.http_apps import Handshake, Stateless
 from tests.support.http_server import Reply, Request, serving
 from tests.support.timing import Clock, quickly
+from tests.support.toolbox import Toolbox, names, until
 
 QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
 

@@ -21,7 +21,7 @@ from mcp_client import (
 from mcp_client.approval import SkillRequest
 from mcp_client.errors import ProtocolViolation, SkillError
 from mcp_client.transports.memory import MemoryTransport
-from tests.catalog.feed import KnownAs
+from tests.support.feed import KnownAs
 from tests.support.skills import FORMS, MAIN, PDF, SkillServer, entry_of, skill
 
 pytestmark = pytest.mark.one_backend

@@ -21,16 +21,15 @@ from typing import Any
 
 import anyio
 
-from mcp_client import MemoryServer, adapters, allow_all, connect
+from mcp_client import MemoryServer, allow_all, connect
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
-from tests.adapters.worlds import IMAGE
 from tests.adapters.zoo import ZOO
 from tests.interop import agent_checks, message_checks
+from tests.support.worlds import IMAGE
 
 __all__ = ["CHECKS"]
 
-MODULES = tuple(import_module(f"mcp_client.adapters.{name}") for name in adapters.PROVIDERS)
 ARGUMENTS = {"text": "hello", "pictures": 1}
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema#",

@@ -20,9 +20,9 @@ import pytest
 from mcp_client import Host, McpError, ServerConfig, StdioServer, Timeouts, ToolResult, allow_all
 from mcp_client.audit import verify_audit
 from mcp_client.errors import ConnectionLost
-from tests.host.toolbox import names, until
 from tests.interop import http_peers, peers
 from tests.support.starting import scripted
+from tests.support.toolbox import names, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

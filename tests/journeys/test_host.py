@@ -25,12 +25,12 @@ from mcp_client import (
 from mcp_client.audit import verify_audit
 from mcp_client.errors import ConnectionLost, UnknownTool
 from mcp_client.handlers import Accept, ElicitRequest
-from tests.host.toolbox import names
 from tests.interop import peers
 from tests.support import asking_stdio
 from tests.support.http_apps import Handshake, Stateless
 from tests.support.http_server import serving
 from tests.support.starting import library, scripted
+from tests.support.toolbox import names
 
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
 BRISK = Timeouts(close=0.5)

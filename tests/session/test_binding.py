@@ -46,10 +46,10 @@ from mcp_client.errors import CallWithdrawn, InvalidArguments
 from mcp_client.handlers import Accept
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.validation import Validation
-from tests.adapters.shapes import PROVIDERS, Provider
 from tests.support.asking import FORM, REVISIONS, Asking
 from tests.support.http_apps import Stateless
 from tests.support.http_server import serving
+from tests.support.provider_shapes import PROVIDERS, Provider
 
 pytestmark = pytest.mark.one_backend
 

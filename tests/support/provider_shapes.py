@@ -1,8 +1,12 @@
-"""What the four providers send and take, written out by hand as their documentation shows it."""
+"""What the four providers send and take, written out by hand as their documentation shows it.
+
+``unmarked`` removes the marks around a server's text, so that the rest can be compared.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,19 +15,33 @@ from typing import Any
 import pytest
 
 from mcp_client import adapters
-from tests.adapters.marks import unmarked
 
 __all__ = [
     "ANTHROPIC",
     "CHAT",
     "GEMINI",
+    "MARKED",
     "PROVIDERS",
     "RESPONSES",
     "Provider",
     "Wanted",
     "every_provider",
     "strict_providers",
+    "unmarked",
 ]
+
+_MARK = r"\[end (?P<mark>[0-9a-f]{8})\]"
+_END = r"\[end (?P=mark)\]"
+MARKED = re.compile(
+    rf"(?P<head>[^\n]*?instructions\)) until {_MARK}:(?P<gap>[\n ])(?P<text>.*)(?P=gap){_END}",
+    re.DOTALL,
+)
+
+
+def unmarked(said: str) -> str:
+    """``said`` without the marks."""
+    return MARKED.sub(lambda found: f"{found['head']}:{found['gap']}{found['text']}", said)
+
 
 Wanted = tuple[str, str, Any]
 """A call: its id, the tool's name, and its arguments."""
