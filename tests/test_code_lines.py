@@ -40,7 +40,7 @@ CODE_LINES = {
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
-    "transports": 4780,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4792,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
     "validation": 2618,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }

@@ -48,7 +48,7 @@ class SessionRecord:
         """Leave out ``secrets``, which the server is given, too."""
         self._given.follow(secrets.values)
 
-    def stand_ins(self, value: Any) -> Any:
+    def placeholders(self, value: Any) -> Any:
         """Return ``value`` with placeholders for secrets."""
         if not self._tasks:
             return value
@@ -57,9 +57,9 @@ class SessionRecord:
                 value = value.replace(id, shown)
             return value
         if isinstance(value, dict):
-            return {self.stand_ins(key): self.stand_ins(item) for key, item in value.items()}
+            return {self.placeholders(key): self.placeholders(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.stand_ins(item) for item in value]
+            return [self.placeholders(item) for item in value]
         return value
 
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -99,7 +99,7 @@ class SessionRecord:
             self._note_task(value)
             id = related_task(value)
             self._note_task(None if id is None else {"taskId": id})
-        return self._given.json(self._left_out.json(self._whole(self.stand_ins(value))))
+        return self._given.json(self._left_out.json(self._whole(self.placeholders(value))))
 
     # ------------------------------------------------------------------- private
 

@@ -217,7 +217,7 @@ class Authorization(httpx.Auth):
             http.context.stats,
             weakref.ref(http),
         )
-        return context, self._manager(http.given_url)
+        return context, self._manager(http.configured_url)
 
     def _retry_is_useless(
         self,

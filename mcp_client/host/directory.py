@@ -150,7 +150,7 @@ class Directory:
                 continue
             for tool in tools:
                 del entries[tool]
-                reason = f"its name here, {name}, is also that of another tool"
+                reason = f"another tool has the same name here, {name}"
                 one = Rejected(safe_text(tool, _MAX_NAME_CHARS), reason, "same_name")
                 rejected.setdefault(name, []).append(one)
         return rejected

@@ -27,7 +27,7 @@ _WITH_VALUE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Options of launchers whose next word is theirs: it may be a secret, and is in no name."""
-_FOLDERS = ("--directory", "--project", "--chdir", "-C")
+_DIRECTORY_OPTIONS = ("--directory", "--project", "--chdir", "-C")
 _TEXTS = ("-c", "-e", "--eval", "--print")
 """The options that the text of a program follows, except if a container is run."""
 _GENERIC = frozenset(
@@ -64,7 +64,7 @@ def name_of_command(
             return _named(next(words, "").replace(".", "/"), None) or fallback
         if option in _TEXTS and not in_container:
             return fallback
-        if option in _FOLDERS:
+        if option in _DIRECTORY_OPTIONS:
             directory = value or next(words, None)
         elif option in _WITH_VALUE:
             value = value or next(words, "")

@@ -74,7 +74,7 @@ class HttpTransport(HttpBasedTransport):
         """Whether a request can be sent now."""
         if self._closed or self._client is None:
             return False
-        return self._session is None or not self._session.gone
+        return self._session is None or not self._session.has_ended
 
     @property
     def notification_epoch(self) -> int | None:
@@ -290,7 +290,7 @@ class HttpExchange:
             return
         for message in messages:
             if type(message) in (Response, ErrorResponse):
-                if self._is_ours(message, response):
+                if self._is_for_this_request(message, response):
                     if type(message) is ErrorResponse:
                         message = response.without_secrets(message)
                     await self._client.finish(response)
@@ -303,7 +303,7 @@ class HttpExchange:
             else:
                 self._transport.context.unasked(message)  # type: ignore[arg-type]
 
-    def _is_ours(self, message: Any, response: HttpResponse) -> bool:
+    def _is_for_this_request(self, message: Any, response: HttpResponse) -> bool:
         id = message.id
         if id == self._id and type(id) is type(self._id):
             return True

@@ -89,7 +89,7 @@ class HttpClient:
         self.clock: PausableClock = context.clock or PausableClock(current().now)
         self.url: str = server.url
         """The server's URL, or the one that the server moved to permanently."""
-        self.given_url: str = server.url
+        self.configured_url: str = server.url
         self.endpoint: Endpoint = Endpoint(
             server.url,
             context.server,
@@ -114,7 +114,7 @@ class HttpClient:
         self._auth: httpx.Auth | None = server.auth if isinstance(server.auth, httpx.Auth) else None
         self.asks_person: bool = getattr(server.auth, "asks_person", False)
         """Whether a refusal may lead to a login of a person."""
-        self._credentials = HttpCredentials(server, self.given_headers, context.timeouts.connect)
+        self._credentials = HttpCredentials(server, self.user_headers, context.timeouts.connect)
         self._warn_of_plain_text()
 
     def _new_pool(self) -> HttpPool:
@@ -157,7 +157,7 @@ class HttpClient:
         headers: Headers,
         body: RequestBody | None = None,
         url: str | None = None,
-        given: Headers | None = None,
+        user_headers: Headers | None = None,
     ) -> HttpResponse:
         """Send a request and wait for the headers of its response.
 
@@ -166,7 +166,7 @@ class HttpClient:
             headers: The headers of the protocol.
             body: The body; none by default.
             url: The URL, if it is not the server's.
-            given: The result of ``given_headers``, if the caller has asked already.
+            user_headers: The result of ``user_headers``, if the caller has asked already.
 
         Raises:
             ConnectError: If the server did not get the request.
@@ -175,9 +175,9 @@ class HttpClient:
         body = body or RequestBody(b"")
         has_default_url = url is None
         target = url or self.url
-        given = await self.given_headers() if given is None else given
+        user_headers = await self.user_headers() if user_headers is None else user_headers
         for _ in range(_MAX_REDIRECTS):
-            response = await self._send(method, target, (headers, given), body)
+            response = await self._send(method, target, (headers, user_headers), body)
             if response.status not in (301, 302, 307, 308):
                 return response
             location = response.headers.get("location")
@@ -229,11 +229,11 @@ class HttpClient:
     def _request(
         self, method: str, url: str, headers: tuple[Headers, Headers], body: RequestBody
     ) -> httpx.Request:
-        ours, given = headers
-        key = (url, *ours.items())
+        own_headers, user_headers = headers
+        key = (url, *own_headers.items())
         made = self._made.get(key)
         if made is None:
-            made = self._make(key, url, ours)
+            made = self._make(key, url, own_headers)
         target, fields = made
         if self._pool is None:
             timeout = httpx.Timeout(None, connect=self.context.timeouts.connect)
@@ -246,16 +246,18 @@ class HttpClient:
             request = httpx.Request(
                 method, target, headers=fields, stream=body, extensions={"mcp_client": self}
             )
-        if given:
-            names = {*_FRAMING, *(name.lower() for name in (*_ENCODING, *ours))}
-            request.headers.update({n: given[n] for n in given if n.lower() not in names})
+        if user_headers:
+            names = {*_FRAMING, *(name.lower() for name in (*_ENCODING, *own_headers))}
+            request.headers.update(
+                {n: user_headers[n] for n in user_headers if n.lower() not in names}
+            )
         return request
 
     def _make(
-        self, key: tuple[Any, ...], url: str, ours: Headers
+        self, key: tuple[Any, ...], url: str, own_headers: Headers
     ) -> tuple[httpx.URL, httpx.Headers]:
         target = _parsed(url)
-        fields = {**_ENCODING, **ours}
+        fields = {**_ENCODING, **own_headers}
         if self._pool is not None:
             fields = {"Host": target.netloc.decode("ascii"), **_DEFAULTS, **fields}
         if len(self._made) >= _MAX_MADE:
@@ -319,17 +321,17 @@ class HttpClient:
 
     # ------------------------------------------------------------- credentials
 
-    async def given_headers(self) -> Headers:
+    async def user_headers(self) -> Headers:
         """Return the host's headers for every request. Raises ``AuthError``."""
         headers, auth = self._server.headers, self._server.auth
-        given: dict[str, str] = {}
+        user_headers: dict[str, str] = {}
         if callable(headers):
-            given.update(await self._from_function(headers, "headers"))
+            user_headers.update(await self._from_function(headers, "headers"))
         elif headers:
-            given.update(headers)
+            user_headers.update(headers)
         if auth is not None and not hasattr(auth, "auth_flow"):
-            given.update(await self._from_function(auth, "auth"))
-        return given
+            user_headers.update(await self._from_function(auth, "auth"))
+        return user_headers
 
     async def _from_function(self, function: Callable[[], Any], option: str) -> Headers:
         try:
@@ -384,8 +386,8 @@ class HttpClient:
             found |= secrets_sent(str(request.url), request.headers.multi_items())
         headers = {} if server.headers is None or callable(server.headers) else server.headers
         found |= secrets_sent(server.url, headers.items())
-        kept = getattr(server.auth, "secrets", None)
-        return found | set(kept()) if callable(kept) else found
+        secrets_of_auth = getattr(server.auth, "secrets", None)
+        return found | set(secrets_of_auth()) if callable(secrets_of_auth) else found
 
     # --------------------------------------------------------------- redirects
 

@@ -40,11 +40,11 @@ class HttpCredentials:
     """The credentials of one ``HttpClient``; see ``Transport.credentials``."""
 
     def __init__(
-        self, server: HttpServer, given_headers: Callable[[], Awaitable[Headers]], seconds: float
+        self, server: HttpServer, user_headers: Callable[[], Awaitable[Headers]], seconds: float
     ) -> None:
         """``seconds``: how long the host's functions may take."""
         self._server = server
-        self._given_headers = given_headers
+        self._user_headers = user_headers
         self._seconds = seconds
         self._server_cookies: dict[str, str] = {}
 
@@ -68,11 +68,11 @@ class HttpCredentials:
     async def _next(self, method: str, key: bytes) -> bytes | None:
         """Return a digest; ``method`` of ``mcp_client.auth`` returns who is logged in."""
         with anyio.move_on_after(self._seconds):
-            given = await self._given_headers()
+            headers_of_user = await self._user_headers()
             login = self._login(method)
             if login is None and hasattr(self._auth, "authorization"):
                 login = await self._auth.authorization()
-            return self._digest(given, login, key)
+            return self._digest(headers_of_user, login, key)
         raise AuthError(
             "HttpServer(auth=...) or HttpServer(headers=...) did not return credentials within "
             f"{self._seconds:g} s (connect timeout); nothing was sent"
@@ -92,7 +92,7 @@ class HttpCredentials:
             recorder.over = True
             _recorder.reset(token)
 
-    def note(self, given: Headers, response: httpx.Response) -> None:
+    def note(self, headers_of_user: Headers, response: httpx.Response) -> None:
         """Note a request that was sent with these headers of the host, and its response."""
         if self._server.client is not None and "set-cookie" in response.headers:
             self._server_cookies.update(response.cookies.items())
@@ -102,22 +102,22 @@ class HttpCredentials:
         login = self._login("authorized_as")
         if login is None and hasattr(self._auth, "authorization"):
             login = response.request.headers.get("authorization")
-        recorder.digests.add(self._digest(given, login, _KEY) or object())
+        recorder.digests.add(self._digest(headers_of_user, login, _KEY) or object())
 
     def _login(self, method: str) -> object:
         known = getattr(self._auth, method, None)
         return None if known is None else known(self._server.url)
 
-    def _digest(self, given: Headers, login: object, key: bytes) -> bytes | None:
+    def _digest(self, headers_of_user: Headers, login: object, key: bytes) -> bytes | None:
         """Return the digest; None if it cannot be known what is sent."""
         if login is None and self._auth is not None:
             return None
         client = self._server.client
         cookies = None if client is None else sorted(self._own_cookies(client))
         headers = {} if client is None else dict(client.headers)
-        headers.update((name.lower(), given[name]) for name in given)
-        told = repr((login, sorted(headers.items()), cookies))
-        return blake2b(told.encode(), key=key, digest_size=16).digest()
+        headers.update((name.lower(), headers_of_user[name]) for name in headers_of_user)
+        identity = repr((login, sorted(headers.items()), cookies))
+        return blake2b(identity.encode(), key=key, digest_size=16).digest()
 
     def _own_cookies(self, client: httpx.AsyncClient) -> Iterator[tuple[str, str]]:
         """Yield the cookies of the host.

@@ -46,7 +46,7 @@ _EXPIRED, _NOT_YET_VALID = 10, 9
 _OTHER_NAME = (62, 64)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 _PASSING = (httpx.TransportError,)
-_LASTING = (httpx.ProtocolError, httpx.UnsupportedProtocol)
+_PERMANENT = (httpx.ProtocolError, httpx.UnsupportedProtocol)
 
 
 class Endpoint(NamedTuple):
@@ -100,7 +100,7 @@ class Endpoint(NamedTuple):
             text += f"the proxy refused: {_text_of(error)}"
         else:
             text = f"cannot send the request to {address}: {_text_of(error)}; nothing was sent"
-            retryable = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
+            retryable = isinstance(error, _PASSING) and not isinstance(error, _PERMANENT)
         return ConnectError(text, server=self.server, retryable=retryable)
 
     def _of_proxy(self, error: Exception, tls: ssl.SSLError | None, unresolved: bool) -> str | None:
@@ -188,8 +188,8 @@ async def http_error(
     if failure is not None and response.status not in (401, 403):
         failure = response.without_secrets(failure)
         status, after = response.status, response.retry_after
-        answer = failure._replace(id=id, status=status, retry_after=after)
-        return Refusal(f"{failure.message} {failure.data or ''}", answer)
+        answered = failure._replace(id=id, status=status, retry_after=after)
+        return Refusal(f"{failure.message} {failure.data or ''}", answered)
     excerpt = _excerpt(body, response, failure)
     return Refusal(excerpt, _error_of_status(endpoint, response, excerpt, agreed))
 
@@ -244,8 +244,8 @@ def _how_to_authorize(
     endpoint: Endpoint, status: int, challenges: list[Challenge]
 ) -> Advice | None:
     if endpoint.authorized and status == 401:
-        given = "HttpServer(auth=...) or HttpServer(headers=...)"
-        return Advice(f"what {given} gave was not accepted", "header", endpoint.shown)
+        options = "HttpServer(auth=...) or HttpServer(headers=...)"
+        return Advice(f"what {options} gave was not accepted", "header", endpoint.shown)
     if endpoint.authorized or (status == 403 and not challenges):
         return None
     schemes = {challenge.scheme for challenge in challenges}

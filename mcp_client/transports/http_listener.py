@@ -32,7 +32,7 @@ from ..runtime.backoff import chance, doubled, spread
 from .http_client import HttpClient
 from .http_errors import is_passing
 from .http_response import HttpResponse
-from .lost_session import session_is_gone
+from .lost_session import session_has_ended
 
 __all__ = [
     "MIN_PAUSE_SECONDS",
@@ -73,15 +73,15 @@ class HttpListener:
         client: HttpClient,
         headers: Mapping[str, str],
         read: Callable[[HttpResponse], Awaitable[None]],
-        session_gone: Callable[[], None],
+        session_ended: Callable[[], None],
     ) -> None:
-        """``read`` reads a stream to its end; ``session_gone`` is called at most once."""
+        """``read`` reads a stream to its end; ``session_ended`` is called at most once."""
         self.epoch: int | None = None
         """The number of the open stream; None while no stream is open."""
         self._client = client
         self._headers = headers
         self._read = read
-        self._session_gone = session_gone
+        self._session_ended = session_ended
         self.brought: bool = False
         """Whether the open stream has brought anything but signs of life."""
         self._streams = 0
@@ -128,11 +128,11 @@ class HttpListener:
         try:
             if response.status != 200 or not response.streaming:
                 return await self._refused(response)
-            return await self._stand(response, tried)
+            return await self._follow(response, tried)
         finally:
             await response.aclose()
 
-    async def _stand(self, response: HttpResponse, tried: anyio.Event) -> _Attempt:
+    async def _follow(self, response: HttpResponse, tried: anyio.Event) -> _Attempt:
         began = self._client.clock.now()
         self._streams += 1
         self.epoch = self._streams
@@ -159,8 +159,8 @@ class HttpListener:
             return _Attempt(stood=False, wait=response.retry_after or 0.0)
         if self._streams:
             text = (await response.excerpt()).decode("utf-8", "replace")
-            if session_is_gone(response.status, text):
-                self._session_gone()
+            if session_has_ended(response.status, text):
+                self._session_ended()
         return None
 
     def _note(self, what: str) -> None:

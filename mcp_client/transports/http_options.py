@@ -144,8 +144,8 @@ class HttpServer:
 
 def may_be_authorized(server: HttpServer) -> bool:
     """Whether requests may carry something to show who is asking."""
-    given = (server.headers, server.auth, server.client)
-    return any(each is not None for each in given) or "@" in urlsplit(server.url).netloc
+    options = (server.headers, server.auth, server.client)
+    return any(each is not None for each in options) or "@" in urlsplit(server.url).netloc
 
 
 def _check_url(url: Any) -> None:

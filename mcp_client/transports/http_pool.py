@@ -53,7 +53,7 @@ _READ_BYTES = 256 * 1024
 _MAX_HEAD_BYTES = 100 * 1024
 """Bytes that the headers of a response may have, as in httpx."""
 _MAX_INFORMATIONAL = 100
-_KEPT_REQUEST = h11.Request(
+_KEEP_ALIVE_REQUEST = h11.Request(
     method="POST", target="/", headers=[("host", "."), ("transfer-encoding", "chunked")]
 )
 _LAST_REQUEST = h11.Request(
@@ -279,7 +279,7 @@ class _Connection:
         """Send a request. Returns False if the connection has ended and no byte of it has left."""
         body.check()
         http, data = self._http, body.data
-        http.send(_LAST_REQUEST if close else _KEPT_REQUEST)
+        http.send(_LAST_REQUEST if close else _KEEP_ALIVE_REQUEST)
         if len(data) > _MAX_INLINE_BODY_BYTES:
             body.begun = True
             self._writer = self._pool.backend.spawn(lambda: self._write(head, data))

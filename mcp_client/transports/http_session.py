@@ -14,7 +14,7 @@ once.
 
 *Sessions end.* A 404 to a request that names our session means that the server does not know it any
 more, and so did not run the request. ``lost_session`` has the other forms of that. Three unreadable
-responses in a row end the session too, although their requests may have run. ``gone`` asks the
+responses in a row end the session too, although their requests may have run. ``has_ended`` asks the
 host to open a new one.
 
 ``http_listener`` reads the messages that the server sends by itself.
@@ -41,7 +41,7 @@ from .http_errors import http_error, is_passing
 from .http_listener import MIN_PAUSE_SECONDS, PAUSE_SECONDS, HttpListener, resume_headers
 from .http_options import Headers
 from .http_response import HttpResponse
-from .lost_session import RefusedAlike, names_lost_session, session_is_gone
+from .lost_session import RefusedAlike, names_lost_session, session_has_ended
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["HttpSession"]
@@ -115,7 +115,7 @@ class HttpSession:
         self._unreadable = 0
         """The number of responses in a row that could not be used."""
         self.client = client
-        self.gone: bool = False
+        self.has_ended: bool = False
         """Whether the server has ended the session."""
         self.last_unsent_id: Id | None = None
         """See ``Transport.last_unsent_id``."""
@@ -140,12 +140,12 @@ class HttpSession:
         stale: Callable[[], bool] | None = None,
     ) -> PostedExchange:
         """``stale``: see ``RequestBody.is_stale``."""
-        if self.gone:
+        if self.has_ended:
             raise self.client.endpoint.session_lost()
         # The host's functions are asked in the caller's own task, where its context variables are.
         try:
             with self.client.clock.scope(until) as scope:
-                given = await self.client.given_headers()
+                user_headers = await self.client.user_headers()
         except anyio.get_cancelled_exc_class():
             self.last_unsent_id = id
             raise
@@ -157,7 +157,7 @@ class HttpSession:
         body = RequestBody(data, stale)
         if self.id is not None:
             body.spares_login = partial(self._refused.may_be_session, data)
-        task = self._tasks.start(lambda: self._post(inner, own, body, given))
+        task = self._tasks.start(lambda: self._post(inner, own, body, user_headers))
         return PostedExchange(self, inner, body, task)
 
     @property
@@ -175,16 +175,16 @@ class HttpSession:
             await self._when_idle()
 
     async def _post(
-        self, inner: LineExchange, headers: Headers, body: RequestBody, given: Headers
+        self, inner: LineExchange, headers: Headers, body: RequestBody, user_headers: Headers
     ) -> None:
         try:
-            response = await self.client.open("POST", headers, body, given=given)
+            response = await self.client.open("POST", headers, body, user_headers=user_headers)
             if response.ok:
                 if self._refused:
                     self._refused.answered(body.data)
                 await self._read_until_answered(inner, response)
             else:
-                await self._settle_refused(inner, response, (headers, body, given))
+                await self._settle_refused(inner, response, (headers, body, user_headers))
             self._unreadable = 0
         except (McpError, InvalidFrame) as error:
             if isinstance(error, InvalidFrame):
@@ -203,35 +203,35 @@ class HttpSession:
         response: HttpResponse,
         sent: tuple[Headers, RequestBody, Headers],
     ) -> None:
-        headers, body, given = sent
+        headers, body, user_headers = sent
         refusal = await http_error(self.client.endpoint, response, inner.id, agreed=True)
-        gone = self.id is not None and session_is_gone(response.status, refusal.words)
-        if self.id and not gone and refusal.auth_error:
-            gone = self._refused.note(body.data, refusal.auth_error)
-            if gone and self.client.asks_person and not await self._opens_another(given):
+        ended = self.id is not None and session_has_ended(response.status, refusal.words)
+        if self.id and not ended and refusal.auth_error:
+            ended = self._refused.note(body.data, refusal.auth_error)
+            if ended and self.client.asks_person and not await self._opens_another(user_headers):
                 body.spares_login = None
                 body.rewind()
-                response = await self.client.open("POST", headers, body, given=given)
+                response = await self.client.open("POST", headers, body, user_headers=user_headers)
                 if response.ok:
                     self._refused.answered(body.data)
                     await self._read_until_answered(inner, response)
                 else:
                     await self._settle_refused(inner, response, sent)
                 return
-        if gone:
+        if ended:
             self._end()
             inner.fail(self.client.endpoint.session_lost())
         else:
             refusal.settle(inner)
 
-    async def _opens_another(self, given: Headers) -> bool:
+    async def _opens_another(self, user_headers: Headers) -> bool:
         """Whether the server opens another session for the credentials that this one refuses.
 
         Then no person needs to log in.
         """
         data, headers = self._opening
         body = RequestBody(data, spares_login=lambda: True)
-        response = await self.client.open("POST", headers, body, given=given)
+        response = await self.client.open("POST", headers, body, user_headers=user_headers)
         id = response.headers.get("mcp-session-id")
         try:
             await response.excerpt()
@@ -244,7 +244,7 @@ class HttpSession:
 
     def _end(self) -> None:
         """End the session: the server has reported that it does not know it."""
-        self.gone = True
+        self.has_ended = True
         self._context.doubted()
 
     # -------------------------------------------------------------- resumption
@@ -338,7 +338,7 @@ class HttpSession:
                 if type(message) is ErrorResponse:
                     message = response.without_secrets(message)
                     message = message if message.id is not None else message._replace(id=inner.id)
-                    if self._says_session_is_gone(response, message, inner):
+                    if self._reports_lost_session(response, message, inner):
                         self._end()
                         inner.fail(self.client.endpoint.session_lost())
                         return
@@ -361,14 +361,14 @@ class HttpSession:
                 raise
             raise InvalidFrame(f"it is {whole.unlike(frame)}") from None
 
-    def _says_session_is_gone(
+    def _reports_lost_session(
         self, response: HttpResponse, message: ErrorResponse, inner: LineExchange
     ) -> bool:
         if self.id is None or message.id != inner.id:
             return False
         if response.streaming and response.events.count > 1:
             return False  # the request was begun
-        return session_is_gone(response.status, message.message, message.code)
+        return session_has_ended(response.status, message.message, message.code)
 
     # --------------------------------------------------------------- listening
 
@@ -392,7 +392,7 @@ class HttpSession:
         """
         self._multiplexer.end(lambda: self.client.endpoint.lost(why))
         await self._tasks.aclose(within)
-        if self.id is None or self.gone or not end:
+        if self.id is None or self.has_ended or not end:
             return
         with anyio.move_on_after(within, shield=True):
             try:

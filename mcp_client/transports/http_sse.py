@@ -26,7 +26,7 @@ from .http_client import HttpClient, RequestBody
 from .http_errors import http_error
 from .http_options import HttpServer
 from .http_response import HttpResponse
-from .lost_session import session_is_gone
+from .lost_session import session_has_ended
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]
@@ -102,28 +102,28 @@ class SseTransport(HttpBasedTransport):
             self._multiplexer.end(lambda: client.endpoint.lost(self._reason))
 
     async def _read(self, client: HttpClient, response: HttpResponse, settled: anyio.Event) -> None:
-        shown = client.endpoint.shown
+        address = client.endpoint.shown
         if not response.ok:
             failure = (await http_error(client.endpoint, response, None, agreed=False)).response()
             raise ConnectError(
-                f"{shown} answered HTTP {response.status}: {safe_text(failure.message, 200)}",
+                f"{address} answered HTTP {response.status}: {safe_text(failure.message, 200)}",
                 http_status=response.status,
             )
         if not response.streaming:
             body = await response.excerpt()
-            raise ConnectError(f"the response of {shown} to GET is {response.unlike(body)}")
+            raise ConnectError(f"the response of {address} to GET is {response.unlike(body)}")
         while (event := await response.event()) is not None:
             if event.kind == "endpoint" and self._endpoint is None:
                 location = event.data.decode("utf-8", "replace").strip()
                 self._endpoint = client.same_origin(location)
                 if self._endpoint is None:
                     raise ConnectError(
-                        f"{shown} announced the endpoint {safe_text(location, 100)!r}, "
+                        f"{address} announced the endpoint {safe_text(location, 100)!r}, "
                         "which is on another origin"
                     )
                 settled.set()
             elif self._endpoint is None:
-                raise ConnectError(f"{shown} did not begin its stream with the event endpoint")
+                raise ConnectError(f"{address} did not begin its stream with the event endpoint")
             elif event.kind == "message":
                 self._take(event.data.strip(), response)
 
@@ -138,8 +138,8 @@ class SseTransport(HttpBasedTransport):
                 message = response.without_secrets(message)
                 exchanges = self._multiplexer.exchanges
                 exchange = None if message.id is None else exchanges.get(message.id)
-                gone = self._agreed and session_is_gone(200, message.message, message.code)
-                if exchange is not None and gone:
+                ended = self._agreed and session_has_ended(200, message.message, message.code)
+                if exchange is not None and ended:
                     exchange.fail(self._open_client().endpoint.session_lost())
                     self._end()
                     return
@@ -176,7 +176,7 @@ class SseTransport(HttpBasedTransport):
             inner.fail(client.endpoint.lost(self._reason))
         return SseExchange(self, inner, self._abandoned)
 
-    def given_up(self, inner: LineExchange) -> None:
+    def note_abandoned(self, inner: LineExchange) -> None:
         """Count a request that was given up."""
         self._multiplexer.forget(inner)
         if not inner.settled:
@@ -211,7 +211,7 @@ class SseTransport(HttpBasedTransport):
             id = None if inner is None else inner.id
             announced = client.endpoint._replace(url=endpoint, announced_by=client.endpoint.url)
             refusal = await http_error(announced, response, id, agreed=self._agreed)
-            if self._agreed and session_is_gone(response.status, refusal.words):
+            if self._agreed and session_has_ended(response.status, refusal.words):
                 self._end()
                 raise client.endpoint.session_lost()
             failure = refusal.response()
@@ -251,4 +251,4 @@ class SseExchange:
 
     async def aclose(self) -> None:
         """End it, in any task, any number of times, within bounded time."""
-        self._transport.given_up(self._inner)
+        self._transport.note_abandoned(self._inner)

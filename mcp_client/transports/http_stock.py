@@ -174,10 +174,10 @@ def proxy_named(url: str) -> str | None:
     if proxy is None:
         return None
     names = (f"{origin_of(url)[0]}_proxy", "all_proxy")
-    given = [name for name in os.environ if name.lower() in names and os.environ[name]]
+    found = [name for name in os.environ if name.lower() in names and os.environ[name]]
     # Its own variable comes before ALL_PROXY, and of two spellings the one in lower case counts.
-    given.sort(key=lambda name: (names.index(name.lower()), name.isupper()))
-    source = f"the environment variable {given[0]} names" if given else "the system's settings name"
+    found.sort(key=lambda name: (names.index(name.lower()), name.isupper()))
+    source = f"the environment variable {found[0]} names" if found else "the system's settings name"
     return f"the proxy {shown(proxy)}, which {source}"
 
 

@@ -17,9 +17,9 @@ import re
 
 from ..errors import AuthError
 
-__all__ = ["RefusedAlike", "names_lost_session", "session_is_gone"]
+__all__ = ["RefusedAlike", "names_lost_session", "session_has_ended"]
 
-_GONE = frozenset({404, 410})
+_ENDED = frozenset({404, 410})
 _CODES = frozenset({-32600, -32001})
 """JSON-RPC codes of a server for requests that it did not run."""
 _CLEAR = ("insufficient_scope", "use_dpop_nonce")
@@ -49,7 +49,7 @@ def names_lost_session(text: str) -> bool:
     return bool(_LOST.search(_words(text)))
 
 
-def session_is_gone(status: int, text: str, code: int | None = None) -> bool:
+def session_has_ended(status: int, text: str, code: int | None = None) -> bool:
     """Whether a request that named our session was refused because the server has it no longer.
 
     Args:
@@ -59,7 +59,7 @@ def session_is_gone(status: int, text: str, code: int | None = None) -> bool:
             may have sessions of its own, so only few codes count without the name of the header.
     """
     if not 200 <= status < 300:
-        return status in _GONE or names_lost_session(text)
+        return status in _ENDED or names_lost_session(text)
     if code not in _CODES and not _OF_MCP.search(_words(text)):
         return False
     return names_lost_session(text)

@@ -164,7 +164,7 @@ class MemoryTransport(Transport):
     ) -> LineExchange:
         """Send a request, or make it ready to leave. Raises ``NotSent``."""
         if not self._open:
-            raise self._gone()
+            raise self._not_sent()
         exchange = self._multiplexer.exchange(id)
         self.send_soon(text, headers)
         return exchange
@@ -172,7 +172,7 @@ class MemoryTransport(Transport):
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
         """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         if not self._open:
-            raise self._gone()
+            raise self._not_sent()
         self.send_soon(text, headers)
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
@@ -189,11 +189,11 @@ class MemoryTransport(Transport):
         with anyio.CancelScope() as scope:
             self._handling.add(scope)
             try:
-                await self._answer(message)
+                await self._respond(message)
             finally:
                 self._handling.discard(scope)
 
-    async def _answer(self, message: dict[str, Any]) -> None:
+    async def _respond(self, message: dict[str, Any]) -> None:
         id = message.get("id")
         try:
             extra = (self._send,) if self._wants_send else ()
@@ -231,7 +231,7 @@ class MemoryTransport(Transport):
             scope.cancel()
         self._multiplexer.end(self._lost)
 
-    def _gone(self) -> ConnectError:
+    def _not_sent(self) -> ConnectError:
         return ConnectError("the server is closed", server=self._context.server, retryable=True)
 
     def _lost(self) -> McpError:

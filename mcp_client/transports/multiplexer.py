@@ -56,8 +56,8 @@ TEXT_ID = "a response has its id as text, although the request had a number"
 JUNK_CHARS = 60
 """The characters of an invalid message in the log."""
 _TIMER_SECONDS = 0.01
-_KEPT_EDGE_BYTES = 1024
-_NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions need it
+_STORED_EDGE_BYTES = 1024
+_NO_RESPONSE = (  # compiled by ``re`` when it is first needed, as few sessions need it
     rb'\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,64}"|\d{1,18})\s*,\s*){0,2}"method"\s*:'
 )
 
@@ -229,12 +229,12 @@ class Multiplexer:
     def _hold(self, piece: bytes) -> None:
         if self._skipping is not None:
             start, end = self._skipping
-            self._skipping = start, (end + piece[-_KEPT_EDGE_BYTES:])[-_KEPT_EDGE_BYTES:]
+            self._skipping = start, (end + piece[-_STORED_EDGE_BYTES:])[-_STORED_EDGE_BYTES:]
             return
         self._held += self._pieces.write(piece)
         if self._held > self.limits.message_bytes:
             whole = self._pieces.getvalue()
-            self._skipping = whole[:_KEPT_EDGE_BYTES], whole[-_KEPT_EDGE_BYTES:]
+            self._skipping = whole[:_STORED_EDGE_BYTES], whole[-_STORED_EDGE_BYTES:]
             self._pieces, self._held = BytesIO(), 0
 
     def _finish_line(self) -> None:
@@ -252,7 +252,7 @@ class Multiplexer:
     def _too_long(self, start: bytes, end: bytes) -> None:
         cap = self.limits.message_bytes
         reason = f"it is longer than {cap} bytes (Limits.message_bytes)"
-        if re.match(_NO_ANSWER, start):
+        if re.match(_NO_RESPONSE, start):
             self.junk(start, InvalidFrame(reason))
             return
         owner = owner_of_fragment(start, end)
@@ -266,10 +266,10 @@ class Multiplexer:
     def take(self, line: bytes) -> None:
         """Take a whole line, or message."""
         if len(line) > self.limits.message_bytes:
-            self._too_long(line[:_KEPT_EDGE_BYTES], line[-_KEPT_EDGE_BYTES:])
+            self._too_long(line[:_STORED_EDGE_BYTES], line[-_STORED_EDGE_BYTES:])
             return
         passed = [line.strip(b" \t\r\xef\xbb\xbf")]
-        start = passed[0][:_KEPT_EDGE_BYTES]
+        start = passed[0][:_STORED_EDGE_BYTES]
         if not start:
             return
         del line  # so that ``parse`` alone refers to it, and can free it
@@ -291,7 +291,7 @@ class Multiplexer:
             if exchange is not None:
                 exchange.deliver(message)
             else:
-                self._unowned_answer(line, message)
+                self._unowned_response(line, message)
         elif kind is Notification:
             owner = self._owner()(message)
             exchange = None if owner is None else self.exchanges.get(owner)
@@ -307,7 +307,7 @@ class Multiplexer:
         else:
             self._context.unasked(message)
 
-    def _unowned_answer(self, line: bytes, message: Response | ErrorResponse) -> None:
+    def _unowned_response(self, line: bytes, message: Response | ErrorResponse) -> None:
         id = message.id
         if id is None and len(self.exchanges) == 1:
             # The server could not read an id, and only one request can have been meant.
@@ -330,7 +330,7 @@ class Multiplexer:
         """Count a frame that is not a message, and settle its request if that is known."""
         self.stats.junk_lines += 1
         error.reason = self._secrets.text(error.reason)
-        self.stats.last_junk = self._shown(_beginning(line))
+        self.stats.last_junk = self._safe(_beginning(line))
         self._note_unmatched(line)
         # Before the first response it is mostly a banner.
         level = logging.WARNING if self.has_answered else logging.INFO
@@ -356,10 +356,10 @@ class Multiplexer:
         lines, first, held = self._unmatched_lines, self._first_unmatched, self._held > 0
         if not lines and not held:
             return None
-        shown = self._shown(first or _beginning(self._pieces.getvalue()))
-        return UnmatchedOutput(lines or 1, shown, held or self._strays > 0, lines > 0)
+        first_line = self._safe(first or _beginning(self._pieces.getvalue()))
+        return UnmatchedOutput(lines or 1, first_line, held or self._strays > 0, lines > 0)
 
-    def _shown(self, text: str) -> str:
+    def _safe(self, text: str) -> str:
         return safe_text(self._secrets.text(text), 80)
 
     # ------------------------------------------------------------------ clocks

@@ -56,7 +56,7 @@ class Redact(Protocol):
     def follow(self, secrets: KnownSecrets) -> None:
         """Leave out the secrets that the server is given, too."""
 
-    def stand_ins(self, value: Any) -> Any:
+    def placeholders(self, value: Any) -> Any:
         """Return ``value`` with placeholders for names from the server that are secrets.
 
         A replay sends the placeholders, too.
@@ -128,19 +128,19 @@ class Recorder:
     def request(self, text: str) -> int:
         """Record a request, and return the number under which its messages are recorded."""
         message = json.loads(text)
-        method, params = message["method"], self._redact.stand_ins(message.get("params") or {})
+        method, params = message["method"], self._redact.placeholders(message.get("params") or {})
         self._requests += 1
         number = self._requests
         self._under_way.append(number)
         asked = {name: value for name, value in params.items() if name != "_meta"}
-        shown = matchable(self._redact.request(method, params), asked)
-        numbers = self._numbers.of(captured(shown, asked) or [])
+        redacted = matchable(self._redact.request(method, params), asked)
+        numbers = self._numbers.of(captured(redacted, asked) or [])
         self._write(
             {
                 "request": number,
                 "id": message["id"],
                 "method": method,
-                "params": shown,
+                "params": redacted,
                 **({"secrets": numbers} if numbers else {}),
             }
         )
@@ -191,12 +191,12 @@ class Recorder:
         """Record a one-way message, if it is a response to a question."""
         message = json.loads(text)
         if "method" not in message and "id" in message:
-            kept = {
+            entry = {
                 key: self._redact.value(message[key])
                 for key in ("result", "error")
                 if key in message
             }
-            self._write({"reply": message["id"], **kept})
+            self._write({"reply": message["id"], **entry})
 
     # ------------------------------------------------------------------- private
 
@@ -355,36 +355,36 @@ class _RecordedExchange:
 # ------------------------------------------ requests that are the same but for what is left out
 
 
-def matchable(shown: Any, value: Any) -> Any:
-    """Return ``shown``, which is ``value`` without secrets, so that ``captured`` can match both.
+def matchable(redacted: Any, value: Any) -> Any:
+    """Return ``redacted``, which is ``value`` without secrets, so that ``captured`` can match both.
 
     If their shapes differ, all is left out.
     """
-    if isinstance(shown, dict) and isinstance(value, dict) and shown.keys() == value.keys():
-        return {key: matchable(item, value[key]) for key, item in shown.items()}
-    if isinstance(shown, list) and isinstance(value, list) and len(shown) == len(value):
-        return [matchable(*pair) for pair in zip(shown, value, strict=True)]
-    return LEFT_OUT if captured(shown, value) is None else shown
+    if isinstance(redacted, dict) and isinstance(value, dict) and redacted.keys() == value.keys():
+        return {key: matchable(item, value[key]) for key, item in redacted.items()}
+    if isinstance(redacted, list) and isinstance(value, list) and len(redacted) == len(value):
+        return [matchable(*pair) for pair in zip(redacted, value, strict=True)]
+    return LEFT_OUT if captured(redacted, value) is None else redacted
 
 
-def captured(shown: Any, value: Any) -> list[str] | None:
-    """Return the texts in ``value`` that ``shown`` leaves out; None if the rest differs."""
-    if shown == LEFT_OUT:
+def captured(redacted: Any, value: Any) -> list[str] | None:
+    """Return the texts in ``value`` that ``redacted`` leaves out; None if the rest differs."""
+    if redacted == LEFT_OUT:
         return [text_of(value)]
-    if type(shown) is not type(value):
+    if type(redacted) is not type(value):
         return None
-    if isinstance(shown, str):
-        return _captured_in_text(shown, value)
-    if isinstance(shown, dict):
-        if shown.keys() != value.keys():
+    if isinstance(redacted, str):
+        return _captured_in_text(redacted, value)
+    if isinstance(redacted, dict):
+        if redacted.keys() != value.keys():
             return None
-        pairs = [(item, value[key]) for key, item in shown.items()]
-    elif isinstance(shown, list):
-        if len(shown) != len(value):
+        pairs = [(item, value[key]) for key, item in redacted.items()]
+    elif isinstance(redacted, list):
+        if len(redacted) != len(value):
             return None
-        pairs = list(zip(shown, value, strict=True))
+        pairs = list(zip(redacted, value, strict=True))
     else:
-        return [] if shown == value else None
+        return [] if redacted == value else None
     found: list[str] = []
     for pair in pairs:
         inner = captured(*pair)
@@ -399,10 +399,10 @@ def text_of(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _captured_in_text(shown: str, text: str) -> list[str] | None:
-    first, *rest = shown.split(LEFT_OUT)
+def _captured_in_text(redacted: str, text: str) -> list[str] | None:
+    first, *rest = redacted.split(LEFT_OUT)
     if not rest:
-        return [] if shown == text else None
+        return [] if redacted == text else None
     *middle, last = rest
     if not text.startswith(first) or not text.endswith(last):
         return None

@@ -42,7 +42,7 @@ __all__ = ["ReplayServer"]
 _BY_METHOD = frozenset({"initialize", "server/discover", "logging/setLevel"})
 _MAX_RECORD_BYTES = 256 * 1024 * 1024
 _MISSING = object()
-_NO_ANSWER = -32001
+_NO_RESPONSE = -32001
 _OWN_IDS = ("progressToken", "io.modelcontextprotocol/subscriptionId")
 
 
@@ -83,7 +83,7 @@ class _ReplayTransport(MemoryTransport):
     name = "replay"
 
     def __init__(self, requests: list[_Recorded], all_open: set[MemoryTransport]) -> None:
-        super().__init__(_Player(requests).answer, all_open)
+        super().__init__(_Player(requests).respond, all_open)
         self._requests = requests
 
     def clone(self) -> MemoryTransport:
@@ -188,12 +188,18 @@ def _take(requests: dict[int, _Recorded], entry: dict[str, Any], line: int) -> N
         recorded = _request_of(requests, entry, "failed")
         recorded.failed = f"{_member(entry, 'error', str)}: {_member(entry, 'message', str)}"
     elif entry.get("notice") is not None:
-        said = {"method": _member(entry, "method", str), "params": _member(entry, "params", dict)}
-        _request_of(requests, entry, "notice").before.append(said)
+        earlier = {
+            "method": _member(entry, "method", str),
+            "params": _member(entry, "params", dict),
+        }
+        _request_of(requests, entry, "notice").before.append(earlier)
     elif entry.get("question") is not None:
-        said = {"method": _member(entry, "method", str), "params": _member(entry, "params", dict)}
-        said["id"] = _member(entry, "id", int, str)
-        _request_of(requests, entry, "question").before.append(said)
+        earlier = {
+            "method": _member(entry, "method", str),
+            "params": _member(entry, "params", dict),
+        }
+        earlier["id"] = _member(entry, "id", int, str)
+        _request_of(requests, entry, "question").before.append(earlier)
 
 
 _Null = type(None)
@@ -239,13 +245,13 @@ class _Player:
     def __init__(self, requests: list[_Recorded]) -> None:
         self._all = requests
         self._numbers = SecretNumbers()
-        self._shown: dict[str, _Same] = {}
+        self._candidates: dict[str, _Same] = {}
         """The requests that the record has all of, by method and parameters."""
         self._left_out: dict[str, dict[str, _Same]] = {}
         """The other requests, by method, and by parameters and numbers."""
         for one in requests:
             place = _place(one.method, one.params)
-            same = self._shown
+            same = self._candidates
             if one.secrets and one.method not in _BY_METHOD:
                 same, place = self._left_out.setdefault(one.method, {}), f"{place}{one.secrets}"
             same.setdefault(place, _Same(one)).all.append(one)
@@ -253,7 +259,7 @@ class _Player:
         """Set once the client has answered the question of that id."""
         self._questions = 0
 
-    async def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    async def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         """Return the recorded result for a request; raises the recorded error."""
         if "method" not in message and message.get("id") in self._asked:
             self._asked.pop(message["id"]).set()
@@ -264,16 +270,20 @@ class _Player:
         method, params = message["method"], message.get("params") or {}
         recorded = self._recorded(method, params)
         if recorded is None:
-            raise JsonRpcError(_NO_ANSWER, self._difference(method, params))
-        for said in recorded.before:
-            told = {"jsonrpc": "2.0", **said, "params": _renumbered(said["params"], message["id"])}
-            if "id" not in said:
-                send(told)
+            raise JsonRpcError(_NO_RESPONSE, self._difference(method, params))
+        for earlier in recorded.before:
+            sent = {
+                "jsonrpc": "2.0",
+                **earlier,
+                "params": _renumbered(earlier["params"], message["id"]),
+            }
+            if "id" not in earlier:
+                send(sent)
                 continue
             self._questions += 1
-            told["id"] = f"replay-{self._questions}"
-            answered = self._asked[told["id"]] = anyio.Event()
-            send(told)
+            sent["id"] = f"replay-{self._questions}"
+            answered = self._asked[sent["id"]] = anyio.Event()
+            send(sent)
             await answered.wait()  # ends with the session at the latest
         if recorded.error is not None:
             error = recorded.error
@@ -284,7 +294,7 @@ class _Player:
             return None  # it was open until the session was closed
         reason = recorded.failed or "the record ends before it"
         raise JsonRpcError(
-            _NO_ANSWER,
+            _NO_RESPONSE,
             f"replay: {method} had no response when it was recorded (line {recorded.line}): "
             f"{reason}",
         )
@@ -292,7 +302,7 @@ class _Player:
     def _recorded(self, method: str, params: dict[str, Any]) -> _Recorded | None:
         """Return the request of the record that this one is."""
         asked = {name: value for name, value in params.items() if name != "_meta"}
-        same = self._shown.get(_place(method, asked))
+        same = self._candidates.get(_place(method, asked))
         if same is not None:
             return same.next()
         for same in self._left_out.get(method, {}).values():
@@ -318,7 +328,7 @@ class _Player:
         nearest = min(named, key=lambda one: len(_differences(one.params, params, ())))
         found = _differences(nearest.params, params, ())
         # What is left out of the record may be equal, so it is named where nothing else differs.
-        places = [place for place, shown in found if shown] or [place for place, _ in found]
+        places = [place for place, is_same in found if is_same] or [place for place, _ in found]
         listed = ", ".join(places[:8]) or "a value that the record leaves out"
         return f"replay: {what} is in the record (line {nearest.line}), but it differs in {listed}"
 

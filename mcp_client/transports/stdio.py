@@ -88,15 +88,15 @@ class StdioServer:
     sandbox: Sandbox | bool | None = None
 
     def __repr__(self) -> str:
-        shown = f"command={self.shown_command!r}, cwd={self.cwd!r}, identity={self.identity!r}"
-        return f"StdioServer({shown})"
+        fields = f"command={self.redacted_command!r}, cwd={self.cwd!r}, identity={self.identity!r}"
+        return f"StdioServer({fields})"
 
     @property
-    def shown_command(self) -> str:
+    def redacted_command(self) -> str:
         """The command, without what may be secret if it is, wrongly, a whole command line."""
         words = self.command.split()
-        shown = redacted_words(words)
-        return self.command if len(words) < 2 or shown == words else " ".join(shown)
+        fields = redacted_words(words)
+        return self.command if len(words) < 2 or fields == words else " ".join(fields)
 
     def __post_init__(self) -> None:
         if not isinstance(self.command, str | os.PathLike) or not str(self.command):
@@ -149,7 +149,7 @@ class StdioTransport(Transport):
         """The grants of the sandbox at the start of the server, which it has to grant again."""
         self._sandbox: Confinement | None = None
         self._closed = False
-        self.name: str = name_of_command(server.shown_command, server.args, server.cwd)
+        self.name: str = name_of_command(server.redacted_command, server.args, server.cwd)
 
     def clone(self) -> StdioTransport:
         clone = StdioTransport(self._server)
@@ -172,7 +172,7 @@ class StdioTransport(Transport):
         if self._granted is not None:
             parts.append(repr((self._granted, self._granted.places)))
         text = json.dumps(parts)
-        return f"{os.path.basename(server.shown_command)} sha256:{sha256(text)}"
+        return f"{os.path.basename(server.redacted_command)} sha256:{sha256(text)}"
 
     @property
     def network(self) -> dict[str, str | int]:
@@ -181,7 +181,7 @@ class StdioTransport(Transport):
     @property
     def address(self) -> str:
         server = self._server
-        words = [server.shown_command, *redacted_words([server.command, *server.args])[1:]]
+        words = [server.redacted_command, *redacted_words([server.command, *server.args])[1:]]
         place = "" if server.cwd is None else f" in {os.path.abspath(server.cwd)}"
         return " ".join(words) + place
 
@@ -228,7 +228,7 @@ class StdioTransport(Transport):
         self.permit(context.policy)
         self._context = context
         self._secrets = context.secrets or KnownSecrets()
-        self._secrets.follow(functools.cache(self._given))
+        self._secrets.follow(functools.cache(self._known_secrets))
         backend = current()
         self._backend = backend
         self._multiplexer = Multiplexer(backend, context, lambda: self.owner)
@@ -260,7 +260,7 @@ class StdioTransport(Transport):
         if found is None:
             why, advice = _why_not_found(server)
             raise ConnectError(
-                f"cannot run the command {server.shown_command!r}: {why}",
+                f"cannot run the command {server.redacted_command!r}: {why}",
                 advice=advice,
                 no_such_command=True,
             )
@@ -298,7 +298,7 @@ class StdioTransport(Transport):
         except OSError:
             self._multiplexer.forget(exchange)
             await self._settled_soon()
-            raise self._gone() from None
+            raise self._not_sent() from None
         return exchange
 
     def catch_up(self) -> Awaitable[None] | None:
@@ -327,7 +327,7 @@ class StdioTransport(Transport):
             ) from None
         except OSError:
             await self._settled_soon()
-            raise self._gone() from None
+            raise self._not_sent() from None
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
         if self._process is not None and self._process.backlog > _MAX_BACKLOG_BYTES:
@@ -373,7 +373,7 @@ class StdioTransport(Transport):
     def _mark_settled(self) -> None:
         for exchange in self._multiplexer.exchanges.values():
             if self._never_leaves(exchange):
-                exchange.fail(self._gone())
+                exchange.fail(self._not_sent())
         self._multiplexer.end(self._lost)
         self._settled.set()
 
@@ -391,7 +391,7 @@ class StdioTransport(Transport):
             server=self._context.server,
         )
 
-    def _gone(self) -> ConnectError:
+    def _not_sent(self) -> ConnectError:
         return ConnectError(
             self._how(),
             advice=self.exit_advice() or Advice("run it by hand to see why"),
@@ -424,13 +424,13 @@ class StdioTransport(Transport):
 
         It was not given them, although they are set here: by hand the same command would work.
         """
-        given = {*inherited(), *(self._server.env or {})}
+        passed = {*inherited(), *(self._server.env or {})}
         tail = self._stderr_tail.tail()
         names = [
             name
             for name in dict.fromkeys(re.findall(_VARIABLE, tail))
             if name in os.environ
-            and name not in given
+            and name not in passed
             and ("_" in name or re.search(_MISSING, tail))
         ][:3]
         if not names:
@@ -446,7 +446,7 @@ class StdioTransport(Transport):
             return text
         return f"{text[:_HEAD_CHARS]}\n[...]\n{text[_HEAD_CHARS + 7 - _MAX_TAIL_CHARS :]}"
 
-    def _given(self) -> set[str]:
+    def _known_secrets(self) -> set[str]:
         from ..runtime.masking import secrets_passed  # only where something was given
 
         server = self._server

@@ -85,7 +85,7 @@ class StreamTransport(Transport):
 
     def __init__(self, server: StreamServer) -> None:
         self._server = server
-        self._shown = safe_text(server._name or _name_of(server._open), 80)
+        self._name = safe_text(server._name or _name_of(server._open), 80)
         self.name: str = server._name or "server"
         self._task: BackgroundTask | None = None
         self._closed = self._over = False
@@ -124,7 +124,7 @@ class StreamTransport(Transport):
         if policy is not None and policy.allow is not None:
             reason = "it lists what may be connected to, and cannot judge a StreamServer"
             raise StartDenied(
-                f"the policy refuses the transport {self._shown}: {reason}",
+                f"the policy refuses the transport {self._name}: {reason}",
                 reason=reason,
                 source="policy",
                 server=self.name,
@@ -151,7 +151,7 @@ class StreamTransport(Transport):
         except TimeoutError:
             await self.aclose()
             raise ConnectError(
-                f"the transport {self._shown} did not open within {seconds_text(seconds)} "
+                f"the transport {self._name} did not open within {seconds_text(seconds)} "
                 "(connect timeout)",
                 retryable=True,
             ) from None
@@ -163,7 +163,7 @@ class StreamTransport(Transport):
             if isinstance(cause, McpError):
                 raise cause
             raise ConnectError(
-                f"cannot open the transport {self._shown}: {self._why}", retryable=True
+                f"cannot open the transport {self._name}: {self._why}", retryable=True
             ) from cause
 
     async def _run(self) -> None:
@@ -171,7 +171,7 @@ class StreamTransport(Transport):
         try:
             manager = self._server._open()
             if self._server._name is None and getattr(manager, "gen", None) is not None:
-                self._shown = _name_of(manager.gen)  # type: ignore[attr-defined]
+                self._name = _name_of(manager.gen)  # type: ignore[attr-defined]
             async with manager as pair:
                 receive, send = _streams(pair)
                 with anyio.CancelScope() as self._line:
@@ -199,7 +199,7 @@ class StreamTransport(Transport):
         for item in self._outbox:
             exchange = None if item.id is None else self._multiplexer.exchanges.get(item.id)
             if exchange is not None and not exchange.settled:
-                exchange.fail(self._gone())
+                exchange.fail(self._not_sent())
             item.left.set()
         self._outbox.clear()
         self._multiplexer.end(self._lost)
@@ -241,7 +241,7 @@ class StreamTransport(Transport):
     ) -> LineExchange:
         """Send a request, or make it ready to leave. Raises ``NotSent``."""
         if not self.alive:
-            raise self._gone()
+            raise self._not_sent()
         exchange = self._multiplexer.exchange(id)
         self._put(text, id)  # not waited for: ``withdraw`` takes it back
         return exchange
@@ -260,20 +260,20 @@ class StreamTransport(Transport):
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
         """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         if not self.alive:
-            raise self._gone()
+            raise self._not_sent()
         item = self._put(text)
         try:
             async with current().time_limit(self._context.timeouts.idle):
                 await item.left.wait()
         except TimeoutError:
             self._take_back(item)
-            why = f"the transport {self._shown} does not send"
+            why = f"the transport {self._name} does not send"
             raise ConnectError(why, server=self._context.server, retryable=True) from None
         except BaseException:
             self._take_back(item)
             raise
         if not item.sent:
-            raise self._gone()
+            raise self._not_sent()
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
         """Send a one-way message some time soon; if the connection is gone, do not."""
@@ -288,9 +288,9 @@ class StreamTransport(Transport):
     def _how(self) -> str:
         if self._closed:
             return self.closed_because
-        return f"the transport {self._shown} ended: {self._why}"
+        return f"the transport {self._name} ended: {self._why}"
 
-    def _gone(self) -> ConnectError:
+    def _not_sent(self) -> ConnectError:
         return ConnectError(self._how, server=self._context.server, retryable=True)
 
     def _lost(self) -> McpError:

@@ -60,7 +60,7 @@ from .worker_pool import WorkerFailed, WorkerPool
 __all__ = ["Checker", "Problem", "checker_for", "checker_of"]
 
 _MAX_CHECKERS = 1024
-_SHOWN_CHARS = 200
+_MAX_TEXT_CHARS = 200
 
 _ids = itertools.count(1)
 
@@ -87,7 +87,7 @@ class Problem:
     """The number of problems beside those: "3 more", "at least 59 more"."""
 
     def __str__(self) -> str:
-        return self.undecided or "; ".join(self._told())
+        return self.undecided or "; ".join(self._lines())
 
     @property
     def places(self) -> str:
@@ -95,11 +95,11 @@ class Problem:
         places = dict.fromkeys(one.path or "the whole value" for one in (self, *self.others))
         return ", ".join([*places, self.more] if self.more else places)
 
-    def _told(self) -> list[str]:
+    def _lines(self) -> list[str]:
         where = self.path or "the whole value"
-        told = [f"{where}: expected {self.expected}, got {self.came}"]
-        told += [f"at {other}" for other in self.others]
-        return [*told, f"and {self.more}"] if self.more else told
+        lines = [f"{where}: expected {self.expected}, got {self.came}"]
+        lines += [f"at {other}" for other in self.others]
+        return [*lines, f"and {self.more}"] if self.more else lines
 
     def of(self, what: str, schema: str) -> str:
         """Return a sentence that ``what`` is not valid for ``schema``, with the place."""
@@ -131,7 +131,7 @@ class Checker:
 
     def _set_sound(self, is_sound: bool) -> None:
         self.is_sound, fast_path = is_sound, self._fast_path
-        self.is_known_valid = fast_path.accepts if is_sound and fast_path else _cannot_tell
+        self.is_known_valid = fast_path.accepts if is_sound and fast_path else _undecided
 
     async def prepare(self, workers: WorkerPool, budget: float) -> None:
         """Find out whether the schema can be used at all. Raises ``InvalidSchema``.
@@ -142,10 +142,10 @@ class Checker:
             return
         if self._fault is None:
             try:
-                answer = await workers.ask(self._id, self._schema, None, False, budget)
+                response = await workers.ask(self._id, self._schema, None, False, budget)
             except WorkerFailed as error:
                 raise InvalidSchema(f"cannot check the schema: {error}") from None
-            self._read(answer)
+            self._read(response)
             self._set_sound(self._fault is None)
         if self._fault is not None:
             raise InvalidSchema(self._fault)
@@ -166,10 +166,10 @@ class Checker:
             except RecursionError:
                 pass  # the host's own stack is deep already; the worker has its own
         try:
-            answer = await workers.ask(self._id, self._schema, value, True, budget)
+            response = await workers.ask(self._id, self._schema, value, True, budget)
         except WorkerFailed as error:
-            return Problem("", "", "", safe_text(error, _SHOWN_CHARS))
-        found = self._read(answer)
+            return Problem("", "", "", safe_text(error, _MAX_TEXT_CHARS))
+        found = self._read(response)
         if self._fault is not None:
             raise InvalidSchema(self._fault)
         return found
@@ -183,14 +183,14 @@ class Checker:
             self._read({"unusable": str(error)})
         raise InvalidSchema(self._fault or "")
 
-    def _read(self, answer: dict[str, Any]) -> Problem | None:
-        if "unusable" in answer:
-            self._fault = f"the schema cannot be used: {safe_text(answer['unusable'], 400)}"
+    def _read(self, response: dict[str, Any]) -> Problem | None:
+        if "unusable" in response:
+            self._fault = f"the schema cannot be used: {safe_text(response['unusable'], 400)}"
             self._set_sound(False)
-        return _problem(answer.get("problems"))
+        return _problem(response.get("problems"))
 
 
-def _cannot_tell(value: Any) -> bool:
+def _undecided(value: Any) -> bool:
     return False
 
 
@@ -206,10 +206,10 @@ def _problem(found: Any) -> Problem | None:
     if found is None:
         return None
     problems, more = found
-    texts = [[safe_text(text, _SHOWN_CHARS) for text in problem] for problem in problems]
+    texts = [[safe_text(text, _MAX_TEXT_CHARS) for text in problem] for problem in problems]
     others = tuple(Problem(path, expected, came) for path, expected, came in texts[1:])
     path, expected, came = texts[0]
-    return Problem(path, expected, came, others=others, more=safe_text(more, _SHOWN_CHARS))
+    return Problem(path, expected, came, others=others, more=safe_text(more, _MAX_TEXT_CHARS))
 
 
 _checkers: OrderedDict[str, Checker] = OrderedDict()

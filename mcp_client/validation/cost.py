@@ -32,8 +32,8 @@ _NAME = 0.3
 _ERROR = 15.0
 _ERROR_LEVEL = 2.0
 """The cost of an error for each level of the schema it is passed up through."""
-_SHOWN_VALUE = 0.2
-_SHOWN_CHAR = 0.02
+_VALUE = 0.2
+_CHAR = 0.02
 _EQUAL = 2.0
 _SEARCH_STEP = 0.01
 _COMPILED_PATTERN = 150.0
@@ -49,8 +49,8 @@ def fits_in_place(schema: Any, schema_chars: int, value: Any) -> bool:
     size = size_of(value, _MAX_VALUES)
     if size is None or size.chars > _MAX_CHARS:
         return False
-    shown_value = size.values * _SHOWN_VALUE + size.chars * _SHOWN_CHAR
-    return _DryRun(schema, schema_chars * (_SHOWN_VALUE + _SHOWN_CHAR), shown_value).ends(value)
+    quoted_value = size.values * _VALUE + size.chars * _CHAR
+    return _DryRun(schema, schema_chars * (_VALUE + _CHAR), quoted_value).ends(value)
 
 
 class _Unknown(Exception):
@@ -66,8 +66,8 @@ class _DryRun:
     """A walk over a schema and a value that adds up what checking them would take."""
 
     root: Any
-    shown_schema: float
-    shown_value: float
+    quoted_schema: float
+    quoted_value: float
     left: float = _MAX_MICROSECONDS
     steps: list[_Step] = field(default_factory=list)
     compiled: set[str] = field(default_factory=set)
@@ -83,7 +83,7 @@ class _DryRun:
         return self.left >= 0
 
     def _follow(self, schema: Any, value: Any, level: int) -> None:
-        error = _ERROR + _ERROR_LEVEL * level + self._shown(value)
+        error = _ERROR + _ERROR_LEVEL * level + self._quoted(value)
         if type(schema) is bool:
             self.left -= _KEYWORD if schema else error
             return
@@ -100,10 +100,10 @@ class _DryRun:
             if self.left < 0:
                 return
 
-    def _shown(self, value: Any) -> float:
+    def _quoted(self, value: Any) -> float:
         if type(value) is dict or type(value) is list:
-            return self.shown_value
-        return len(value) * _SHOWN_CHAR if type(value) is str else _SHOWN_VALUE + self.shown_value
+            return self.quoted_value
+        return len(value) * _CHAR if type(value) is str else _VALUE + self.quoted_value
 
     def _price(self, keyword: str, item: Any, value: Any, schema: dict[str, Any]) -> float:
         """Return the maximum cost of the keyword itself, beside one error."""
@@ -117,9 +117,9 @@ class _DryRun:
             case "pattern":
                 return self._search(_of(str, item), value)
             case "enum" | "const":
-                return self.shown_schema + self._counted(item) * _EQUAL
+                return self.quoted_schema + self._counted(item) * _EQUAL
             case "not" | "oneOf":
-                return self.shown_schema
+                return self.quoted_schema
             case "required" | "dependentRequired" | "dependencies":
                 return self._counted(item) * _ERROR if type(value) is dict else 0.0
             case "uniqueItems":

@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 _MAX_ERRORS = 64
-_MAX_TOLD = 5
+_MAX_REPORTED = 5
 MEMORY_BYTES = 1024 * 1024 * 1024
 """The memory limit of a worker."""
 _MAX_FRAMES = 4_000
-_SHOWN_CHARS = 120
-_MAX_TEXT_CHARS = 1_000
+_MAX_CHARS = 120
+_MAX_CHARS = 1_000
 
 
 class UnusableSchema(Exception):
@@ -71,7 +71,7 @@ def build_validator(schema: Any, is_sound: bool = False) -> Any:
         if not is_sound:
             _resolve(validator)
     except jsonschema.SchemaError as error:
-        raise UnusableSchema(f"at {_path(error) or 'the root'}: {_told(error)}") from None
+        raise UnusableSchema(f"at {_path(error) or 'the root'}: {_described(error)}") from None
     except (RecursionError, MemoryError, UnusableSchema):
         raise
     except BaseException as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
@@ -125,7 +125,7 @@ def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | N
         return [["", "numbers that can be compared", "a number that is too large"]], ""
     except BaseException as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
         raise _refusal(error) from None
-    return _told_problems(errors) if errors else None
+    return _reported_problems(errors) if errors else None
 
 
 def _refusal(error: BaseException) -> BaseException:
@@ -136,7 +136,7 @@ def _refusal(error: BaseException) -> BaseException:
     return RecursionError() if type(error).__name__ == "PanicException" else error
 
 
-def _told_problems(errors: list[Any]) -> tuple[list[list[str]], str]:
+def _reported_problems(errors: list[Any]) -> tuple[list[list[str]], str]:
     from jsonschema.exceptions import best_match
 
     first = best_match(errors)
@@ -149,7 +149,7 @@ def _told_problems(errors: list[Any]) -> tuple[list[list[str]], str]:
     rest = list(reversed(places.values()))
     problems = [
         _problem(first),
-        *(_problem(best_match([error])) for error in rest[: _MAX_TOLD - 1]),
+        *(_problem(best_match([error])) for error in rest[: _MAX_REPORTED - 1]),
     ]
     more = len(rest) + 1 - len(problems)
     if not more and len(errors) < _MAX_ERRORS:
@@ -163,21 +163,21 @@ def _place(error: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _problem(error: Any) -> list[str]:
     return [
-        _path(error)[:_MAX_TEXT_CHARS],
-        _expected(error)[:_MAX_TEXT_CHARS],
+        _path(error)[:_MAX_CHARS],
+        _expected(error)[:_MAX_CHARS],
         short(error.instance),
     ]
 
 
 def _unresolved(reference: object) -> str:
     return (
-        f"it refers to {str(reference)[:_SHOWN_CHARS]!r}, which is not in it; addresses outside a "
+        f"it refers to {str(reference)[:_MAX_CHARS]!r}, which is not in it; addresses outside a "
         "schema are never fetched"
     )
 
 
 def _brief(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:_SHOWN_CHARS]}"
+    return f"{type(error).__name__}: {str(error)[:_MAX_CHARS]}"
 
 
 def _path(error: Any) -> str:
@@ -186,7 +186,7 @@ def _path(error: Any) -> str:
     return "".join([f"/{step}" for step in steps])
 
 
-def _told(error: Any) -> str:
+def _described(error: Any) -> str:
     return f"expected {_expected(error)}, got {short(error.instance)}"
 
 
@@ -209,12 +209,12 @@ def _expected(error: Any) -> str:
 def short(value: Any) -> str:
     """Return ``value`` as shortened JSON. The time does not depend on the size of ``value``."""
     text = json.dumps(_pruned(value, 3), ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
 
 
 def _pruned(value: Any, levels: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
+        return value if len(value) <= _MAX_CHARS else value[:_MAX_CHARS] + "…"
     if isinstance(value, dict):
         if not levels:
             return "{…}"
@@ -247,20 +247,20 @@ def main(idle: float) -> None:
             return
         _set_timer(question["seconds"])
         try:
-            answer = _answer(question, source, known)
+            response = _respond(question, source, known)
         except EOFError:
             return
         except RecursionError:
-            answer = {"unusable": "it refers to itself without end, or is nested too deep"}
+            response = {"unusable": "it refers to itself without end, or is nested too deep"}
         except MemoryError:
             known.clear()
-            answer = {"gave_up": "it takes too much memory to check"}
+            response = {"gave_up": "it takes too much memory to check"}
         _set_timer(0)
-        sink.write(json.dumps(answer) + "\n")
+        sink.write(json.dumps(response) + "\n")
         sink.flush()
 
 
-def _answer(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str, Any]:
+def _respond(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str, Any]:
     value = _value(source) if question["has_value"] else None
     id = question["id"]
     if question["forget"]:

@@ -2,7 +2,7 @@
 
 It may be undecided, but it never accepts a value that ``jsonschema`` rejects. The function that
 each compiler below returns is true only for values that are certainly valid, and is
-``_cannot_tell`` if it does not support a schema. Equality of numbers and booleans, ``oneOf``,
+``_undecided`` if it does not support a schema. Equality of numbers and booleans, ``oneOf``,
 ``not``, recursive references and all other keywords are left to ``jsonschema``.
 
 Its time is bounded before it runs. A schema without keywords for all items of an array or all
@@ -57,12 +57,12 @@ def _always(value: Any) -> bool:
     return True
 
 
-def _cannot_tell(value: Any) -> bool:
+def _undecided(value: Any) -> bool:
     return False
 
 
 _ANYTHING = _Part(None, None)
-_UNKNOWN = _Part(None, _cannot_tell)
+_UNKNOWN = _Part(None, _undecided)
 
 
 class FastPath:
@@ -122,7 +122,7 @@ def compile_fast_path(schema: Any) -> FastPath | None:
         return None
     compiler = _Compiler(schema)
     part = compiler.part(schema, 0)
-    is_usable = part.test is not _cannot_tell and compiler.subschemas <= _MAX_SUBSCHEMAS
+    is_usable = part.test is not _undecided and compiler.subschemas <= _MAX_SUBSCHEMAS
     return FastPath(part, compiler) if is_usable else None
 
 
@@ -160,7 +160,7 @@ class _Compiler:
         builders = dict.fromkeys([_KEYWORDS.get(keyword, _OTHER) for keyword in schema])
         for applies, build in builders:
             test = build(self, schema, depth)
-            if test is _cannot_tell:
+            if test is _undecided:
                 return _UNKNOWN
             if test is not _always:
                 sure = applies is None or (kinds is not None and kinds <= applies)
@@ -178,18 +178,18 @@ class _Compiler:
 
     def tests(self, schemas: Any, depth: int) -> list[Test]:
         if not isinstance(schemas, list) or not schemas:
-            return [_cannot_tell]
+            return [_undecided]
         self.branches += len(schemas)
         return [self.test(schema, depth + 1) for schema in schemas]
 
     def referred(self, reference: Any, depth: int) -> Test:
         """The test of ``#/$defs/NAME`` or ``#/definitions/NAME``."""
         if not isinstance(reference, str) or reference in self._within:
-            return _cannot_tell
+            return _undecided
         head, _, name = reference.rpartition("/")
         named = self.root.get(head[2:]) if head in ("#/$defs", "#/definitions") else None
         if not isinstance(named, dict) or name not in named or not _PLAIN_NAME.match(name):
-            return _cannot_tell
+            return _undecided
         self._within.add(reference)
         test = self.test(named[name], depth + 1)
         self._within.discard(reference)
@@ -202,8 +202,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 def _all(tests: list[Test]) -> Test | None:
     if not tests:
         return None
-    if _cannot_tell in tests:
-        return _cannot_tell
+    if _undecided in tests:
+        return _undecided
     if len(tests) == 1:
         return tests[0]
     if len(tests) == 2:
@@ -241,7 +241,7 @@ def _kinds(named: Any) -> frozenset[type] | None:
 
 
 def _unknown(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
-    return _cannot_tell
+    return _undecided
 
 
 def _ignored(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
@@ -249,15 +249,15 @@ def _ignored(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
 
 
 def _dialect(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
-    return _always if schema is compiler.root else _cannot_tell
+    return _always if schema is compiler.root else _undecided
 
 
 def _object(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     properties, names = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(names, list):
-        return _cannot_tell
+        return _undecided
     if not all([isinstance(name, str) for name in names]):
-        return _cannot_tell
+        return _undecided
     parts = {name: compiler.part(properties[name], depth + 1) for name in properties}
     needed, checked = frozenset(names), {n: part for n, part in parts.items() if part != _ANYTHING}
     members, find = [(name, *part) for name, part in checked.items()], checked.get
@@ -292,7 +292,7 @@ def _additional(compiler: _Compiler, schema: dict[str, Any], depth: int) -> list
         return []
     named = frozenset(schema.get("properties", {}))
     if "patternProperties" in schema:
-        return [_cannot_tell]
+        return [_undecided]
     if allowed is False:
         return [lambda value: value.keys() <= named]
     test = compiler.test(allowed, depth + 1)
@@ -302,7 +302,7 @@ def _additional(compiler: _Compiler, schema: dict[str, Any], depth: int) -> list
 
 def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     if "prefixItems" in schema:
-        return _cannot_tell
+        return _undecided
     part = compiler.part(schema["items"], depth + 1)
     if part == _ANYTHING:
         return _always
@@ -334,19 +334,19 @@ class _TypedItems:
 def _enum(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     values = schema["enum"]
     if not isinstance(values, list):
-        return _cannot_tell
+        return _undecided
     texts = frozenset([value for value in values if isinstance(value, str)])
     if all([isinstance(value, str) for value in values]):
         return lambda value: type(value) is str and value in texts
     if all([value is None or isinstance(value, str) for value in values]):
         return lambda value: value is None or (type(value) is str and value in texts)
-    return _cannot_tell
+    return _undecided
 
 
 def _unique(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     wanted = schema["uniqueItems"]
     if wanted is not True:
-        return _always if wanted is False else _cannot_tell
+        return _always if wanted is False else _undecided
     compiler.visits_all = True
     return lambda value: _STR.issuperset(map(type, value)) and len(set(value)) == len(value)
 
@@ -356,8 +356,8 @@ def _const(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
 
 
 def _any_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
-    tests = [test for test in compiler.tests(schema["anyOf"], depth) if test is not _cannot_tell]
-    return (lambda value: any([test(value) for test in tests])) if tests else _cannot_tell
+    tests = [test for test in compiler.tests(schema["anyOf"], depth) if test is not _undecided]
+    return (lambda value: any([test(value) for test in tests])) if tests else _undecided
 
 
 def _all_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
@@ -392,19 +392,19 @@ def _pattern(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     source = schema["pattern"]
     pattern = simple_pattern(source) if isinstance(source, str) else None
     if pattern is None:
-        return _cannot_tell
+        return _undecided
     search = _Search(pattern)
     compiler.searches.append(search)
     sources = {each.pattern.source for each in compiler.searches}
     if sum(map(len, sources)) > _MAX_PATTERN_CHARS:
-        return _cannot_tell  # compiling them would take milliseconds
+        return _undecided  # compiling them would take milliseconds
     return search.test
 
 
 def _bound(keyword: str, make: Callable[[Any], Test]) -> _Build:
     def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
         bound = schema[keyword]
-        return make(bound) if type(bound) in (int, float) else _cannot_tell
+        return make(bound) if type(bound) in (int, float) else _undecided
 
     return build
 
@@ -412,7 +412,7 @@ def _bound(keyword: str, make: Callable[[Any], Test]) -> _Build:
 def _size(keyword: str, make: Callable[[int], Test]) -> _Build:
     def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
         bound = schema[keyword]
-        return make(bound) if type(bound) is int and bound >= 0 else _cannot_tell
+        return make(bound) if type(bound) is int and bound >= 0 else _undecided
 
     return build
 

@@ -19,7 +19,7 @@ from .schema_shape import DRAFT3, DRAFT4, LATEST, OLD, dialect_of, shown
 
 __all__ = ["Repair"]
 
-_SHOWN_CHARS = 80
+_MAX_TEXT_CHARS = 80
 _MAX_PATTERN_CHARS = 5_000
 """Characters of all patterns of a schema: translating them takes some tens of milliseconds."""
 _MAX_PROPERTIES = 40
@@ -211,9 +211,9 @@ class Repair:
                         item[name] = True
                         self._member(node, keyword, name, member)
             case _, dict() if keyword in ("dependentRequired", "dependencies"):
-                kept = {k: v for k, v in item.items() if SHAPES[keyword].check({k: v})}
+                valid = {k: v for k, v in item.items() if SHAPES[keyword].check({k: v})}
                 self._skip(node, keyword, "not all of it are names or schemas")
-                part[keyword] = kept
+                part[keyword] = valid
             case "allOf", list():
                 schemas = [one for one in item if type(one) is dict or type(one) is bool]
                 if item:
@@ -398,11 +398,11 @@ class Repair:
 
 def _below(where: str, step: str) -> str:
     """The pointer to a part, which is not complete where it would be long."""
-    return f"{where}/{escape(step[:_SHOWN_CHARS])}" if len(where) < _MAX_PLACE_CHARS else where
+    return f"{where}/{escape(step[:_MAX_TEXT_CHARS])}" if len(where) < _MAX_PLACE_CHARS else where
 
 
 def _place(node: _Node, keyword: str) -> str:
-    return safe_text(_below(node.where, keyword), _SHOWN_CHARS)
+    return safe_text(_below(node.where, keyword), _MAX_TEXT_CHARS)
 
 
 def _hashable(value: Any) -> str | None:

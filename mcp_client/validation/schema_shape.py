@@ -59,7 +59,7 @@ _NAMED = {
     "2019-09": _DRAFT2019,
     "2020-12": LATEST,
 }
-_SPELLING = re.compile(
+_DRAFT_URI = re.compile(
     r"\s*(?:(?:https?:)?(?://)?(?:www\.)?json-schema\.org/)?"
     r"(?:draft[-/]?)?(?:v?0?([3-8])|(2019-09|2020-12))"
     r"(?:/(?:hyper-)?schema(?:\.json)?)?/?#?/?\s*",
@@ -81,7 +81,7 @@ NO_LIMITS = Limits(
         sys.maxsize,
     )
 )
-_SHOWN_CHARS = 60
+_MAX_TEXT_CHARS = 60
 _ORDINARY_DEPTH = 16
 _MAX_PATTERN_CHARS = 1_000
 _ORDINARY = frozenset(
@@ -367,7 +367,7 @@ class _Survey:
             self.found.patterns.append(pattern)
 
     def _fault(self, keyword: str, path: tuple[str, ...] | None, expected: str, came: Any) -> None:
-        where = f" of {safe_text('.'.join(path), _SHOWN_CHARS)}" if path else ""
+        where = f" of {safe_text('.'.join(path), _MAX_TEXT_CHARS)}" if path else ""
         self.found.fault = f"{keyword}{where}: expected {expected}, got {shown(came)}"
 
 
@@ -379,7 +379,7 @@ def shown(value: Any) -> str:
     """Return what ``value`` is, in a few words that are safe to show."""
     match value:
         case str():
-            return f"'{safe_text(value, _SHOWN_CHARS)}'"
+            return f"'{safe_text(value, _MAX_TEXT_CHARS)}'"
         case dict():
             return "an object"
         case list():
@@ -422,5 +422,5 @@ def dialect_of(schema: Any) -> tuple[str | None, bool]:
         return None, True
     if _NEWEST.fullmatch(named):
         return LATEST, False
-    spelled = _SPELLING.fullmatch(named)
+    spelled = _DRAFT_URI.fullmatch(named)
     return (_NAMED[spelled[1] or spelled[2]], True) if spelled else (None, True)

@@ -99,7 +99,7 @@ class _Part(NamedTuple):
     first: int
     """The characters it may begin with."""
     may_be_empty: bool
-    goes_on_with: int
+    continues_with: int
     """The characters with which a repeat at its end would go on."""
     fixed: tuple[int, ...] | None = None
     """The characters it reads one after the other, where that is always the same number."""
@@ -152,7 +152,7 @@ class _Measure:
         whole = _NOTHING
         for operator, argument in nodes:
             part = self._item(str(operator), argument, depth)
-            if whole.goes_on_with & part.first:
+            if whole.continues_with & part.first:
                 self.overlaps += 1
                 if depth or self.overlaps > _MAX_OVERLAPS:
                     raise _NotSimple
@@ -206,7 +206,7 @@ def _characters(operator: str, argument: Any) -> int:
 
 def _either(branches: list[_Part]) -> _Part:
     """Branches of which at most one can match."""
-    first, goes_on_with = 0, 0
+    first, continues_with = 0, 0
     for number, branch in enumerate(branches):
         if branch.may_be_empty or (
             first & branch.first
@@ -214,25 +214,25 @@ def _either(branches: list[_Part]) -> _Part:
         ):
             raise _NotSimple
         first |= branch.first
-        goes_on_with |= branch.goes_on_with
-    return _Part(first, False, goes_on_with)
+        continues_with |= branch.continues_with
+    return _Part(first, False, continues_with)
 
 
 def _then(part: _Part, other: _Part) -> _Part:
     """``part`` and behind it ``other``."""
     first = part.first | other.first if part.may_be_empty else part.first
-    goes_on_with = other.goes_on_with | (part.goes_on_with if other.may_be_empty else 0)
+    continues_with = other.continues_with | (part.continues_with if other.may_be_empty else 0)
     fixed = None if part.fixed is None or other.fixed is None else part.fixed + other.fixed
-    return _Part(first, part.may_be_empty and other.may_be_empty, goes_on_with, fixed)
+    return _Part(first, part.may_be_empty and other.may_be_empty, continues_with, fixed)
 
 
 def _repeat(part: _Part, low: int, high: int) -> _Part:
     if low > _MAX_REPEAT or not high or (high > _MAX_REPEAT and str(high) != "MAXREPEAT"):
         raise _NotSimple
-    if part.may_be_empty or (high > 1 and part.goes_on_with & part.first):
+    if part.may_be_empty or (high > 1 and part.continues_with & part.first):
         raise _NotSimple
-    goes_on_with = part.goes_on_with | (part.first if high > low else 0)
-    return _Part(part.first, not low, goes_on_with)
+    continues_with = part.continues_with | (part.first if high > low else 0)
+    return _Part(part.first, not low, continues_with)
 
 
 def _exclude_each_other(one: _Part, other: _Part) -> bool:

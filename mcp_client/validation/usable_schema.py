@@ -27,7 +27,7 @@ from .schema_shape import is_ordinary, shown, survey_schema
 
 __all__ = ["UsableSchema", "usable_schema"]
 
-_SHOWN_CHARS = 80
+_MAX_TEXT_CHARS = 80
 
 
 @frozen_dataclass
@@ -63,7 +63,7 @@ def usable_schema(schema: Any) -> UsableSchema:
 
     dialect, is_named = dialect_of(schema)
     if dialect is None:
-        named = safe_text(schema["$schema"], _SHOWN_CHARS)
+        named = safe_text(schema["$schema"], _MAX_TEXT_CHARS)
         text = f"its dialect '{named}' is not known"
         return UsableSchema(True, (text,), is_broken=True, unknown_dialect=named)
     repair = Repair(schema, dialect, is_named)

@@ -40,11 +40,11 @@ _END_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 _QUEUE_BUDGETS = 20
 _MAX_SCHEMAS = 64
-_MAX_ANSWER_BYTES = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024
 _PIECE_VALUES = 4_096
 _SLICE_ITEMS = 256
 _BATCH_BYTES = 64 * 1024
-_KEPT_ENV = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "SYSTEMROOT")
+_PASSED_ENV = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "SYSTEMROOT")
 
 # The child loads four modules of this package, not all of it: a fraction of the time and memory.
 _CHILD = """\
@@ -102,7 +102,7 @@ class WorkerPool:
             self._working.add(worker)
             try:
                 await worker.start()
-                answer = await worker.ask(id, schema, value, has_value, budget)
+                response = await worker.ask(id, schema, value, has_value, budget)
                 settled = True
             except _Exited:
                 # An idle worker may have exited just now, which says nothing about this value.
@@ -115,7 +115,7 @@ class WorkerPool:
                     self._idle.append(worker)
                 else:
                     await worker.end(kill=not settled)
-            return answer
+            return response
         raise WorkerFailed("the worker process exited during the check")
 
     async def aclose(self) -> None:
@@ -155,7 +155,7 @@ class _Worker:
             )
         from ..processes.process import StderrTail  # only where a process is started
 
-        env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
+        env = {name: os.environ[name] for name in _PASSED_ENV if name in os.environ}
         process = new_process(current(), StderrTail(4096, None), self._take, self._end)
         try:
             code = _code(self._idle_seconds)
@@ -187,13 +187,13 @@ class _Worker:
             await self._send(_frames(question, value))
         if not handing_over.cancelled_caught:
             with anyio.move_on_after(budget):
-                answer = json.loads(await self._line())
-                if "gave_up" in answer:
+                response = json.loads(await self._line())
+                if "gave_up" in response:
                     self._known.clear()
-                    raise WorkerFailed(answer["gave_up"])
-                if "unusable" not in answer:
+                    raise WorkerFailed(response["gave_up"])
+                if "unusable" not in response:
                     self._known.add(id)
-                return answer
+                return response
         raise WorkerFailed(f"the check did not end within {budget:g} s (Timeouts.validation)")
 
     async def _send(self, frames: Iterator[bytes]) -> None:
@@ -218,7 +218,7 @@ class _Worker:
     def _take(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._answers += lines
-        if len(self._partial) > _MAX_ANSWER_BYTES:
+        if len(self._partial) > _MAX_RESPONSE_BYTES:
             self._ended = True
         self._changed.set()
 

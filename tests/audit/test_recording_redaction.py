@@ -245,17 +245,17 @@ def test_the_id_of_a_task_is_in_no_part_of_the_record() -> None:
     record = SessionRecord(Redaction())
     made = record.result("tools/call", {"task": {"taskId": "task-7c1e", "status": "working"}})
     assert made == {"task": {"taskId": "[task 1]", "status": "working"}}
-    asked = record.stand_ins({"taskId": "task-7c1e", "of": ["task-7c1e", 7], "task-7c1e": None})
+    asked = record.placeholders({"taskId": "task-7c1e", "of": ["task-7c1e", 7], "task-7c1e": None})
     assert asked == {"taskId": "[task 1]", "of": ["[task 1]", 7], "[task 1]": None}
     notice = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-99ab"}}}
     assert "task-99ab" not in json.dumps(record.value({**notice, "said": "about task-99ab"}))
-    assert record.stand_ins("task-99ab and task-7c1e") == "[task 2] and [task 1]"
+    assert record.placeholders("task-99ab and task-7c1e") == "[task 2] and [task 1]"
 
 
 def test_a_short_id_is_no_secret_and_spoils_no_text() -> None:
     record = SessionRecord(Redaction())
     assert record.result("tasks/get", {"taskId": "abc", "said": "abcabc"})["said"] == "abcabc"
-    assert record.stand_ins("abc") == "abc"
+    assert record.placeholders("abc") == "abc"
 
 
 def test_what_a_server_asks_back_is_clean_and_its_schemas_are_as_they_came() -> None:
