@@ -26,10 +26,10 @@ from .model_calls import ModelCall, RawCall
 from .parts import ServerContent
 from .tool_search import DESCRIBE, SEARCH, ToolSearch, own_definitions
 
-__all__ = ["RUN", "CodeSearch", "run_code"]
+__all__ = ["CodeSearch", "run_code"]
 
 _log = logging.getLogger("mcp_client")
-RUN = "run_code"
+_RUN = "run_code"
 _CAUGHT = ", ".join(EXCEPTIONS)
 _ABOUT_RUN = f"""Run Python that calls tools. Each server is an object and each tool an async \
 function of it, which takes keyword arguments and returns the tool's structured content, else its \
@@ -47,10 +47,10 @@ do not inherit. Nothing is kept from one run to the next."""
 _ABOUT = {
     SEARCH: (
         "Find tools by what they do. Returns how they are called in code, where that is short. "
-        f"Search before you use {RUN}."
+        f"Search before you use {_RUN}."
     ),
     DESCRIBE: f"Get how tools are called in code, with all that {SEARCH} did not show.",
-    RUN: _ABOUT_RUN,
+    _RUN: _ABOUT_RUN,
 }
 _MAX_CODE_CHARS = 100_000
 _SCHEMA = {
@@ -67,8 +67,8 @@ class CodeSearch(ToolSearch):
 
     names: frozenset[str] = frozenset(_ABOUT)
     """The names that the model sees in place of the tools."""
-    run = RUN
-    advice: str = f"Call tools within {RUN}, and use {SEARCH} to find one."
+    run = _RUN
+    advice: str = f"Call tools within {_RUN}, and use {SEARCH} to find one."
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         """Raises ``ConfigError`` where no script can be run."""
@@ -81,7 +81,7 @@ class CodeSearch(ToolSearch):
         """The definitions that the model sees: name, description and arguments."""
         strict = strict and dialect.strict is not None
         found = [one for one in own_definitions(dialect, strict) if one[0] in _ABOUT]
-        found.append((RUN, Definition(_SCHEMA, (), None, strict)))
+        found.append((_RUN, Definition(_SCHEMA, (), None, strict)))
         return [(name, _ABOUT[name], definition) for name, definition in found]
 
     def read(self, raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
@@ -91,7 +91,7 @@ class CodeSearch(ToolSearch):
             problem = "Nothing was run. Give the argument 'code': the Python to run."
         elif isinstance(code, str) and len(code) > _MAX_CODE_CHARS:
             problem = f"Nothing was run. The code has more than {_MAX_CODE_CHARS:,} characters."
-        return ModelCall(raw.id, RUN, arguments, problem, None, RUN, is_own=True)
+        return ModelCall(raw.id, _RUN, arguments, problem, None, _RUN, is_own=True)
 
     def _line(self, tool: Tool, description: int | None = None, arguments: str = "") -> str:
         """One tool as it is called; without its description and types where it is too long."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..catalog.drift import Drift
     from .decision import Remember
 
-__all__ = ["HINTS", "ORIGINS", "SOURCES", "ToolCall", "new_call"]
+__all__ = ["HINTS", "SOURCES", "ToolCall", "new_call"]
 
 HINTS = (
     ("read_only", "Read-only"),
@@ -45,7 +45,7 @@ SOURCES = {
     "assumed": "assumed, not stated by a trusted server",
     "contradiction": "assumed, the server contradicts itself",
 }
-ORIGINS = {
+_ORIGINS = {
     "app": "the server's own view (MCP App), not the host",
     "code": "a script, which is shown here, not the host",
 }
@@ -160,7 +160,7 @@ class ToolCall(ApprovalRequest):
             ("Server", self.server, "server"),
             ("Tool", tool.name, "subject"),
             ("Which is", self.address, "address"),
-            ("Called by", ORIGINS.get(self.origin), "origin"),
+            ("Called by", _ORIGINS.get(self.origin), "origin"),
             *self._script_rows(),
             ("Its title", tool.title or None, "title"),
             ("It says", tool.description or None, "description"),
@@ -277,7 +277,7 @@ class ToolCall(ApprovalRequest):
             generation=value["generation"],
             edited=value["edited"] is True,
             tag=frozen(value["tag"]),
-            origin=value["origin"] if value["origin"] in ORIGINS else "host",
+            origin=value["origin"] if value["origin"] in _ORIGINS else "host",
             script=None if value["script"] is None else Script.from_json(value["script"]),
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
             _address=lambda: address,

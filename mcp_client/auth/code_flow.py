@@ -39,7 +39,7 @@ from .steps import Consent, Flow, InStore, Redirected, TakeTurn
 from .token_endpoint import UNKNOWN_CLIENT, ClientAuthentication, first_token_request
 from .tokens import Key, Registration, Source, Token
 
-__all__ = ["Login", "LoginRequest", "authorize", "scopes_asked_for", "scopes_wanted"]
+__all__ = ["Login", "LoginRequest", "authorize", "scopes_wanted"]
 
 _REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
 _NO_DEVICE = UNKNOWN_CLIENT | {"unsupported_grant_type"}
@@ -156,7 +156,7 @@ def authorize(
         if login is not None:
             return login
     identity = yield from identify(discovered, client, known, scopes)
-    added = scopes - scopes_asked_for(request, discovered, options.scopes)
+    added = scopes - _scopes_asked_for(request, discovered, options.scopes)
     attempt = AuthorizationRequest(
         discovered, identity, scopes, options, prover, added=added, device=device
     )
@@ -227,7 +227,7 @@ def _check_server(server: ServerMetadata, options: LoginOptions) -> None:
     check_browser(server, options.issuer, iss=server.promises_iss or options.deviations.require_iss)
 
 
-def scopes_asked_for(
+def _scopes_asked_for(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
     """Return the challenge's scopes, or else the resource's, and those we had before.
@@ -242,12 +242,12 @@ def scopes_asked_for(
 def scopes_wanted(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
-    """Return ``scopes_asked_for``, with ``offline_access`` if a refresh token can be had.
+    """Return the scopes to ask for, with ``offline_access`` if a refresh token can be had.
 
     It is added if the server supports it and has not refused it before, and the host chose no
     scopes.
     """
-    scopes, server = scopes_asked_for(request, discovered, own), discovered.server
+    scopes, server = _scopes_asked_for(request, discovered, own), discovered.server
     refused = request.refused_by(server.issuer)
     if own is None and scopes and _OFFLINE in server.scopes - refused:
         scopes |= {_OFFLINE}

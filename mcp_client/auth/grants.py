@@ -54,12 +54,6 @@ __all__ = [
     "WorkloadIdentity",
     "client_credentials",
     "enterprise",
-    "request_token",
-    "resolve_assertion",
-    "scopes_for",
-    "service_grant",
-    "takes_client_options",
-    "trusted_server",
     "workload_identity",
 ]
 
@@ -94,7 +88,7 @@ class ClientOptions(TypedDict, total=False):
     """Sends the requests to the authorization server; None for one of our own."""
 
 
-def takes_client_options(init: Init) -> Init:
+def _takes_client_options(init: Init) -> Init:
     """Name each of ``ClientOptions`` in the signature of a constructor with ``**options``.
 
     ``help`` and editors then show them, and an unknown one raises ``TypeError``.
@@ -194,7 +188,7 @@ def _assertion(
     return key.sign(claims, algorithm, {} if key.key_id is None else {"kid": key.key_id})
 
 
-def service_grant(
+def _service_grant(
     client: ServiceClient, flow: Callable[[LoginRequest], Flow[Login]], *own_urls: str
 ) -> Grant:
     """Return the grant of a service. ``own_urls`` are more URLs that the host gave."""
@@ -249,14 +243,14 @@ class ClientCredentials(Authorization):
 
     extensions: tuple[str, ...] = ("io.modelcontextprotocol/oauth-client-credentials",)
 
-    @takes_client_options
+    @_takes_client_options
     def __init__(self, client_id: str, **options: Unpack[ClientOptions]) -> None:
         service = ServiceClient.of(client_id, **options)
         if not client_id or (service.secret is None and service.key is None):
             raise ConfigError(
                 "ClientCredentials: give client_id, and client_secret=... or private_key=..."
             )
-        grant = service_grant(service, lambda request: client_credentials(request, service))
+        grant = _service_grant(service, lambda request: client_credentials(request, service))
         super().__init__(grant, options.get("store"), options.get("client"))
 
 
@@ -295,7 +289,7 @@ class WorkloadIdentity(Authorization):
         service = ServiceClient.of(client_id or "", issuer=issuer, scopes=scopes)
         if not callable(assertion) and (not isinstance(assertion, str) or not assertion):
             raise ConfigError(f"{_WORKLOAD}: give the JWT, or a function that returns it")
-        grant = service_grant(
+        grant = _service_grant(
             service, lambda request: workload_identity(request, service, assertion)
         )
         super().__init__(grant, store, client)
@@ -306,9 +300,9 @@ class WorkloadIdentity(Authorization):
 
 def client_credentials(request: LoginRequest, client: ServiceClient) -> Flow[Login]:
     """Return a token for the client's own credentials. Raises ``AuthError``."""
-    discovered = yield from trusted_server(request, client)
+    discovered = yield from _trusted_server(request, client)
     return (
-        yield from request_token(request, discovered, client, {"grant_type": "client_credentials"})
+        yield from _request_token(request, discovered, client, {"grant_type": "client_credentials"})
     )
 
 
@@ -316,13 +310,13 @@ def workload_identity(
     request: LoginRequest, client: ServiceClient, assertion: Assertion
 ) -> Flow[Login]:
     """Return a token for the platform's JWT. Raises ``AuthError``."""
-    discovered = yield from trusted_server(request, client)
-    text = yield from resolve_assertion(assertion, _WORKLOAD)
+    discovered = yield from _trusted_server(request, client)
+    text = yield from _resolve_assertion(assertion, _WORKLOAD)
     form = {"grant_type": JWT_BEARER, "assertion": text}
-    return (yield from request_token(request, discovered, client, form))
+    return (yield from _request_token(request, discovered, client, form))
 
 
-def trusted_server(request: LoginRequest, client: ServiceClient) -> Flow[DiscoveredServer]:
+def _trusted_server(request: LoginRequest, client: ServiceClient) -> Flow[DiscoveredServer]:
     """Return the authorization server, if the client's secret may be sent to it.
 
     Raises ``AuthError`` if it may not.
@@ -350,7 +344,7 @@ def trusted_server(request: LoginRequest, client: ServiceClient) -> Flow[Discove
     return discovered
 
 
-def resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
+def _resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
     """Return the text itself, or what the host's function returns."""
     if not callable(assertion):
         return assertion
@@ -358,7 +352,7 @@ def resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
     return text
 
 
-def scopes_for(
+def _scopes_for(
     request: LoginRequest, discovered: DiscoveredServer, client: ServiceClient
 ) -> frozenset[str]:
     """Return the challenge's scopes, or else the host's or the resource's, and those before."""
@@ -367,7 +361,7 @@ def scopes_for(
     return (request.challenged or discovered.scopes) | request.held
 
 
-def request_token(
+def _request_token(
     request: LoginRequest,
     discovered: DiscoveredServer,
     client: ServiceClient,
@@ -376,7 +370,7 @@ def request_token(
     """Return the token for ``grant``, the grant's own form fields. Raises ``AuthError``."""
     server = discovered.server
     prover = request.new_prover(discovered)
-    scopes = scopes_for(request, discovered, client)
+    scopes = _scopes_for(request, discovered, client)
     authentication = client.authentication(server, request.now)
     form = {**grant, "resource": discovered.resource, **scope_field(scopes)}
     payload, authentication = yield from first_token_request(
@@ -455,14 +449,14 @@ class EnterpriseAuthorization(Authorization):
 
     extensions: tuple[str, ...] = ("io.modelcontextprotocol/enterprise-managed-authorization",)
 
-    @takes_client_options
+    @_takes_client_options
     def __init__(
         self, provider: IdentityProvider, client_id: str, **options: Unpack[ClientOptions]
     ) -> None:
         service = ServiceClient.of(client_id, **options)
         if not client_id:
             raise ConfigError("EnterpriseAuthorization: give client_id")
-        grant = service_grant(
+        grant = _service_grant(
             service, lambda request: enterprise(request, service, provider), provider.token_endpoint
         )
         super().__init__(grant, options.get("store"), options.get("client"))
@@ -475,8 +469,8 @@ def enterprise(
 
     The provider is sent the issuer and the resource as they were published.
     """
-    discovered = yield from trusted_server(request, client)
-    text = yield from resolve_assertion(provider.id_token, "IdentityProvider(id_token=...)")
+    discovered = yield from _trusted_server(request, client)
+    text = yield from _resolve_assertion(provider.id_token, "IdentityProvider(id_token=...)")
     form = {
         "grant_type": _TOKEN_EXCHANGE,
         "requested_token_type": _ID_JAG,
@@ -484,7 +478,7 @@ def enterprise(
         "resource": discovered.resource,
         "subject_token": text,
         "subject_token_type": provider.subject_token_type,
-        **scope_field(scopes_for(request, discovered, client)),
+        **scope_field(_scopes_for(request, discovered, client)),
     }
     response, _ = yield from first_token_request(
         provider.token_endpoint, form, provider._authentication, what=_WHAT
@@ -497,4 +491,4 @@ def enterprise(
             "an ID-JAG: perhaps it does not know this MCP server, or the client_id there"
         )
     form = {"grant_type": JWT_BEARER, "assertion": grant}
-    return (yield from request_token(request, discovered, client, form))
+    return (yield from _request_token(request, discovered, client, form))

@@ -56,7 +56,6 @@ from .steps import Fetch, Fetched, Unreachable
 __all__ = [
     "NEVER",
     "PUBLIC",
-    "UNREADABLE",
     "FetchPolicy",
     "Resolve",
     "SafeFetcher",
@@ -80,8 +79,8 @@ _UNKNOWN = ""
 """The address of an MCP server that has responded, if its address is not known."""
 
 PUBLIC = "public"
-UNREADABLE = "unreadable"
-NEVER = frozenset({"unspecified", "multicast", "cloud metadata", UNREADABLE})
+_UNREADABLE = "unreadable"
+NEVER = frozenset({"unspecified", "multicast", "cloud metadata", _UNREADABLE})
 """Kinds of address that are never used, wherever the MCP server is."""
 
 _NETWORKS = {
@@ -301,7 +300,7 @@ class SafeFetcher:
         """
         host, origin = url.raw_host.decode("ascii"), origin_of(str(url))
         named = safe_text(host, 80)
-        addresses = [host] if kind_of(host) != UNREADABLE else []
+        addresses = [host] if kind_of(host) != _UNREADABLE else []
         if not addresses:
             with anyio.move_on_after(self._seconds if direct else _LOOKUP_SECONDS):
                 addresses = await self._lookup(host, origin[2])
@@ -406,7 +405,7 @@ def kind_of(address: str) -> str:
     try:
         ip = _embedded(ip_address(address.partition("%")[0]))
     except ValueError:
-        return UNREADABLE
+        return _UNREADABLE
     for network, kind in _KINDS:
         if ip.version == network.version and ip in network:
             return kind

@@ -35,15 +35,7 @@ from ..runtime.storage import Change, MemoryStorage, Object, Storage
 from ..runtime.strict_json import read_json_object
 from .tokens import Key, Registration, Source, Token
 
-__all__ = [
-    "KINDS",
-    "FileTokens",
-    "KeyringTokens",
-    "MemoryTokens",
-    "TokenStore",
-    "default_directory",
-    "keyring_secret",
-]
+__all__ = ["KINDS", "FileTokens", "KeyringTokens", "MemoryTokens", "TokenStore", "keyring_secret"]
 
 Value = TypeVar("Value")
 TOKENS, CLIENTS, SOURCES, CLAIMS = "tokens", "clients", "token_sources", "token_claims"
@@ -207,7 +199,7 @@ class FileTokens(TokenStore):
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         if path is None:
-            path = default_directory() / "tokens.json"
+            path = _default_directory() / "tokens.json"
         self.path: Path = Path(checked_path(path, f"FileTokens({path!r})")).expanduser()
         super().__init__(JsonFile(self.path, "tokens", KINDS, _REMEDY, own_directory=True))
 
@@ -215,7 +207,7 @@ class FileTokens(TokenStore):
         return f"FileTokens({str(self.path)!r})"
 
 
-def default_directory() -> Path:
+def _default_directory() -> Path:
     """``mcp-client`` in the user's data directory."""
     base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
     if not base.is_absolute():  # the XDG specification ignores a relative path
@@ -265,7 +257,7 @@ class KeyringTokens(TokenStore):
     def __init__(
         self, service: str = "mcp-client", *, claims: str | os.PathLike[str] | None = None
     ) -> None:
-        path = default_directory() / "claims.json" if claims is None else Path(claims)
+        path = _default_directory() / "claims.json" if claims is None else Path(claims)
         super().__init__(_KeyringStorage(service, path))
         self._service = service
 

@@ -14,7 +14,6 @@ __all__ = [
     "ModelArguments",
     "NotAnObject",
     "context_from_json",
-    "context_key",
     "context_text",
     "context_to_json",
     "is_storable",
@@ -44,16 +43,16 @@ class NotAnObject:
     """A placeholder in records for a model's arguments that are not a JSON object."""
 
 
-def context_key(context: Hashable) -> Hashable:
+def _context_key(context: Hashable) -> Hashable:
     """Return a key that is equal for equal contexts, and distinguishes ``True`` from ``1``."""
     if type(context) is tuple:
-        return ("tuple", *map(context_key, context))
+        return ("tuple", *map(_context_key, context))
     return type(context) is bool, context
 
 
 def same_context(one: Hashable, other: Hashable) -> bool:
     """Return whether two contexts are equal."""
-    return one is other or context_key(one) == context_key(other)
+    return one is other or _context_key(one) == _context_key(other)
 
 
 def is_storable(context: Hashable, depth: int = 0) -> bool:
@@ -85,7 +84,7 @@ def context_text(context: Hashable) -> str:
     """
     if is_storable(context):
         return json.dumps(_tagged(context))
-    key = context_key(context)
+    key = _context_key(context)
     with _lock:
         mark = _marks.pop(key, None) or f"mark {os.urandom(16).hex()}"
         _marks[key] = mark

@@ -12,7 +12,6 @@ __all__ = [
     "GIVEN",
     "GIVE_IT",
     "IT",
-    "KEY_KIND",
     "MAILBOX",
     "MANY",
     "MUST",
@@ -47,17 +46,17 @@ THIS = (
     r"|side ?note|side effect|copy|instruction|file|transfer|process)s?"
     r"|(?:the |its )?(?:contents?|values?|output|result) of (?:this|it|these))\b"
 )
-KEY_KIND = (
+_KEY_KIND = (
     r"(?:(?:api|access|private|secret|ssh|gpg|bearer|encryption|auth\w*)[ _-]?(?:key|token)s?)"
 )
 SECRET = (
-    rf"(?:{KEY_KIND}|passwords?|passphrases?|secrets?|credentials?|tokens?|pins?|cvv|(?:seed"
+    rf"(?:{_KEY_KIND}|passwords?|passphrases?|secrets?|credentials?|tokens?|pins?|cvv|(?:seed"
     r"|recovery)"
     r" phrases?|card numbers?|cookies|environment variables|env vars|\w+_(?:api_key|token"
     r"|secret))\b"
 )
 SECRETS = (
-    rf"(?:{KEY_KIND}|passwords|passphrases|secrets|credentials|environment variables|env vars"
+    rf"(?:{_KEY_KIND}|passwords|passphrases|secrets|credentials|environment variables|env vars"
     r"|(?:seed|recovery) phrases?)\b"
 )
 FILE = (

@@ -25,7 +25,7 @@ from ..transports.http_options import shown
 from .server import Launch
 from .values import LOADERS, Expanded, followed, is_within
 
-__all__ = ["ANYTHING", "ANY_SERVER", "warnings_of"]
+__all__ = ["ANYTHING", "warnings_of"]
 
 ANYTHING = Finding(
     "start",
@@ -34,7 +34,7 @@ ANYTHING = Finding(
     "anything",
 )
 """The finding for each program that a project's file names."""
-ANY_SERVER = Finding(
+_ANY_SERVER = Finding(
     "start",
     "it can do anything with what it is sent, and offer any tool: approve it only if you know "
     "this project and where every address below leads",
@@ -122,7 +122,7 @@ def warnings_of(
     """Yield the warnings; ``program`` is the file of the command, if that is known."""
     is_project, directory = launch.parsed.scope == "project", str(launch.parsed.base)
     if is_project:
-        yield ANY_SERVER if launch.command is None else ANYTHING
+        yield _ANY_SERVER if launch.command is None else ANYTHING
     if launch.command is not None:
         words = [launch.command, *launch.args]
         yield from _of_words(_split(words), program)

@@ -15,7 +15,6 @@ from ..runtime.console_layout import runs_backwards
 from .markup import Html, Part, element
 
 __all__ = [
-    "MAX_GIST_CHARS",
     "NAME_OF",
     "age_of",
     "arguments_order",
@@ -39,7 +38,7 @@ NAME_OF = {
 _SECTIONS = {"skill": "Skills", "start": "Starts", "sampling": "Uses of the model"}
 _GIST = {"skill": "subject", "start": "subject", "sampling": "message"}
 """The fact that describes a request best that is not a call."""
-MAX_GIST_CHARS = 400
+_MAX_GIST_CHARS = 400
 _SIGNS = re.compile(
     r'["\\{}\[\],]|: |[^\S ]|  |^[\s\d+-]|\s$|^$|^(?:true|false|null)$', re.IGNORECASE
 )
@@ -118,7 +117,7 @@ def gist(request: Any, first: Collection[str] = ()) -> str:
     """
     if request.kind != "call":
         said = [fact.text for fact in request.facts() if fact.kind == _GIST[request.kind]]
-        return _cut(" ".join((said[-1] if said else "")[: MAX_GIST_CHARS + 1].split()))
+        return _cut(" ".join((said[-1] if said else "")[: _MAX_GIST_CHARS + 1].split()))
     given = request.arguments
     names = [name for name in arguments_order(request) if name in given]
     names += [name for name in given if name not in names]
@@ -128,7 +127,7 @@ def gist(request: Any, first: Collection[str] = ()) -> str:
     line = ""
     for name in names:
         line += f"{', ' if line else ''}{_word(name)}: {_word(given[name])}"
-        if len(line) > MAX_GIST_CHARS:
+        if len(line) > _MAX_GIST_CHARS:
             break
     return _cut(line)
 
@@ -159,15 +158,15 @@ def _word(value: Any) -> str:
     A value that is longer than a row is not searched to its end.
     """
     if _is_text(value):
-        value = value[: MAX_GIST_CHARS + 1]
+        value = value[: _MAX_GIST_CHARS + 1]
         return value if not _SIGNS.search(value) else json.dumps(value, ensure_ascii=False)
     text = ""
     for piece in json.JSONEncoder(ensure_ascii=False, default=dict).iterencode(value):
-        text += piece[: MAX_GIST_CHARS + 1]
-        if len(text) > MAX_GIST_CHARS:
+        text += piece[: _MAX_GIST_CHARS + 1]
+        if len(text) > _MAX_GIST_CHARS:
             break
     return text
 
 
 def _cut(text: str) -> str:
-    return f"{text[:MAX_GIST_CHARS]}…" if len(text) > MAX_GIST_CHARS else text
+    return f"{text[:_MAX_GIST_CHARS]}…" if len(text) > _MAX_GIST_CHARS else text

@@ -22,7 +22,7 @@ from ..catalog.skill_file import SkillFile, digest_of
 from ..protocol.resources import is_visible, usable_uri
 from ..runtime.safe_text import safe_text
 
-__all__ = ["SkillEntry", "directory_of", "path_problem", "request_for"]
+__all__ = ["SkillEntry", "path_problem", "request_for"]
 
 _MAIN = "SKILL.md"
 _NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -59,7 +59,7 @@ class SkillEntry:
         uri, fields, resources = (entry.get(key) for key in ("uri", "frontmatter", "resources"))
         if type(uri) is not str:
             raise ValueError("its uri is missing or not a string")
-        directory = directory_of(uri)
+        directory = _directory_of(uri)
         name, description = _named(fields, directory)
         if resources == "dynamic":
             return cls(uri, name, description, (), server, entry)
@@ -111,7 +111,7 @@ class SkillEntry:
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a file that is not listed, because the content is dynamic."""
-        return f"{directory_of(self.uri)}/{quote(path, safe=_SAFE)}"
+        return f"{_directory_of(self.uri)}/{quote(path, safe=_SAFE)}"
 
 
 def request_for(
@@ -138,7 +138,7 @@ def request_for(
     )
 
 
-def directory_of(uri: str) -> str:
+def _directory_of(uri: str) -> str:
     """Return the URI of the skill's directory. Raises ``ValueError`` without a SKILL.md."""
     reason = usable_uri(uri)
     if reason is not None:

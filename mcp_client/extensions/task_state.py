@@ -27,7 +27,6 @@ __all__ = [
     "COMPLETED",
     "FAILED",
     "INPUT_REQUIRED",
-    "STATUSES",
     "WORKING",
     "TaskState",
     "hide_id",
@@ -42,7 +41,7 @@ INPUT_REQUIRED: Final = "input_required"
 COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
-STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
+_STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
 _ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 
 _POLL_SECONDS = 1.0
@@ -132,7 +131,7 @@ def read_status(
         raise Malformed("the response is about another task than the requested one")
     if type(status) is not str:
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
-    if status not in STATUSES:
+    if status not in _STATUSES:
         status = WORKING  # "queued", "submitted": it has not ended, as far as this client knows
     message, seconds = fields.get("statusMessage"), _seconds(interval)
     if seconds is None:
@@ -148,7 +147,7 @@ def read_status(
 
 def note_status(fields: Mapping[str, Any], context: SessionContext) -> None:
     """Report a status that the specification does not have, which counts as ``working``."""
-    if fields.get("status") not in STATUSES:
+    if fields.get("status") not in _STATUSES:
         context.stats.accept(context.server, "a task has a status of its own, taken for working")
 
 

@@ -23,7 +23,7 @@ from ..runtime.safe_text import safe_text
 from .canonical_json import frozen, plain
 from .metadata import Metadata, Origin
 
-__all__ = ["CORE_TASKS", "DECLARES_TOOLS", "ELICITS", "ERAS", "FULL_FORMS", "HANDSHAKE"]
+__all__ = ["CORE_TASKS", "ERAS", "FULL_FORMS", "HANDSHAKE"]
 __all__ += ["LATEST_HANDSHAKE", "LATEST_STATELESS", "MISSING_CAPABILITY", "STATELESS", "TOOLS_CALL"]
 __all__ += ["VERSION_HEADER", "Additions", "ClientDeclaration", "Implementation", "ServerFacts"]
 __all__ += ["declared_extensions", "declared_in", "declares", "is_extension_id", "is_known"]
@@ -41,13 +41,13 @@ ERAS: dict[str, tuple[str, ...]] = {"handshake": HANDSHAKE, "stateless": STATELE
 VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have the HTTP header ``MCP-Protocol-Version``."""
 
-DECLARES_TOOLS = (*STATELESS, "2025-11-25", "2025-06-18")
+_DECLARES_TOOLS = (*STATELESS, "2025-11-25", "2025-06-18")
 """The revisions in which a feature may be used only if it is declared.
 
 Servers of older revisions often omit the declaration.
 """
 
-ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
+_ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have elicitation."""
 
 FULL_FORMS = (*STATELESS, "2025-11-25")
@@ -220,7 +220,7 @@ def may_offer(
     """
     if not capabilities or (feature == "completions" and revision == "2024-11-05"):
         return True
-    if feature == "tools" and revision not in DECLARES_TOOLS:
+    if feature == "tools" and revision not in _DECLARES_TOOLS:
         return True
     if feature not in capabilities:
         return False
@@ -236,7 +236,7 @@ def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any
     known = dict(capabilities)
     if isinstance(modes := known.get("elicitation"), Mapping) and revision not in FULL_FORMS:
         del known["elicitation"]
-        if revision in ELICITS and (not modes or "form" in modes):
+        if revision in _ELICITS and (not modes or "form" in modes):
             known["elicitation"] = {}
     if "sampling" in known and revision not in FULL_FORMS:
         known["sampling"] = {}

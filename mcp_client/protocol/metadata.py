@@ -36,7 +36,6 @@ __all__ = [
     "safe_icons",
     "shown",
     "size_or_none",
-    "text_or_none",
     "texts_in",
 ]
 
@@ -93,7 +92,7 @@ class Annotations:
         return cls(
             tuple(role for role in _ROLES if type(audience) is list and role in audience),
             _share(value.get("priority")),
-            text_or_none(value.get("lastModified")),
+            _text_or_none(value.get("lastModified")),
         )
 
 
@@ -227,7 +226,7 @@ def brief(values: Sequence[object]) -> str:
     return f"[{first}, and {left} more]" if left > 0 else f"[{first}]"
 
 
-def text_or_none(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     """Return ``value`` if it is a str, else None."""
     return value if isinstance(value, str) else None
 
@@ -240,7 +239,7 @@ def size_or_none(entry: Mapping[str, Any]) -> int | None:
 
 def texts_in(entry: Mapping[str, Any], *names: str) -> Iterator[str | None]:
     """The members of these names that are texts; None for each that is not."""
-    return (text_or_none(entry.get(name)) for name in names)
+    return (_text_or_none(entry.get(name)) for name in names)
 
 
 def _share(value: object) -> float | None:

@@ -24,7 +24,6 @@ __all__ = [
     "RESOURCES",
     "RESOURCE_UPDATED",
     "TOOLS",
-    "TOOLS_CHANGED",
     "Topic",
     "is_news",
     "updates_of",
@@ -32,7 +31,7 @@ __all__ = [
 
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-TOOLS_CHANGED = "notifications/tools/list_changed"
+_TOOLS_CHANGED = "notifications/tools/list_changed"
 RESOURCE_UPDATED = "notifications/resources/updated"
 PROGRESS = "notifications/progress"
 CANCELLED = "notifications/cancelled"
@@ -71,7 +70,7 @@ class Topic(NamedTuple):
         )
 
 
-TOOLS = Topic(TOOLS_CHANGED, "tools", "listChanged", {"toolsListChanged": True})
+TOOLS = Topic(_TOOLS_CHANGED, "tools", "listChanged", {"toolsListChanged": True})
 PROMPTS = Topic(
     "notifications/prompts/list_changed", "prompts", "listChanged", {"promptsListChanged": True}
 )

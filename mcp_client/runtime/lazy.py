@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["describe_fields", "lazy"]
+__all__ = ["lazy"]
 
 
 def lazy(
@@ -46,7 +46,7 @@ def lazy(
         __import__(home)
         value = getattr(sys.modules[home], name)
         setattr(sys.modules[package], name, value)
-        describe_fields(value)
+        _describe_fields(value)
         return value
 
     def directory() -> list[str]:
@@ -56,7 +56,7 @@ def lazy(
     return load, directory, public
 
 
-def describe_fields(value: object) -> None:
+def _describe_fields(value: object) -> None:
     """Have ``help()`` show the texts of the fields, if ``value`` is a dataclass with slots."""
     for cls in value.__mro__ if isinstance(value, type) else ():
         slots = vars(cls).get("__slots__")

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 import ctypes
 import functools
 
-__all__ = ["PLACES", "Launch", "confine", "lacking", "why_not", "without_abstract_sockets"]
+__all__ = ["PLACES", "Launch", "confine", "lacking", "why_not"]
 
 PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 """The places of bwrap: it is never looked for on a server's PATH."""
@@ -140,7 +140,7 @@ def confine(
         inside_it = [*_STREAMS_IN, *argv]
         words = [*_STREAMS_OUT, program, "--args", options, "--", *inside_it]
         if grants.network == "all":
-            words = without_abstract_sockets(words)
+            words = _without_abstract_sockets(words)
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -387,6 +387,6 @@ def lacking() -> str | None:
     return None
 
 
-def without_abstract_sockets(words: Sequence[str]) -> list[str]:
+def _without_abstract_sockets(words: Sequence[str]) -> list[str]:
     """Return the command that enters the domain and becomes ``words``."""
     return [sys.executable, "-I", "-S", "-c", _LAUNCHER, *words]

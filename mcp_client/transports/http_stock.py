@@ -39,7 +39,6 @@ __all__ = [
     "proxy_named",
     "send_logged_safely",
     "tls_context",
-    "tls_context_for",
 ]
 
 USER_AGENT = {"User-Agent": "mcp-client"}
@@ -156,7 +155,7 @@ def _unusable(variable: str, path: str, why: str) -> ConfigError:
     )
 
 
-def tls_context_for(url: str) -> ssl.SSLContext:
+def _tls_context_for(url: str) -> ssl.SSLContext:
     """Return the TLS context for ``url``.
 
     The certificates are loaded only if TLS may be spoken: not for ``http://localhost``.
@@ -225,7 +224,7 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
     try:
         return httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(
-                verify=tls_context_for(url),
+                verify=_tls_context_for(url),
                 proxy=proxy,
                 trust_env=False,
                 limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=keep),

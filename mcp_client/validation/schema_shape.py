@@ -26,7 +26,6 @@ from .simple_patterns import simple_pattern
 __all__ = [
     "DRAFT3",
     "DRAFT4",
-    "DRAFT7",
     "LATEST",
     "NO_LIMITS",
     "OLD",
@@ -41,20 +40,20 @@ __all__ = [
 ]
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
-DRAFT7 = "http://json-schema.org/draft-07/schema"
-COMMON_DIALECTS = frozenset({LATEST, DRAFT7})
+_DRAFT7 = "http://json-schema.org/draft-07/schema"
+COMMON_DIALECTS = frozenset({LATEST, _DRAFT7})
 DRAFT4 = "http://json-schema.org/draft-04/schema"
 DRAFT3 = "http://json-schema.org/draft-03/schema"
 _DRAFT6 = "http://json-schema.org/draft-06/schema"
 _DRAFT2019 = "https://json-schema.org/draft/2019-09/schema"
-OLD = frozenset({DRAFT3, DRAFT4, _DRAFT6, DRAFT7})
+OLD = frozenset({DRAFT3, DRAFT4, _DRAFT6, _DRAFT7})
 """The dialects in which keywords beside ``$ref`` do not count."""
 _NAMED = {
     "3": DRAFT3,
     "4": DRAFT4,
     "5": DRAFT4,
     "6": _DRAFT6,
-    "7": DRAFT7,
+    "7": _DRAFT7,
     "8": _DRAFT2019,
     "2019-09": _DRAFT2019,
     "2020-12": LATEST,
@@ -282,7 +281,7 @@ class _Survey:
                 raise _OverLimit(_exceeded(limits.subschemas, "objects", "subschemas"))
             if len(found.references) > limits.references:
                 raise _OverLimit(_exceeded(limits.references, "references", "references"))
-        if found.fault and self._newer and self._dialect == DRAFT7:
+        if found.fault and self._newer and self._dialect == _DRAFT7:
             found.fault = ""  # it may stand under a keyword that draft-07 does not know
             self.found.is_doubtful = True
 
@@ -334,7 +333,7 @@ class _Survey:
             if not known:
                 continue
             self._newer = self._newer or shape.is_newer
-            is_tuple = keyword == "items" and kind is list and self._dialect == DRAFT7
+            is_tuple = keyword == "items" and kind is list and self._dialect == _DRAFT7
             if is_tuple or not self._is_common:
                 found.is_doubtful = True
             elif not shape.check(item):
