@@ -18,10 +18,10 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4216,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4238,  # `quick`; misspelt options of its constructors are errors with a suggestion
-    "audit": 2968,  # arguments are left out if the tool is not known; options as in approval
+    "approval": 4241,  # `quick`; misspelt options of its constructors are errors with a suggestion
+    "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4137,  # options as in approval; longer errors
-    "catalog": 4469,  # options as in approval; the meta of lists
+    "catalog": 4453,  # options as in approval; the meta of lists
     "cli": 3986,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2856,  # config files came out of "host"; longer errors
@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2839,  # the newest revision of one era
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2790,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2798,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1197,  # the rows of the journal have a type
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..runtime.event_loop import Backend, current
 from ..runtime.pausable_clock import script_clock
@@ -18,8 +18,7 @@ from ..runtime.pausable_clock import script_clock
 if TYPE_CHECKING:
     import anyio
 
-    from .decision import Allow
-    from .gate import Gate
+    from .decision import Allow, Policy
     from .request import ApprovalRequest
 
 __all__ = ["Closed", "Nested", "NoAnswer", "Question", "Questions", "current_question"]
@@ -36,6 +35,17 @@ class Closed(Exception):
 
 class Nested(Exception):
     """The hook made this call while it decided another."""
+
+
+class Asker(Protocol):
+    """The part of a gate that its questions use."""
+
+    @property
+    def questions(self) -> Questions: ...
+    @property
+    def policy(self) -> Policy | None: ...
+    async def recall(self, request: ApprovalRequest) -> Allow | None:
+        """Return the remembered approval that covers ``request``."""
 
 
 class Questions:
@@ -74,8 +84,8 @@ class Question:
         *("closed", "gate", "is_open", "loop", "outer", "scope"),
     )
 
-    def __init__(self, gate: Gate, seconds: float) -> None:
-        self.gate: Gate = gate
+    def __init__(self, gate: Asker, seconds: float) -> None:
+        self.gate: Asker = gate
         self.outer: Question | None = current_question.get()
         """The question whose hook made this call, if one did."""
         self.is_open: bool = True
@@ -118,7 +128,7 @@ class Question:
         """Whether the call was made by the hook of the same gate while it decides another call."""
         return self.outer is not None and self.outer.is_of(self.gate)
 
-    def is_of(self, gate: Gate) -> bool:
+    def is_of(self, gate: Asker) -> bool:
         """Whether this question, or one around it, is an open one of ``gate``."""
         question: Question | None = self
         while question is not None:

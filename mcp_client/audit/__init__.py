@@ -4,7 +4,7 @@
 
 ::
 
-    options.py             what ``connect(audit=...)`` takes, and a redaction by a function
+    options.py             what ``connect(audit=...)`` takes, and how to verify it
     record.py              the records of a session and their places
     entry.py               the two records of a call, a skill, a start, a read, a script's run
     entry_members.py       the members of the records of each kind
@@ -27,11 +27,11 @@ from ..runtime.lazy import lazy as _lazy
 __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
-        "options": ["Audit", "AuditTo"],
+        "options": ["Audit", "AuditTo", "verify_audit"],
         "sinks": ["AuditSink"],
         "redaction": ["Redaction"],
         "log_file": ["AuditLog"],
         "otel_log": ["OpenTelemetryLog"],
-        "hash_chain": ["OpenCall", "Verified", "verify_audit"],
+        "hash_chain": ["OpenCall", "Verified"],
     },
 )

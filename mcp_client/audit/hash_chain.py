@@ -25,20 +25,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
-from ..runtime.directory import checked_path
 from ..runtime.strict_json import read_json_object
-
-if TYPE_CHECKING:
-    from ..runtime.storage import Storage
-    from .database_log import DatabaseLog
-    from .log_file import AuditLog
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -54,7 +48,6 @@ __all__ = [
     "seal",
     "timestamp",
     "unseal",
-    "verify_audit",
 ]
 
 NOTHING = "0" * 64
@@ -397,49 +390,3 @@ def _describes(record: dict[str, Any], cut: bytes) -> bool:
         and record.get("bytes") == len(cut) - 1
         and record.get("sha256") == _hash(cut[:-1], None)
     )
-
-
-def verify_audit(
-    log: str | os.PathLike[str] | AuditLog | DatabaseLog | Storage,
-    *,
-    key: bytes | None = None,
-    noted: str | None = None,
-) -> Verified:
-    """Verify an audit log with all files it was rotated into, and find the open calls.
-
-    It may be called while the log is written, and reads what is there when it begins.
-
-    Args:
-        log: The path of a file, a log, or a state with an audit; of a ``PostgresState`` all chains
-            are verified.
-        key: The key of the log, if it is not the log's own.
-        noted: A ``last_hash`` of an earlier verification. Its line must still exist, else the log
-            was cut before it.
-
-    Returns:
-        The content of the intact log.
-
-    Raises:
-        AuditError: With ``.path``, ``.line`` (in that file, from 1) and ``.reason``, for the first
-            line that was changed, removed, inserted or moved, and for the first at which a host
-            found its own last line gone.
-        ConfigError: If the log is missing.
-        StateError: If the database cannot be reached.
-    """
-    of: Any = getattr(log, "audit", log)
-    if of is None:
-        raise ConfigError(f"verify_audit({log!r}): this state has no audit")
-    if hasattr(of, "verify"):
-        found: Verified = of.verify(key, noted)
-        return found
-    key = getattr(of, "key", None) if key is None else key
-    path = checked_path(getattr(of, "path", of), f"verify_audit({log!r})")
-    check = Check(key_of(key), noted)
-    try:
-        with closing(opened_files(Path(path))) as files:
-            for file, name, size in files:
-                with file:
-                    check.file(name, file, size)
-    except OSError as error:
-        raise ConfigError(f"the audit log {path} cannot be read: {error.strerror}") from None
-    return check.done(Path(path))

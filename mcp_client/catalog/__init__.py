@@ -5,8 +5,8 @@ The names of resources, prompts and content are in ``mcp_client.content``.
 ::
 
     tool.py             a tool: a frozen value, its fingerprint, and whether its server is trusted
-    tool_traits.py      the traits of a definition: hints, and whether the host trusts them
-    tools.py            the tools of one server
+    tool_traits.py      the traits of a definition: hints, audience, view, task support
+    tools.py            the tools of one server, and whether the host trusts their annotations
     listed.py           usable entries of a list, and why the others were set aside
     paged_list.py       one list of a server: fetched page by page, cached, refreshed
     pages.py            the end of a list, and entries that come twice
@@ -37,7 +37,7 @@ __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
         "tool": ["Tool", "ToolList"],
-        "tool_traits": ["Trust"],
+        "tools": ["Trust"],
         "listed": ["Rejected"],
         "result": ["ToolResult"],
         "finding": ["Finding"],

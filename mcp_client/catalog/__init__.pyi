@@ -6,4 +6,4 @@ from .pins import Pins as Pins
 from .result import ToolResult as ToolResult
 from .tool import Tool as Tool
 from .tool import ToolList as ToolList
-from .tool_traits import Trust as Trust
+from .tools import Trust as Trust

@@ -1,4 +1,4 @@
-"""The traits of a tool's definition: hints, audience, view, task support; and trust in them.
+"""The traits of a tool's definition: its hints, audience, view and task support.
 
 2025-11-25 ``server/tools`` (``annotations``, ``execution``) and 2026-01-26 ``apps`` (``_meta.ui``).
 A member that breaks those pages is a finding, and is interpreted in the most restrictive way.
@@ -8,19 +8,13 @@ those of ``ToolAnnotations`` in the schema, the worst case.
 
 from __future__ import annotations
 
-import inspect
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import invisible, safe_text
 from .finding import Finding
-
-if TYPE_CHECKING:
-    from .tool import Tool
 
 __all__ = [
     "HINTS",
@@ -30,13 +24,10 @@ __all__ = [
     "Hints",
     "TaskSupport",
     "ToolUi",
-    "Trust",
     "hint_findings",
     "hints_from",
     "task_support_of",
     "trait_findings",
-    "trust_of",
-    "trusts",
     "ui_of",
 ]
 
@@ -250,43 +241,3 @@ def _usable(uri: object) -> str | None:
     if uri == _SCHEME or any(char.isspace() for char in uri) or invisible(uri):
         return None
     return uri
-
-
-_log = logging.getLogger("mcp_client")
-
-Trust: TypeAlias = bool | Callable[["Tool"], bool]
-"""The host's word that annotations may be believed: of a server, or tool by tool."""
-
-
-def trust_of(value: Any) -> Trust:
-    """Return the checked option ``connect(trusted=...)``. Raises ``ConfigError`` if invalid."""
-    if inspect.iscoroutinefunction(value) or not (isinstance(value, bool) or callable(value)):
-        raise ConfigError(
-            f"trusted={value!r}: give True, False, or a function (not async) from a Tool to one"
-        )
-    trust: Trust = value
-    return trust
-
-
-def trusts(trust: Trust, tool: Tool) -> bool:
-    """Return whether the host trusts the annotations of ``tool``.
-
-    A function gets the tool as an untrusted one. Only its return value True grants trust; an
-    exception does not.
-    """
-    if isinstance(trust, bool):
-        return trust
-    try:
-        answer: Any = trust(tool)
-    except Exception as error:  # noqa: BLE001 - if the host's function fails, the answer is no
-        kind = type(error).__name__
-    else:
-        if isinstance(answer, bool):
-            return answer
-        kind = type(answer).__name__
-        if inspect.iscoroutine(answer):
-            answer.close()
-    name = safe_text(tool.name, 128)
-    text = "%s/%s is not trusted: trusted=... returned %s, not a bool"
-    _log.warning(text, tool.server, name, kind)
-    return False

@@ -10,6 +10,7 @@ uses a definition that is known to be out of date.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -33,18 +34,20 @@ from .pages import without_repeats
 from .read_requests import ReadRequests
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, new_tool, not_a_name
-from .tool_traits import Trust, trusts
 
 if TYPE_CHECKING:
     from .pins import Pins
 
-__all__ = ["Catalog"]
+__all__ = ["Catalog", "Trust", "trusts"]
 
 Fault: TypeAlias = tuple[str, RejectedKind]
 """The reason why a definition cannot be used, as in ``Rejected``."""
 Bind: TypeAlias = Callable[[list[Tool]], Awaitable[tuple[list[Tool], list[Finding]]]]
 
 _log = logging.getLogger("mcp_client")
+
+Trust: TypeAlias = bool | Callable[["Tool"], bool]
+"""The host's word that annotations may be believed: of a server, or tool by tool."""
 _NO_TASKS = Finding(
     "not_callable",
     "it requires a task, and the server does not declare tasks.requests.tools.call: it "
@@ -318,3 +321,27 @@ def _mark_fault(definition: dict[str, Any]) -> Fault | None:
     except InvalidHeaderParam as error:
         return safe_text(error, 200), "invalid"
     return None
+
+
+def trusts(trust: Trust, tool: Tool) -> bool:
+    """Return whether the host trusts the annotations of ``tool``.
+
+    A function gets the tool as an untrusted one. Only its return value True grants trust; an
+    exception does not.
+    """
+    if isinstance(trust, bool):
+        return trust
+    try:
+        answer: Any = trust(tool)
+    except Exception as error:  # noqa: BLE001 - if the host's function fails, the answer is no
+        kind = type(error).__name__
+    else:
+        if isinstance(answer, bool):
+            return answer
+        kind = type(answer).__name__
+        if inspect.iscoroutine(answer):
+            answer.close()
+    name = safe_text(tool.name, 128)
+    text = "%s/%s is not trusted: trusted=... returned %s, not a bool"
+    _log.warning(text, tool.server, name, kind)
+    return False

@@ -17,7 +17,7 @@ from ..transports.stdio import StdioServer
 
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook, Policy
-    from ..catalog.tool_traits import Trust
+    from ..catalog.tools import Trust
     from ..connection.retry import Retry
     from ..extensions.extension import ClientInfo
     from ..handlers.handlers import Handlers

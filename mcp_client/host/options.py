@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..audit import Audit, AuditTo
     from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
-    from ..catalog.tool_traits import Trust
+    from ..catalog.tools import Trust
     from ..connection.call_options import CallOptions
     from ..connection.retry import Retry
     from ..extensions.extension import ClientInfo

@@ -13,7 +13,6 @@ from ..approval.decision import Answer, ApprovalHook, Policy, allow_all, check_h
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
 from ..approval.request import ApprovalRequest
-from ..catalog.tool_traits import Trust
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
 from ..protocol.capabilities import ClientDeclaration
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
     from ..catalog.tool import ToolList
+    from ..catalog.tools import Trust
     from ..connection.connection import RestartPolicy
     from ..connection.retry import Retry
     from ..handlers.handlers import Handlers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ..approval.decisions import Decisions
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
-from ..catalog.tool_traits import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import ClientInfo
 from ..protocol.capabilities import ERAS, HANDSHAKE, STATELESS, ClientDeclaration, is_known
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..audit.redacted_arguments import SpanContent
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
+    from ..catalog.tools import Trust
     from ..connection.call_options import CallOptions
     from ..connection.retry import Retry
     from ..handlers.handlers import Handlers
@@ -209,7 +210,7 @@ def _bind(option: str, value: Any) -> Binding | None:
 
 
 OF_SESSION: Mapping[str, Callable[[str, Any], Any]] = {
-    "trusted": lambda _, value: trust_of(value),
+    "trusted": lambda _, value: _trust_of(value),
     "timeouts": lambda option, value: (
         check_instance(option, value, Timeouts, "Timeouts(idle=30, ...)") or Timeouts()
     ),
@@ -225,3 +226,13 @@ OF_SESSION: Mapping[str, Callable[[str, Any], Any]] = {
 
 Each has a function of its name and its value, which returns the value of the field. It raises
 ``ConfigError`` if the option is wrong."""
+
+
+def _trust_of(value: Any) -> Trust:
+    """Return the checked option ``connect(trusted=...)``. Raises ``ConfigError`` if invalid."""
+    if inspect.iscoroutinefunction(value) or not (isinstance(value, bool) or callable(value)):
+        raise ConfigError(
+            f"trusted={value!r}: give True, False, or a function (not async) from a Tool to one"
+        )
+    trust: Trust = value
+    return trust
