@@ -399,10 +399,10 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
             "variable and give it with --header Authorization=env:NAME (as 'Bearer ...').",
         )
         return
-    report.found(_kind(report, error), text, _advice(error, options))
+    report.found(_kind(error), text, _advice(error, options))
 
 
-def _kind(report: Report, error: McpError) -> str:
+def _kind(error: McpError) -> str:
     if isinstance(error, NegotiationError):
         return "breaks promises"
     here = ConnectError | OutcomeUnknown | ConfigError  # the server was not asked

@@ -195,7 +195,7 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
 
 
 def _config(parsed: ParsedFile, kind: str, files: Files) -> Config:
-    parsed.document.value = _top(parsed, kind)
+    parsed.document.value = _top(parsed)
     _read_inputs(parsed)
     starts: dict[str, Start] = {}
     for path, members in _servers(parsed, kind):
@@ -241,7 +241,7 @@ def _why(launch: Launch, error: ConfigError) -> str:
     return error.message
 
 
-def _top(parsed: ParsedFile, kind: str) -> dict[str, Any]:
+def _top(parsed: ParsedFile) -> dict[str, Any]:
     value = parsed.document.value
     if not isinstance(value, dict):
         parsed.note((), "is not an object: write the servers in braces", left_out=True)

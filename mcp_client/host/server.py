@@ -359,7 +359,7 @@ class HostedServer:
         if connecting is None:
             transport = self._transport = self._transport.clone()
             connecting = self._options.connecting(self.name, transport, self.config)
-        self._backoff.started(self._backend.now())
+        self._backoff.started()
         return await connecting._open(self, self._why_left_out)
 
     async def _probe(self, session: Session) -> None:
@@ -442,7 +442,7 @@ class HostedServer:
         now = self._backend.now()
         if self._backoff.wait(now) > _EARLY_SECONDS or self.state == "needs_login":
             raise self.refusal()
-        self._backoff.started(now)
+        self._backoff.started()
 
     def end(self, error: BaseException | None) -> None:
         if error is None:

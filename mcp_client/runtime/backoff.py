@@ -85,7 +85,7 @@ class Backoff:
         """Return the seconds until it may be started; 0 if it may be now."""
         return max(0.0, self._next - now)
 
-    def started(self, now: float) -> None:
+    def started(self) -> None:
         """Note a start."""
         self._starts += 1
         self._up_since = math.inf

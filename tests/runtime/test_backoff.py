@@ -13,7 +13,7 @@ def starts_in(seconds: float, lives: float | None, jitter: float) -> int:
     """How often a server is started that lives so long each time; None: it never comes up."""
     backoff, now, starts = Backoff(lambda: jitter), 0.0, 0
     while now < seconds:
-        backoff.started(now)
+        backoff.started()
         starts += 1
         if lives is not None:
             backoff.up(now)
@@ -41,7 +41,7 @@ def test_a_crash_loop_comes_to_about_a_start_a_minute(jitter: float, lives: floa
 def test_a_server_that_was_up_for_long_is_started_again_at_once() -> None:
     backoff = Backoff(lambda: 1.0)
     for _ in range(5):
-        backoff.started(0)
+        backoff.started()
         backoff.down(0)
     backoff.up(100)
     backoff.down(100 + STABLE_SECONDS)
@@ -50,11 +50,11 @@ def test_a_server_that_was_up_for_long_is_started_again_at_once() -> None:
 
 def test_a_server_that_died_for_the_first_time_is_started_again_at_once() -> None:
     backoff = Backoff(lambda: 1.0)
-    backoff.started(0)
+    backoff.started()
     backoff.up(1)
     backoff.down(2)
     assert backoff.wait(2) == 0
-    backoff.started(2)
+    backoff.started()
     backoff.up(3)
     backoff.down(4)
     assert backoff.wait(4) == 1.0
@@ -62,7 +62,7 @@ def test_a_server_that_died_for_the_first_time_is_started_again_at_once() -> Non
 
 def test_the_pause_is_at_least_what_the_server_asks_for() -> None:
     backoff = Backoff(lambda: 0.0)
-    backoff.started(0)
+    backoff.started()
     backoff.down(0, at_least=17)
     assert backoff.wait(0) == 17
     assert backoff.wait(10) == 7
@@ -70,14 +70,14 @@ def test_the_pause_is_at_least_what_the_server_asks_for() -> None:
 
 def test_a_server_cannot_ask_for_more_than_an_hour() -> None:
     backoff = Backoff(lambda: 0.0)
-    backoff.started(0)
+    backoff.started()
     backoff.down(0, at_least=1e9)
     assert backoff.wait(0) == 3600
 
 
 def test_a_reset_forgets_the_failures() -> None:
     backoff = Backoff(lambda: 1.0)
-    backoff.started(0)
+    backoff.started()
     backoff.down(0)
     backoff.reset()
     assert backoff.wait(0) == 0
