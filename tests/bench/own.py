@@ -25,6 +25,7 @@ ROWS = (
     _row("rules", "the same with two `Rules`", "us", 1.1),
     _row("audit", "a call with the audit in a file (no fsync), of one without", "us", 1.8),
     _row("many", "a call, 1,000 in flight, of one with 32, stdio", "us", 1.4),
+    _row("toolset", "a tool of `toolset()`, 20,000 tools, of one of 1,000", "us", 1.25),
     _row("search", "`search_tools`, 20,000 tools, first: in all", "ms", most=500),
     _row("search-block", "`search_tools`, 20,000 tools, first: at a time", "ms", most=10),
     _row("idle", "an idle session, watched: wakings", "a second", most=0),

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
@@ -30,10 +30,12 @@ from mcp_client import (
     Rule,
     Rules,
     Session,
+    Tool,
     ToolCall,
     allow_all,
     connect,
 )
+from mcp_client.adapters import anthropic
 from mcp_client.approval import quick
 from mcp_client.state import MemoryState, State
 from tests.bench import catalogue, growth, sandbox, state
@@ -109,6 +111,22 @@ async def _many(server: list[str]) -> Figures:
 
     async with connect(server, approval=allow_all) as session:
         return await _in_turns(some(1_000), some(32))
+
+
+async def _toolset(server: list[str]) -> Figures:
+    """A tool that ``toolset`` declares to a model, of 20,000, beside one of 1,000."""
+
+    def some(tools: Sequence[Tool]) -> Callable[[], Awaitable[float]]:
+        async def work() -> float:
+            began = time.process_time()
+            assert anthropic.toolset(tools).tools
+            return (time.process_time() - began) / len(tools)
+
+        return work
+
+    async with connect(_catalogue()) as session:
+        tools = list(await session.list_tools())
+        return await _in_turns(some(tools), some(tools[:1_000]))
 
 
 async def _search(server: list[str]) -> Figures:
@@ -265,6 +283,7 @@ WORK: dict[str, Callable[[list[str]], Awaitable[Figures]]] = {
     "rules": _beside_plain(approval=_RULES),
     "audit": _audit,
     "many": _many,
+    "toolset": _toolset,
     "search": _search,
     "search-block": _search_block,
     "idle": _idle,
