@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..connection.cancellation import CancelToken
@@ -173,7 +173,7 @@ class OfficialSession:
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        read_timeout_seconds: Any = None,
+        read_timeout_seconds: timedelta | float | None = None,
         progress_callback: Callable[..., Awaitable[None]] | None = None,
         *,
         meta: Mapping[str, Any] | None = None,
@@ -183,7 +183,7 @@ class OfficialSession:
         Args:
             name: The tool.
             arguments: Its arguments.
-            read_timeout_seconds: A ``timedelta``, or seconds, for this call.
+            read_timeout_seconds: The timeout of this call: a ``timedelta``, or seconds.
             progress_callback: Called with progress, total and message, in the session's loop.
             meta: Goes into the request's ``_meta``.
 
