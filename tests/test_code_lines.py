@@ -32,7 +32,7 @@ CODE_LINES = {
     "extensions": 2005,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
     "host": 2080,  # ttl; Timeouts.gather
-    "protocol": 2839,  # the newest revision of one era
+    "protocol": 2839,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
     "session": 2798,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
@@ -40,7 +40,7 @@ CODE_LINES = {
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
-    "transports": 4791,  # `catch_up`; options as in approval; session_id, end_session; StreamServer
+    "transports": 4791,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
     "validation": 2617,
     "processes": 1144,  # reads what has arrived, and reaps what is slow to end
 }
