@@ -133,8 +133,8 @@ async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:
     """Raise the cancellation of the current task, or of the scope that ``token`` cancels.
 
     ``before`` is ``cancel_requests()`` at the start of the call: a host may call a tool while it
-    cleans up in a task that was cancelled earlier. asyncio delivers a cancellation once, and a
-    callback that swallows it leaves no trace but that count.
+    cleans up in a task that was cancelled earlier. asyncio delivers a cancellation once. If a
+    callback suppresses it, only that count shows it.
     """
     if (token is None or not token.cancelled) and not being_cancelled(before):
         return

@@ -229,7 +229,7 @@ class Connection:
 
 
 class _RestartLimit:
-    """At most ``Limits.restarts`` times a minute."""
+    """A limit for restarts: ``Limits.restarts`` a minute."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
@@ -287,7 +287,7 @@ class _KeepAlive:
         self._task: BackgroundTask | None = None
 
     def connected(self, rpc: RpcConnection) -> None:
-        """There is a new connection."""
+        """Note a new connection."""
         if _has_connection(rpc) and (self._task is None or self._task.done):
             self._tasks = self._tasks or BackgroundTasks(current(), self._server)
             self._task = self._tasks.start(self._run)

@@ -5,9 +5,9 @@ Each sign of life restarts the ``idle`` timeout; ``total`` is never restarted (2
 request, it cannot be expected to send anything, so both are paused.
 
 In the handshake era such a request does not state which call it belongs to. So the timeouts of all
-calls under way are paused, but not those of calls that start later: otherwise a handler that calls
-the same server without success would be blocked by its own request. A call is paused for at most
-``Timeouts.approval`` seconds in total, so that a server that keeps asking cannot block it forever.
+calls under way are paused. Those of later calls are not paused: otherwise a handler that calls the
+same server could be blocked by its own request. A call is paused for at most ``Timeouts.approval``
+seconds in total, so that a server that keeps asking cannot block it forever.
 """
 
 from __future__ import annotations

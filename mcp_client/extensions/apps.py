@@ -338,7 +338,10 @@ def _usable(id: Any) -> str | int | None:
 
 
 def _code_and_text(error: McpError) -> tuple[int, str]:
-    """Code and text for the view, which is code of the server's: nothing of the host's own."""
+    """Return the code and text of an error for the view.
+
+    A view is the server's code, so the text contains no details of the host.
+    """
     match error:
         case UnknownTool():
             return _INVALID_PARAMS, "unknown tool"

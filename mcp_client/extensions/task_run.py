@@ -5,9 +5,9 @@ does not state one. A question (``input_required``) is answered under the rules 
 question (``handlers.dispatcher``): each key once, however many polls repeat it. The ``total``
 timeout bounds the whole, and is paused while a handler is called.
 
-Polls are reads. A poll that is lost with its connection is sent again on the next one, and
-responses that did not arrive are sent again if the server still waits for them. A server that no
-longer knows the task leaves its outcome unknown.
+Polls are reads. If a connection is lost, its poll is sent again on the next one. Responses that did
+not arrive are sent again if the server still waits for them. A server that no longer knows the task
+leaves its outcome unknown.
 
 Once a task exists, the server is notified of a cancellation with ``tasks/cancel`` and never with
 ``notifications/cancelled``.

@@ -83,7 +83,7 @@ class Dispatcher:
         memory: ApprovalMemory,
         audit: SessionAudit | None = None,
     ) -> None:
-        """``memory`` is that of the session: what was decided in it. So is ``audit``."""
+        """``memory`` and ``audit`` are those of the session; ``memory`` has its decisions."""
         self._memory, self._audit = memory, audit
         self._handlers, self._server = handlers, context.server
         self._timeouts, self._limits, self._stats = context.timeouts, context.limits, context.stats

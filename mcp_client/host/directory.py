@@ -1,8 +1,8 @@
 """The tools of all servers under their qualified names: looked up, listed, and not found.
 
 A tool stays known while its server is down, so that a call of it reports what is wrong with the
-server. Tools that the lock file of pins has are known by name before their server was listed, and
-those of a lazy server are listed as they are there.
+server. Tools in the lock file of pins are known by name before their server is listed. Those of a
+lazy server are listed from the lock file.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ for a decision is "idle"; it is connected as soon as it is approved. After a den
 the reason, and ``host.session(name)`` and ``host.reconnect(name)`` ask again.
 
 A file may be loaded again while its servers run, and only the changed servers are touched. A server
-that is gone from the file is closed; a new one, or one with a changed entry, is started as when the
-host was entered, with the same consent; all others go on, calls under way included. A part that
-cannot be parsed changes nothing: if the file as a whole is malformed all servers stay unchanged,
-and if one server is, that one does.
+that was removed from the file is closed. A new one, or one with a changed entry, is started with
+the same consent as when the host was entered. All others continue, with their calls under way. A
+part that cannot be parsed changes nothing. If the whole file is malformed, all servers stay
+unchanged; if one entry is malformed, its server does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["ConfigSource", "FileWatch", "HostOfFile", "Reloaded", "host_from_con
 
 _log = logging.getLogger("mcp_client")
 _LOOK_SECONDS = 1.0
-"""Between two looks at a file that is watched."""
+"""The seconds between two checks of a watched file."""
 _MAX_LISTED = 3
 H = TypeVar("H", bound="HostOfFile")
 
@@ -236,8 +236,8 @@ def _changed(old: Mapping[str, Start], new: Mapping[str, Start]) -> list[str]:
 class FileWatch:
     """A watch that reloads when the file was written, and has stayed the same for a moment.
 
-    Editors replace a file, write it in steps, or only touch it: it is read when two looks in a row
-    find it the same, and its content is compared, not the time at which it was written.
+    Editors replace a file, write it in steps, or only touch it. So it is read when two checks in a
+    row find the same file, and its content is compared, not its time.
     """
 
     def __init__(

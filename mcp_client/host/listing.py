@@ -131,7 +131,7 @@ class ServerListing:
             self.take(tools)
 
     def take(self, tools: ToolList) -> None:
-        """``tools`` is the list now."""
+        """Use ``tools`` as the current list."""
         before = self.tools
         if tools is before or self._server.closed:
             return

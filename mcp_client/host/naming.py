@@ -10,15 +10,15 @@ The ways, by the ``naming`` of a ``Host``:
 - "uri": ``weather.example.com:tool``, with the host of the server's URL, or the server's name.
 - a function from server and tool to the name.
 
-A name that would have to be cut or altered gets a suffix, eight hexadecimal digits of a hash of the
-original; and so does a name that looks as if it had one, so that no tool can be named like another
-with its suffix. The server's part never contains ``__`` and never ends with ``_``. So names with a
-prefix are different if server or tool are, by construction: no list of names has to be consulted,
+A name that has to be cut or altered gets a suffix: eight hexadecimal digits of a hash of the
+original. A name that looks as if it had a suffix gets one, too. So no tool can take the name of
+another with its suffix. The server's part never contains ``__`` and never ends with ``_``. So two
+names with a prefix differ if their servers or tools differ. No list of names is needed for that,
 and no server can take a name from another.
 
-The other ways share one space of names. There the first tool with a name owns it, in the order in
-which the host was given its servers, while the host lives, even when the tool or the server has
-gone. Names are looked up and never parsed: the text before ``__`` proves nothing.
+The other ways share one space of names. There the first tool with a name owns it, in the order of
+the host's servers. It owns the name as long as the host lives, even after the tool or its server
+was removed. Names are looked up and never parsed: the text before ``__`` proves nothing.
 """
 
 from __future__ import annotations

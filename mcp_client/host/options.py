@@ -83,9 +83,9 @@ def names_of(option: str, value: object) -> frozenset[str]:
 class HostOptions(TypedDict, total=False):
     """The options of a host. Those without a comment are options of ``connect``.
 
-    ``naming`` defines the names of its tools, ``required`` names the servers without which entering
-    raises, ``keep_listed`` is the number of seconds for which the tools of a server that is down
-    stay listed, and ``sandbox`` confines the servers that are started.
+    ``naming`` defines the names of its tools. Entering the host raises if a server of ``required``
+    is missing. ``keep_listed`` is the number of seconds for which the tools of a server that is
+    down stay listed. ``sandbox`` confines the servers that are started.
     """
 
     naming: Naming

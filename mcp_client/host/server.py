@@ -1,7 +1,7 @@
 """The life of one server of a host: started, listed, lost, started again, closed.
 
-Everything that takes time runs in a background task of the server's own, at most one of a kind:
-asking whether it may be started, connecting, listing its tools. So no caller's cancellation ends
+Everything that takes time runs in a background task of the server: confirming its start,
+connecting, listing its tools. At most one task of a kind runs. So no caller's cancellation ends
 what others wait for, and nothing runs for a server that is up or down and not being worked on.
 
 The session is created again until it is open for the first time; then its lost connection is

@@ -2,11 +2,11 @@
 
 On Windows a command is looked up as a kind of file that can be started: ``npx`` is ``npx.cmd``
 there, next to a script for other systems that is just called ``npx``. A batch file is run by
-cmd.exe, which parses its line by other rules than any other program and may run a part of an
-argument as a command ("BatBadBut", CVE-2024-24576). Every word is put in quotation marks, within
-which only a quotation mark, a percent sign and a line break mean anything, to cmd.exe and to the
-batch file that passes its arguments on. A word that contains one of those is refused. All of it is
-pure, so that it is tested anywhere.
+cmd.exe, which has its own rules for parsing a line. It may run a part of an argument as a command
+("BatBadBut", CVE-2024-24576). Every word is put in quotation marks. Within them, only a quotation
+mark, a percent sign and a line break have a meaning to cmd.exe and to a batch file that passes its
+arguments on. A word that contains one of those is refused. All of it is pure, so that it is tested
+anywhere.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> st
     """Return the absolute path of the file to run; None if it is not found.
 
     The search is the system's: a path is relative to the directory the server runs in. But a
-    relative or empty entry of PATH is ignored: in the directory of a project, that would find the
-    project's own programs. (``shutil.which`` would load the modules of three compressors.)
+    relative or empty entry of PATH is ignored, because it would find programs of the current
+    directory, such as those of a project. (``shutil.which`` would load the modules of three
+    compressors.)
     """
     if sys.platform == "win32":
         return find_on_windows(command, cwd, env)

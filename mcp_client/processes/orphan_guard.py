@@ -1,9 +1,9 @@
 """End the processes of this program, if the program itself is killed and cannot.
 
 ``guard_orphans`` forks a small process that waits at a pipe, which only this program holds open. It
-is notified of each ``PosixGroup``, and kills those that are left when the pipe is closed: at the
-end of the ``with`` block, or by whatever ended the program, SIGKILL included. On Windows the job
-object does the same.
+is notified of each ``PosixGroup``, and kills those that are left when the pipe is closed. That
+happens at the end of the ``with`` block, or when the program ends, even by SIGKILL. On Windows the
+job object does the same.
 """
 
 from __future__ import annotations

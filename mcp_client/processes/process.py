@@ -3,9 +3,9 @@
 There are two ways to run one, with one interface (``Process``):
 
 - ``loop_process``: the event loop watches the pipes. Linux and macOS.
-- ``thread_process``: threads read and write them. Windows, where an event loop cannot watch a pipe;
-  and anywhere else if the environment variable ``MCP_CLIENT_STDIO`` is ``threads``: for an event
-  loop without ``add_reader``, and for the tests, which run over both.
+- ``thread_process``: threads read and write them. Used on Windows, where a loop cannot watch a pipe.
+  Elsewhere it is used if the environment variable ``MCP_CLIENT_STDIO`` is ``threads``, for an event
+  loop without ``add_reader`` and for the tests.
 
 What both have in common is here: the end of a process, and the stored part of its output.
 
@@ -124,7 +124,7 @@ class Process:
         tree: ProcessTree | None = None,
         name: str = "",
     ) -> None:
-        """``name`` is what a warning calls the session whose server it is."""
+        """``name`` is the name of the session in warnings."""
         self.name: str = name
         self._backend = backend
         self._stderr = stderr

@@ -1,8 +1,8 @@
 """A process and all that it started, which end together.
 
-On POSIX it is a session and process group that the process leads, so that one signal reaches its
-children too, and so that Ctrl-C in the host's terminal does not. A descendant that leaves the group
-on purpose (``setsid``) cannot be reached. On Windows it is a job: see ``windows_job``.
+On POSIX it is a session and process group that the process leads. So one signal reaches its
+children, too, and Ctrl-C in the host's terminal does not reach them. A descendant that leaves the
+group on purpose (``setsid``) cannot be reached. On Windows it is a job: see ``windows_job``.
 """
 
 from __future__ import annotations

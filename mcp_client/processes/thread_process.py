@@ -2,8 +2,8 @@
 
 Four threads: one for each of the three pipes and one that waits for the exit. They are daemons, end
 with the process, and do not keep its ``Process`` alive. Each closes its own pipe when it ends,
-because closing a descriptor does not end a read or write of another thread; so a descendant that
-cannot be ended (see ``process_tree``) keeps the two readers until it ends by itself.
+because closing a descriptor does not end a read or write of another thread. So a descendant that
+cannot be ended (see ``process_tree``) keeps the two readers until it exits.
 
 A reader is at most ``_MAX_PIECES_AHEAD`` ahead of the event loop, so what a server floods us with
 stays in the pipe.
@@ -227,7 +227,7 @@ class _Writer:
                 pass
 
     def _next(self) -> list[Pending]:
-        """What to write at once; nothing where the pipe is to be closed."""
+        """Return the bytes to write next; empty if the pipe is to be closed."""
         with self._changed:
             while not (self._lines or self._closed or self.broken):
                 self._changed.wait()

@@ -5,7 +5,7 @@ The dates of the revisions are written as code only here.
 2025-11-25 ``basic/lifecycle`` (capability negotiation); 2026-07-28 ``basic/index`` (``_meta``).
 A name and version are self-reported: for display and logs, never for a decision.
 
-Extensions are known here by what they add, and none by its name. 2026-07-28 ``basic/versioning``
+This module knows what extensions add, and none of their names. 2026-07-28 ``basic/versioning``
 (extension negotiation): an extension that both sides declare may give results of named methods
 another ``resultType``, and add methods, which over HTTP may have an ``Mcp-Name`` of their own.
 """
@@ -117,9 +117,9 @@ class Additions:
     """The additions of a client's declared extensions to the protocol."""
 
     results: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By ``resultType``, the methods whose result may have that type."""
+    """The methods whose result may have a ``resultType``, by that type."""
     named_by: Mapping[str, str] = field(default_factory=dict)
-    """By method, the parameter that ``Mcp-Name`` repeats."""
+    """The parameter that ``Mcp-Name`` repeats, by method."""
     stateless_only: frozenset[str] = frozenset()
     """Identifiers of extensions that the handshake era does not have: not declared there."""
 

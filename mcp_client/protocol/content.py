@@ -62,7 +62,7 @@ _NEEDED = {
     "resource_link": "uri",
     "resource": "text or blob",
 }
-"""By kind, the member without which there is nothing to pass on."""
+"""The required member of each kind of block."""
 
 
 class Encoded(Metadata):

@@ -2,10 +2,10 @@
 
 2025-06-18, 2025-11-25 and 2026-07-28 ``client/elicitation``: a flat object of strings, numbers,
 booleans and, since 2025-11-25, enums with titles and multiple choice. Servers generate their
-schemas, so equivalent schemas are accepted: a type or ``null`` is an optional field, a reference or
-an ``allOf`` of one schema is that schema, and an array of strings is a list of texts. Nested
-objects, other combinations and properties without a type are not allowed in a form, because they
-cannot be shown to a person. Responses are validated here before they are sent.
+schemas, so equivalent schemas are accepted. A type or ``null`` is an optional field. A reference or
+an ``allOf`` of one schema is that schema. An array of strings is a list of texts. Nested objects,
+other combinations and properties without a type are not allowed in a form, because they cannot be
+shown to a person. Responses are validated here before they are sent.
 """
 
 from __future__ import annotations

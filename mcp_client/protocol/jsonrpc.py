@@ -2,8 +2,8 @@
 
 A server's bytes are not trusted, so they are checked in this order: nesting depth before parsing,
 strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. An invalid frame
-raises ``InvalidFrame``. If the frame still identifies its request, the error names it, so that one
-broken frame fails one call and not the connection: a response that is cut off or too long usually
+raises ``InvalidFrame``. If the frame still identifies its request, the error names it. So one
+broken frame fails one call and not the connection. A response that is cut off or too long usually
 has its id at the beginning or the end of the line.
 
 JSON has no rule for a duplicate key; as in Python's own parser, the last one counts.

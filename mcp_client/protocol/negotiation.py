@@ -128,7 +128,7 @@ class _Meaning(Enum):
     REVISION = auto()
     """The server may refuse the revision."""
     STATELESS = auto()
-    """Only the stateless era has this error."""
+    """An error that only the stateless era has."""
     ELSEWHERE = auto()
     """Nothing is served here by this transport."""
     REFUSED = auto()

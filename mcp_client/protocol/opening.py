@@ -128,7 +128,7 @@ class AnsweredWithError(NamedTuple):
 
 
 class Silent:
-    """No response within the time limit of that step."""
+    """The outcome of a step without a response within its time limit."""
 
 
 class Failed(NamedTuple):

@@ -2,18 +2,18 @@
 
 Three rules that every file of this package keeps, each in one place:
 
-- **Access** (``access_problem``): a file that decides or records something is not used where other
-  users may change it, and one that holds secrets not where they may read it.
+- **Access** (``access_problem``): a file with decisions or records is not used if other users may
+  change it. A file with secrets is not used if they may read it.
 - **Turns** (``OwnFile.locked``): writers take turns by a lock that ends with the process that holds
-  it. What they lock is a file of its own (``.NAME.lock``), which is replaced by nothing and which
-  only its owner can open: who may read a file could otherwise stop those who write it. Waiting is
-  bounded, and readers take no lock.
-- **Replacement** (``OwnFile.replace``): what is written is on the disk before it takes the old
-  file's place, so a reader sees the old file or the new one, also after a crash. A draft that a
-  killed writer left is removed by the next one.
+  it. They lock a separate file (``.NAME.lock``), which is never replaced and which only its owner
+  can open. Otherwise a user who may read a file could block those who write it. Waiting is bounded,
+  and readers take no lock.
+- **Replacement** (``OwnFile.replace``): the new content is on the disk before it replaces the old
+  file. So a reader sees the old file or the new one, also after a crash. A draft that a killed
+  writer left is removed by the next one.
 
-On Windows access is not checked: a file is as private as the directory that it is in, which in a
-user's profile is for that user alone.
+On Windows access is not checked: a file is as private as its directory. Directories of a user's
+profile are for that user alone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOCK_SECONDS = 10.0
 MAX_BYTES = 64 * 1024 * 1024
 """The bytes of a file that is read."""
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0001, 0.005
-"""Between two attempts to lock a file."""
+"""The seconds between two attempts to lock a file."""
 _ANY_USE = 0o077
 _WRITING = 0o022
 _LINKS = (errno.ELOOP, errno.ENOTDIR)
@@ -349,7 +349,7 @@ def _replace(place: _Place, data: bytes, mode: int) -> os.stat_result:
 def _make_newer(file: int, directory: Directory, name: str) -> None:
     """Make the file's time newer than that of the present file.
 
-    Clocks of file systems tick every few milliseconds, and inodes are used again: without this, the
+    Clocks of file systems tick every few milliseconds, and inodes are used again. Without this, the
     second of two quick changes could get the stamp of the file before the first.
     """
     with suppress(FileNotFoundError):

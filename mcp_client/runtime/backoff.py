@@ -1,10 +1,10 @@
 """The time of the next attempt after a failure: later each time.
 
 ``Backoff`` is for a server that is started again. One that never comes up is started after about 1,
-2, 4, ... seconds, at most every minute. One that came up and died is started again at once, the
-first time, and then likewise; having been up for ``STABLE_SECONDS`` makes it a good server again.
-So a crash loop costs at most a handful of starts in its first seconds, and a start a minute for the
-rest of its life.
+2, 4, ... seconds, at most every minute. A server that started and then exited is started again
+immediately the first time, and with pauses after that. After ``STABLE_SECONDS`` of running it
+counts as good again. So a crash loop costs at most a handful of starts in its first seconds, and a
+start a minute for the rest of its life.
 """
 
 from __future__ import annotations

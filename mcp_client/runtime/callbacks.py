@@ -55,7 +55,7 @@ class CallbackQueue:
         most: int,
         stats: Stats,
     ) -> None:
-        """``what`` is what logs call the callback; ``most`` calls may be queued."""
+        """``what`` is the callback's name in logs; ``most`` calls may be queued."""
         self._callback = callback
         self._what = what
         self._server = server

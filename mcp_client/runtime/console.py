@@ -5,12 +5,12 @@ terminal. ``ask_at`` names another one, for a program whose standard input is a 
 edited by the terminal itself, as always. Three things differ while a dialogue is open, and are put
 back on every way out:
 
-- The interrupt key (Ctrl-C) sends no SIGINT, which would end the program (asyncio cancels the main
-  task, trio raises in whatever task runs): it ends the line instead, arrives as a character, and
-  means no. Ctrl-Z and Ctrl-\ do what they always do.
+- The interrupt key (Ctrl-C) sends no SIGINT, which would end the program: asyncio cancels the main
+  task, and trio raises in the running task. The key arrives as a character instead, ends the line,
+  and means no. Ctrl-Z and Ctrl-\ do what they always do.
 - What was typed before the question was shown is discarded: it cannot be an answer to it. What is
   typed while a slow terminal still shows it is an answer.
-- While a page is printed, the terminal does not wrap lines: a character that it draws wider than
+- While a page is printed, the terminal does not wrap lines. So a character that is wider than
   ``console_layout`` expects cannot push untrusted text to the left margin of the next line.
 
 Whichever program reads a terminal first gets the line. A host that reads standard input all the

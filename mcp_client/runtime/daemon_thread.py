@@ -1,7 +1,7 @@
 """Start threads, and run plain functions in them.
 
-Everything of this package that needs a thread starts it here, so that a process in which none can
-be started gets one error, ``NoThread``, in place of a bare ``RuntimeError``.
+All threads of this package are started here. If a process cannot start a thread, ``NoThread`` is
+raised in place of a bare ``RuntimeError``.
 
 A *daemon* thread is one that a program does not wait for when it ends. Hooks and handlers of the
 host may wait for a person at ``input()``. The threads that anyio starts on asyncio are not daemons,

@@ -1,8 +1,8 @@
 """A timer for deadlines of what others are to send, which lets the loop read before it rings.
 
 A process may be stopped (SIGSTOP, ``docker pause``, a laptop that sleeps), and its event loop may
-be blocked. When it goes on, deadlines have passed, and what arrived in time has not been read: a
-``select`` that was interrupted by the stop reports nothing, so the loop calls its timers first.
+be blocked. When it continues, deadlines have passed, and data that arrived in time has not been
+read. A ``select`` that the stop interrupted reports nothing, so the loop calls its timers first.
 
 The rule: a timer that is called late waits again for as long as it was late, at most a second. The
 loop reads meanwhile. It is late if it is so by the loop's clock and by real time: the clocks of

@@ -1,8 +1,8 @@
 """Direct access to the event loop, asyncio or trio. No other module imports either.
 
-Code that waits in the caller's own task uses anyio. This module provides what anyio does not: work
-that belongs to a session and not to a task (so that one task may open it and another close it), and
-a waiter, timers and file watches cheap enough for every call.
+Code that waits in the caller's own task uses anyio. This module provides what anyio does not. Work
+can belong to a session and not to a task, so one task may open the session and another close it.
+Waiters, timers and file watches are cheap enough for every call.
 
 *No anyio object is created outside a task.* The callbacks of ``call_at``, ``call_soon``,
 ``on_readable`` and ``on_writable`` run in no task on asyncio. There, anyio asks ``sniffio`` (where

@@ -10,8 +10,8 @@ The file is one JSON object, sorted and in ASCII, an object of objects for each 
     }
 
 It is replaced as a whole, see ``atomic_file``: a crash leaves the old file or the new one.
-A file that this version did not write, and could therefore lose something of, is never replaced:
-one of another format or a newer version, or one that is cut off, is a ``ConfigError``.
+A file that this version did not write is never replaced, because a part of it could be lost. A file
+of another format, of a newer version, or one that is cut off raises ``ConfigError``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hide secrets in text from outside: a server may repeat the secrets that it was given.
 
-The functions here know values, not messages: the caller passes what was sent (``secrets_sent`` of
+The functions here know values, not messages. The caller passes what was sent (``secrets_sent`` of
 an HTTP request, ``secrets_passed`` of a process) and passes every text of the server through
 ``mask`` before it is shown, logged, stored or put into an error.
 

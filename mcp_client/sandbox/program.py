@@ -110,7 +110,7 @@ class _Search:
         self.private: PrivateFiles | None = None
 
     def command(self, path: str, args: Sequence[str], depth: int = 0) -> None:
-        """``path`` is started with ``args``."""
+        """Note that ``path`` is started with ``args``."""
         if depth > _DEPTH:
             return
         name, real = os.path.basename(path), os.path.realpath(path)

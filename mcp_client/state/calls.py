@@ -216,7 +216,7 @@ class Calls:
     def _try(
         self, key: str, about: Object, mark: str, *, repeats: bool, abandoned: str | None
     ) -> tuple[Claim, Row]:
-        """``abandoned`` is the mark of a claim whose holder is known to be gone."""
+        """Try to claim ``key``. ``abandoned`` is the mark of a claim whose holder has ended."""
         claim = Claim.BUSY
         owner: dict[str, Any] = {
             "mark": mark,

@@ -1,9 +1,9 @@
 """Connections to a PostgreSQL database, with bounded waits and translated errors.
 
 Each is lent to one thread at a time. They are psycopg's synchronous ones, used in threads: its
-asynchronous ones need asyncio, and a host may run on trio. No thread of their own is needed: a
-connection is made by the thread that needs it, so that a database that cannot be reached is
-reported at once, and a connection that the server has closed is noticed before it is used.
+asynchronous ones need asyncio, and a host may run on trio. They need no threads of their own: the
+thread that needs a connection makes it. So an unreachable database is reported immediately, and a
+connection that the server has closed is noticed before it is used.
 
 ``psycopg_pool`` 3.3 does not replace this module. Its pool connects in threads of its own: a caller
 waits for the whole timeout while the database is down, and always in a forked process. Its pool
@@ -34,7 +34,7 @@ __all__ = ["Connection", "Connections"]
 
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 15
-"""After that the server ends a statement, or a transaction whose client does nothing."""
+"""The time limit after which the server ends a statement, or a transaction without activity."""
 LOCK_SECONDS = 10
 RESPONSE_SECONDS = 20.0
 """The seconds after which a silent server is given up, more than the limits that it reports

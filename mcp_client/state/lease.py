@@ -1,9 +1,10 @@
 """Show other processes that this one still runs, while it has calls under way.
 
 A process writes one row, its lease, and renews it every fifteen seconds from one thread; not one
-for each call. On the same machine a process that has ended is known by its number at once. On
-another machine it counts as gone when its lease was not renewed for 45 seconds, by the one clock of
-the storage, or, if that clock was set, by the time for which a process has been watching it.
+for each call. On the same machine a process that has ended is known by its number at once. A
+process on another machine counts as ended when its lease was not renewed for 45 seconds. The clock
+of the storage measures them. If that clock was set, the time for which a process has watched the
+lease counts.
 
 A process that was only suspended may continue after that. A wrong assumption is safe: every write
 under a claim compares the claim's mark, and another process that took the claim over has put its
@@ -97,8 +98,8 @@ class Lease:
     def close(self) -> None:
         """End the thread.
 
-        It tries again to make the changes that are left, for which this waits ``_CLOSE_SECONDS`` at
-        most; what fails is tried again when the storage is next used. Uses the storage.
+        It tries again to make the changes that are left, for at most ``_CLOSE_SECONDS``. A change
+        that fails is tried again when the storage is next used. Uses the storage.
         """
         if self._pid != os.getpid():
             return

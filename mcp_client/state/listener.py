@@ -22,7 +22,7 @@ _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE_SECONDS = 0.5
 _LAST_PAUSE_SECONDS = 10.0
 _CHECK_SECONDS = 60.0
-"""After so long without a notice the connection is tried: its other end may be gone."""
+"""The seconds without a notice after which the connection is checked, because it may be dead."""
 
 
 class Listener:

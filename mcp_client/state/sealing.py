@@ -1,7 +1,7 @@
 """Encryption of what is secret in a ``PostgresState``, under a key that the host gives.
 
-An object is replaced by ``{"sealed": <base64>}``: a nonce and the AES-256-GCM of its JSON, which
-also authenticates its kind and its key, so that a row that is moved to another key cannot be read.
+An object is replaced by ``{"sealed": <base64>}``: a nonce and the AES-256-GCM of its JSON. That
+also authenticates its kind and its key, so a row that is moved to another key cannot be decrypted.
 """
 
 from __future__ import annotations

@@ -197,8 +197,8 @@ class Transport(ABC):
     sends_credentials: bool = False
     """Whether the host gave something to show who is asking."""
     suspect: bool = False
-    """Whether the server may have stopped serving this connection without ending it, so that it
-    should be asked for a sign of life before anything is sent that matters."""
+    """Whether the server may have stopped serving this connection without ending it. If so, a ping
+    should be sent before any important request."""
 
     @abstractmethod
     async def open(self, context: TransportContext) -> None:

@@ -49,8 +49,8 @@ def name_of_command(
     """Return the name of what is run, not of its launcher: ``uv run weather.py`` is "weather".
 
     A file with a common name (``server.py``) is named after its directory, if the words or ``cwd``
-    name one. Only words that name a program, a file, a package or an image get into a name, never
-    an option or an argument of the server's own, which may be a secret.
+    name one. A name contains only words that name a program, a file, a package or an image. Options
+    and arguments of the server are left out, because they may be secret.
     """
     directory = None if cwd is None else os.fspath(cwd)
     launcher = _launcher(command)

@@ -5,9 +5,9 @@ response came, ``http_error`` makes the error of its status, or of its body if t
 error.
 
 2026-07-28 ``basic/transports/streamable-http``: a JSON-RPC error may come on any 4xx or 5xx, and is
-then parsed as that error. The other responses differ in what may have happened: 401 and 403 ask who
-the client is, 502 and 504 are a gateway that does not know either, and with every other status the
-server itself states that it did not run the request.
+then parsed as that error. The other responses differ in what may have happened. With 401 and 403
+the server wants to know the client. 502 and 504 come from a gateway that does not know the outcome.
+With every other status the server itself states that it did not run the request.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """A pool of HTTP/1.1 connections to one origin, over h11 and anyio streams.
 
-Stock httpx spends several times what the exchange itself costs, and its pool is walked for each
-request, so with many requests in flight the cost of one doubles. Here a request takes the
-connection that was used last, or opens another, and h11 parses the bytes.
+Stock httpx costs several times as much as the exchange itself. It walks its pool for each request,
+so with many requests in flight the cost of one doubles. Here a request takes the connection that
+was used last, or opens another, and h11 parses the bytes.
 
-*A connection serves one exchange at a time.* It goes back to the pool only when both sides have
-finished the message, neither asked to close it, and nothing came after the response: bytes that
-were not asked for could be taken for the response to the next request. In every other case,
+*A connection serves one exchange at a time.* It returns to the pool only if both sides have
+finished the message, neither asked to close the connection, and nothing came after the response.
+Unrequested bytes could be taken for the response to the next request. In every other case,
 cancellation included, it is closed.
 
 *An idle connection is checked before it is used again.* Servers close theirs after some seconds. If
-there is anything to read, which is the end of the stream or something that was not asked for, the
-connection is closed with nothing sent on it, and another is used. Over TLS there may also be a
-session ticket, which is read and means nothing.
+anything can be read from it (the end of the stream, or unrequested bytes), the connection is closed
+before anything is sent on it, and another is used. Over TLS there may also be a session ticket,
+which is read and means nothing.
 
 *A server may answer before it has read the whole request.* A body that does not fit into the
 buffers of the sockets is therefore sent by a task of its own while the response is awaited. A
@@ -303,8 +303,8 @@ class _Connection:
 
         Raises ``OSError`` if it has ended.
 
-        This shows whether anything has left, and saves a turn of the event loop: the stream has
-        nothing of its own to send, since each of its ``send`` waits until all has gone.
+        This shows whether anything was sent, and saves a turn of the event loop. The stream itself
+        has nothing left to send, because each ``send`` waits until everything is sent.
         """
         if isinstance(self._stream, TLSStream):
             return 0

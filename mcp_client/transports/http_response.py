@@ -1,8 +1,8 @@
 """Parse the response to one HTTP request, within bounds.
 
-Bytes are counted after decompression, which is done here in steps so that a small body which
-unpacks to a huge one stops at the cap and not in memory. A response is one JSON text or a stream
-of events; either way ``frame`` returns one JSON text after the other.
+Bytes are counted after decompression. It is done here in steps, so that a small body that unpacks
+to a huge one stops at the limit. A response is one JSON text or a stream of events; either way
+``frame`` returns one JSON text after the other.
 
 Events are those of the HTML standard, "Server-sent events", read by httpx-sse within bounds. It
 splits and interprets the lines; what it is fed, and what of its events counts, is decided here:

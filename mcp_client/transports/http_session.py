@@ -12,10 +12,10 @@ Without an event id there is nothing to resume, and the response is lost. It is 
 server cannot be reached for a few seconds. Resuming repeats nothing: the request itself is sent
 once.
 
-*Sessions end.* A 404 to a request that names our session means that the server does not know it any
-more, and so did not run the request. ``lost_session`` has the other forms of that. Three unreadable
-responses in a row end the session too, although their requests may have run. ``has_ended`` asks the
-host to open a new one.
+*Sessions end.* A 404 to a request with a session id means that the server no longer knows the
+session. So it did not run the request. ``lost_session`` has the other forms of that. Three
+unreadable responses in a row end the session too, although their requests may have run.
+``has_ended`` asks the host to open a new one.
 
 ``http_listener`` reads the messages that the server sends by itself.
 """

@@ -48,8 +48,8 @@ _sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
 class _HideSecrets(logging.Filter):
     """Leaves out what may be secret in the log lines of httpx and httpcore about our requests.
 
-    httpx logs the URL of each request at INFO: of it, query and user are left out. httpcore logs
-    the headers of each response at DEBUG: cookies, and what a server repeats.
+    httpx logs the URL of each request at INFO; its query and user are left out. httpcore logs the
+    headers of each response at DEBUG; cookies and repeated secrets are left out.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -248,8 +248,8 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
 class RequestBody(httpx.AsyncByteStream):
     """The body of a request, sent once.
 
-    httpx iterates its own with an async generator, and one that is left in the middle, when a
-    request is given up, waits for a collector that trio complains about.
+    httpx iterates its own body with an async generator. If a request is abandoned, that generator
+    is left unfinished, and trio warns when it is collected.
     """
 
     data: bytes = field(repr=False)
@@ -262,8 +262,8 @@ class RequestBody(httpx.AsyncByteStream):
     """Whether the connection was given it to send, which comes after the headers: until then no
     server can have taken the request up."""
     withdrawn: bool = field(default=False, init=False)
-    """Whether it must not be sent any more: cancelling the task that would send it is not enough,
-    since that task may have been woken already, and sends before it waits again."""
+    """Whether it must not be sent any more. Cancelling the sending task is not enough: if the task
+    was already woken, it sends before it waits again."""
 
     def withdraw(self) -> bool:
         """Send nothing of it from here on. Returns False if it has begun."""

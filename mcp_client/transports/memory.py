@@ -81,9 +81,9 @@ class MemoryServer(ServerInProcess):
     response of its own making) or raw bytes. Everything passes through JSON text both ways, as on a
     real wire. Several sessions may use one ``MemoryServer``: they share the handler.
 
-    A call that is cancelled, or given up after a timeout, does not cancel the handler: it runs on,
-    as a server may, and its result is dropped. It is notified as any server is, by
-    ``notifications/cancelled``. Closing the session cancels every handler that still runs.
+    A cancelled call or a timeout does not cancel the handler. It continues, as a server may, and
+    its result is dropped. It is notified as any server is, by ``notifications/cancelled``. Closing
+    the session cancels every handler that still runs.
 
     ``identity`` is a name that distinguishes this server from others, as the command does for
     programs. Without one, an approval for "always" is stored until the session ends.

@@ -6,9 +6,9 @@ with its id, a notification to the exchange its owner function names, and the re
 All of it happens in the call that feeds, without a task or a queue between reader and waiter.
 
 *Lines.* A line may come in thousands of pieces. They are gathered in one buffer, which becomes the
-line without a copy: a second one would cost a fifth of a long line's time (the bench's row "8 MiB
-text"). A line beyond the cap is dropped as it comes. Its beginning and end are stored, because its
-id is looked for there.
+line without a copy. A copy would take a fifth of a long line's time (the bench's row "8 MiB text").
+A line beyond the cap is dropped as it comes. Its beginning and end are stored, because its id is
+looked for there.
 
 *Invalid frames.* A frame that is not a message is counted and skipped. If its request is known,
 that request fails with ``InvalidFrame`` at once. If a frame was too long to store and its request

@@ -7,10 +7,10 @@ are, ``_meta`` aside; ``initialize`` and ``server/discover`` are matched by thei
 
 The record does not have what was left out of a request, nor anything made of it. So the first value
 in such a place is assumed to be the recorded one. From then on another value differs, and a value
-that was recorded as another one is that one. Two requests that differ only in what is left out are
-distinguished if they come in the order in which they were recorded; in another order each has the
-response of the other. Give values of your own, or those that a replayed response has:
-``[redacted]`` is equal to the value that it replaces.
+that was recorded as another one is that one. Two requests may differ only in values that the record
+hides. They are distinguished if they come in the recorded order; otherwise each gets the response
+of the other. Give values of your own, or those that a replayed response has: ``[redacted]`` is
+equal to the value that it replaces.
 
 A request that was made several times gets its responses in the recorded order, and then the last
 one. Notifications and questions during a request come again before its response. Notifications that

@@ -82,7 +82,7 @@ class Problem:
     is_of_schema: bool = False
     """Whether it could not be judged because the schema cannot be used, whatever the value."""
     others: tuple[Problem, ...] = ()
-    """At most four further problems, which have no ``others`` of their own."""
+    """Further problems, at most four. Their own ``others`` are empty."""
     more: str = ""
     """The number of problems beside those: "3 more", "at least 59 more"."""
 

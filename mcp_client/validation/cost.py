@@ -1,10 +1,10 @@
 """Whether ``jsonschema`` may judge a value in place: a dry run that adds up what it could cost.
 
-The schema is followed down the value as ``jsonschema`` follows it, references included, but no
-test is made: every branch is taken to be tried, and every keyword to fail. Each step has a price,
-and the dry run stops when they exceed what the event loop can wait for. So it ends soon itself,
-whatever the schema, and a schema that multiplies or comes back to itself is found out by being
-followed. A keyword whose price is not known here ends it, too: such a value goes to the worker.
+The schema is followed down the value as ``jsonschema`` does, with its references, but nothing is
+tested. Every branch counts as tried, and every keyword as failed. Each step has a price, and the
+dry run stops when they exceed what the event loop can wait for. So it ends soon itself, whatever
+the schema, and a schema that multiplies or comes back to itself is found out by being followed. A
+keyword whose price is not known here ends it, too: such a value goes to the worker.
 
 Prices are microseconds, several times what a fast machine takes. An error is the dearest: its text
 shows the value, and for some keywords the schema.

@@ -6,9 +6,9 @@ library.
 
 As the worker it reads frames from standard input, each of four bytes of length and a value written
 with ``marshal`` by the parent process, and writes one line of JSON for each question. It limits its
-own memory; before each question it sets a timer (``ITIMER_REAL``) by which the kernel ends it even
-if the parent is gone; and it exits after 30 seconds without a question. Windows has neither limits
-nor timers: there the job of the process limits its memory and ends it with the parent.
+own memory. Before each question it sets a timer (``ITIMER_REAL``), so the kernel ends it even if
+the parent has exited. It exits after 30 seconds without a question. Windows has neither limits nor
+timers: there the job of the process limits its memory and ends it with the parent.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ begins another. So a wrong choice fails after at most one look at each item of t
 character that is read opens at most two choices a level of nesting. One attempt to match is
 therefore linear in the text; a pattern that does not begin with ``^`` is attempted at every
 character. Outside of groups, at most two repeats may be followed by what they could go on with, as
-in ``[^@]+@[^@]+\.[a-z]+``: each has as many ways to end as the text has characters, and multiplies
-the bound by that.
+in ``[^@]+@[^@]+\.[a-z]+``: each can end at every character of the text, and multiplies the bound by
+their number.
 
 It is judged by the tree that ``re`` itself parses a pattern to, and searches with: literals, ``.``,
 ASCII sets, ``\d \w \s``, groups without flags or look-around, alternatives, ``* + ? {n,m}``,

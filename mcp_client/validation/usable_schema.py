@@ -7,7 +7,7 @@ that it cannot check. ``usable_schema`` returns a schema that ``checker`` can us
 - ``$schema`` is replaced by the official name of its dialect (``schema_shape``).
 - A list of ``items`` and a boolean ``exclusiveMinimum`` have one meaning only in every dialect:
   they are written in the dialect of the schema.
-- A keyword with a value of the wrong shape is skipped, as are a pattern that cannot be translated,
+- These are skipped: a keyword with a value of the wrong shape, a pattern that cannot be translated,
   a reference without a target, and a part of an unknown dialect.
 
 It has one invariant: every value that the original accepts is accepted. If a part within ``not``,
