@@ -71,7 +71,7 @@ class Retry:
         return False
 
     def next_pause(self, error: McpError, attempts: int, left: float) -> float | None:
-        """Return the seconds before the next attempt; None if there is none.
+        """Return the seconds before the next attempt; None without another attempt.
 
         Args:
             error: The error of the last attempt, which may not permit another.

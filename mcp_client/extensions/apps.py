@@ -202,8 +202,8 @@ class App:
         be open at once, and ``Limits.view_requests_per_minute`` may come within a minute.
 
         This waits as long as the request does, so give each message a task of its own. It raises
-        nothing for what the view or the server sends. The view is not told who refused a call, nor
-        why.
+        nothing for what the view or the server sends. The view does not learn who refused a call,
+        nor why.
         """
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return None  # scripts in a page post other things to their parent, too

@@ -44,7 +44,8 @@ _log = logging.getLogger("mcp_client")
 def asking(timeouts: Timeouts, ttl: float | None = None) -> dict[str, Any]:
     """Return the member ``task`` of a call that is to be made a task.
 
-    ``ttl`` is for how many seconds the server is to keep it; None for as long as the call may take.
+    ``ttl`` is the number of seconds for which the server should store it; None for as long as the
+    call may take.
     """
     seconds = timeouts.total if ttl is None else ttl
     return {} if seconds == math.inf else {"ttl": math.ceil(seconds * 1000)}

@@ -3,7 +3,7 @@
 There are two ways to run one, with one interface (``Process``):
 
 - ``loop_process``: the event loop watches the pipes. Linux and macOS.
-- ``thread_process``: threads read and write them. Used on Windows, where a loop cannot watch a pipe.
+- ``thread_process``: threads read and write them. For Windows, where no loop can watch a pipe.
   Elsewhere it is used if the environment variable ``MCP_CLIENT_STDIO`` is ``threads``, for an event
   loop without ``add_reader`` and for the tests.
 

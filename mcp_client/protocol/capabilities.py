@@ -249,7 +249,7 @@ def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
     """Parse the ``data`` of a ``MISSING_CAPABILITY`` error: capabilities, and advice for a host."""
     required = data.get("requiredCapabilities") if isinstance(data, dict) else None
     if not isinstance(required, dict):
-        return {}, "something of the client, and does not say what"
+        return {}, "something of the client, and does not state what"
     ways: list[str] = []
     for name, settings in required.items():
         if name == "extensions" and isinstance(settings, dict):

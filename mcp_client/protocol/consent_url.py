@@ -83,10 +83,10 @@ def _in_ascii(host: str) -> str:
 def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:
     found = []
     if "@" in parts.netloc:
-        found.append(f"what stands before the @ is not its host: it leads to {ascii_host}")
+        found.append(f"the text before the @ is not its host: it leads to {ascii_host}")
     found += _of_host(host, ascii_host)
     if not parts.path.isascii() or not parts.query.isascii() or not parts.fragment.isascii():
-        found.append("letters outside ASCII stand in it")
+        found.append("it has letters outside ASCII")
     return found
 
 
@@ -95,7 +95,7 @@ def _of_host(host: str, ascii_host: str) -> list[str]:
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
         found.append(f"its host has letters outside ASCII; in ASCII (punycode) it is {ascii_host}")
         if alike := _look_alikes(host):
-            found.append(f"letters of several scripts stand in one word of its host: {alike}")
+            found.append(f"one word of its host has letters of several scripts: {alike}")
     if is_loopback(host):
         pass
     elif ":" in host or _ENDS_IN_NUMBER.fullmatch(host):

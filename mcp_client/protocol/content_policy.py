@@ -132,7 +132,7 @@ def usable_domain(domain: Any, *, local: bool = False) -> str | None:
     if is_number and not _is_address(host):
         return "its host is a number that is not an IPv4 address"
     if match["below"] and (is_number or "." not in host):
-        return "a wildcard must stand before a host name of two labels or more"
+        return "a wildcard must precede a host name of two labels or more"
     if not local and (is_loopback(host) or host == _UNSPECIFIED):
         return "it is this machine, and the server is not on it"
     if match["scheme"].lower() in ("http", "ws") and not (is_loopback(host) and not match["below"]):
@@ -162,7 +162,7 @@ def _domains(declared: dict[str, Any], name: str, left_out: list[str], local: bo
     for domain in listed:
         reason = usable_domain(domain, local=local)
         if reason is None and len(found) == _MAX_DOMAINS:
-            reason = f"{_MAX_DOMAINS} others stand before it"
+            reason = f"{_MAX_DOMAINS} others precede it"
         if reason is None:
             found[domain.lower().removesuffix("/")] = None
         else:

@@ -66,7 +66,7 @@ def walk(schema: Any) -> Iterator[Part]:
         inner: list[Part]
         if role is Role.DATA or role is Role.NAMES or type(value) is list:
             items = value if type(value) is list else value.values()
-            # In draft 3, schemas stand among the names of types.
+            # In draft 3, the list of types may contain schemas.
             its = Role.SCHEMA if role is Role.NAMES and type(value) is list else role
             inner = [
                 (item, its, depth, None, known and its is role)

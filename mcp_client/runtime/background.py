@@ -82,7 +82,7 @@ class BackgroundTasks:
         async def run() -> None:
             try:
                 await task.run(work)
-            except Exception:  # noqa: BLE001 - no caller is left who could be told
+            except Exception:  # noqa: BLE001 - no caller is left to notify
                 _log.warning("%s: a background task failed", self._server, exc_info=True)
             finally:
                 self._tasks.discard(task)

@@ -74,7 +74,7 @@ class Timeouts:
 
     - ``connect``: From starting the server until a revision is agreed.
     - ``idle``: The longest a request may be silent; a progress notification for it restarts this
-      timeout. Where it is not set, ``timeout=`` of a call is this, too.
+      timeout. If it is not set, ``timeout=`` of a call is this, too.
     - ``total``: The longest a request may take, progress or not.
     - ``approval``: The longest the approval hook may take, after which the answer is no; and a
       handler of ``Handlers`` for one question. The other timeouts of a call are paused meanwhile,
@@ -85,7 +85,7 @@ class Timeouts:
       does not come within that time, or within ``idle`` if that is shorter, is logged, requests
       under way raise ``ConnectionLost``, and the session connects again. So that a proxy does not
       close an idle connection, give less than it allows; give more than the server may be too busy
-      to answer. Over HTTP in 2026-07-28 it has no effect: no connection is kept.
+      to answer. Over HTTP in 2026-07-28 it has no effect: no connection stays open.
     - ``script``: The longest a script of a model may take, its calls included, without the time
       that people are asked about these. Between two calls it may compute for at most 20 seconds.
     - ``gather``: How long a ``Host(timeouts=...)`` waits for its slow servers after the others are

@@ -11,7 +11,7 @@
     tool_validation.py  arguments and results against the tool's schemas
     binding.py          ``bind=``: arguments that the host sets
     journal.py          calls with an ``idempotency_key``
-    facts.py            what a session says of itself and of its server
+    facts.py            the facts of a session and of its server
     task_handles.py     ``start_tool`` and ``resume_task``
     saved_task.py       the contents of ``task.to_json()``
     library.py          resources, prompts, completion and skills

@@ -85,7 +85,7 @@ def connect(
             ``MemoryServer``, a ``ReplayServer``, a ``StreamServer``, a ``Recording`` or a
             ``Transport``.
         name: What the server is called in approvals, errors, logs and stores. Without one, the name
-            is made of the command or the URL. Nothing that the server says of itself is used.
+            is made of the command or the URL. Nothing that the server reports about itself is used.
         trusted: True if the server's annotations may be believed, or a function that decides it for
             each ``Tool`` as it is listed. Only the value True grants trust.
         approval: The decision for each call: a hook, async or not, that takes an

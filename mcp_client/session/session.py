@@ -353,7 +353,7 @@ class Session(FactsOfSession, LibraryOfSession):
             identity=setup.memory.identity,
         )
 
-    # ------------------------------------------------------- what the server asks and says
+    # ------------------------------------------------------- requests and messages of the server
 
     async def set_log_level(self, level: str) -> None:
         """Request the server's log notices of ``level`` and above, and drop those below it.

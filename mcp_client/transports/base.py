@@ -344,7 +344,7 @@ class Transport(ABC):
 
     @property
     def session_id(self) -> str | None:
-        """The id that the server gave the session; None where there is none. A secret."""
+        """The id that the server gave the session, or None. A secret."""
         return None
 
     @property

@@ -84,7 +84,7 @@ class HttpTransport(HttpBasedTransport):
 
     @property
     def session_id(self) -> str | None:
-        """The id that the server gave the session; None if there is none. A secret."""
+        """The id that the server gave the session, or None. A secret."""
         return None if self._session is None else self._session.id
 
     @property

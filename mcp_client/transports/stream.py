@@ -49,8 +49,8 @@ class StreamServer:
         open: A function that returns an async context manager, which yields ``(receive, send)``:
             streams of JSON objects, as the module ``mcp_client.transports.stream`` describes.
         name: What errors call the transport; by default the name of ``open``.
-        identity: A text that tells this server from others, in another process too. Approvals are
-            remembered "always" only with one, and pins are bound to it.
+        identity: A text that distinguishes this server from others, in another process too.
+            Approvals are remembered "always" only with one, and pins are bound to it.
 
     Raises:
         ConfigError: ``open`` is not a function, or the name or the identity is not a text.
@@ -108,7 +108,7 @@ class StreamTransport(Transport):
     @property
     def is_local(self) -> bool:
         """Whether the server is on this machine."""
-        return False  # nothing tells where it leads
+        return False  # its destination is unknown
 
     @property
     def alive(self) -> bool:
@@ -182,7 +182,7 @@ class StreamTransport(Transport):
                             await self._read(receive)
                             both.cancel_scope.cancel()
                 self._end("the stream of messages ended")
-        except Exception as error:  # noqa: BLE001 - the host's own code, told where it is waited for
+        except Exception as error:  # noqa: BLE001 - the host's own code, reported to the waiter
             self._end(_described(error), _leaf(error))
         finally:
             self._end("it was cancelled")

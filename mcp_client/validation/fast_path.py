@@ -365,7 +365,7 @@ def _all_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
 
 
 def _reference(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
-    # Draft-07 ignores what stands beside a reference: to ask for both is stricter, never wrong.
+    # Draft-07 ignores keywords beside a reference: to ask for both is stricter, never wrong.
     compiler.branches += 1
     return compiler.referred(schema["$ref"], depth)
 

@@ -282,7 +282,7 @@ class _Survey:
             if len(found.references) > limits.references:
                 raise _OverLimit(_exceeded(limits.references, "references", "references"))
         if found.fault and self._newer and self._dialect == _DRAFT7:
-            found.fault = ""  # it may stand under a keyword that draft-07 does not know
+            found.fault = ""  # it may be under a keyword that draft-07 does not know
             self.found.is_doubtful = True
 
     def _array(self, part: list[Any], role: Role) -> None:
@@ -342,7 +342,7 @@ class _Survey:
             elif keyword == "required":
                 named = part.get("properties")
                 if type(named) is not dict or not named.keys() >= set(item):
-                    found.texts += item  # names that stand nowhere else
+                    found.texts += item  # names that occur nowhere else
 
     def _nested_dialect(self, item: Any, depth: int) -> None:
         if depth == 1:

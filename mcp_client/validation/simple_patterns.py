@@ -198,7 +198,7 @@ def _characters(operator: str, argument: Any) -> int:
                 mask |= _characters(kind, value)
             if not negated:
                 return mask
-            # One character beyond ASCII stands for its whole kind: others of it are still there.
+            # One character beyond ASCII represents its whole kind: others of it are still there.
             literals = any([kind == "LITERAL" and value >= 128 for kind, value in members[1:]])
             return (_ANY & ~mask) | (_BEYOND if literals else 0)
     raise _NotSimple  # a boundary, an anchor within, a back-reference, a look-around

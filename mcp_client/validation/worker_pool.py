@@ -105,7 +105,7 @@ class WorkerPool:
                 response = await worker.ask(id, schema, value, has_value, budget)
                 settled = True
             except _Exited:
-                # An idle worker may have exited just now, which says nothing about this value.
+                # An idle worker may have exited just now, which proves nothing about this value.
                 if used:
                     continue
                 raise WorkerFailed("the worker process exited during the check") from None
