@@ -29,7 +29,7 @@ CODE_LINES = {
     "content": 19,
     "desk": 1728,
     "errors": 200,
-    "extensions": 2005,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 2007,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
     "host": 2080,  # ttl; Timeouts.gather
     "protocol": 2839,  # the newest revision of one era; a frame is freed before its values

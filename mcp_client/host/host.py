@@ -365,9 +365,17 @@ class Host(LibraryOfHost, ScriptsOfHost):
     ) -> ToolResult:
         """Call the tool of that qualified name, as ``Session.call_tool`` does.
 
-        Raises what that raises; ``UnknownTool`` names what is close, and ``ConnectError`` is for a
-        known tool whose server is down, ``retryable`` if it is tried again. A lazy server is
-        started; a tool that differs from the lock file then is asked about with that.
+        A lazy server is started; a difference from the lock file is reported to the approver.
+
+        Args:
+            name: The qualified name of the tool.
+            arguments: The arguments, as a JSON object.
+            options: The options of ``Session.call_tool``.
+
+        Raises:
+            UnknownTool: No server has the tool. The message lists similar names.
+            ConnectError: The tool's server is down; ``retryable`` if the host connects again.
+            McpError: Any other error of ``Session.call_tool``.
         """
         entry = self._entry(name)
         session = None if entry is None else entry.server.session
@@ -393,7 +401,13 @@ class Host(LibraryOfHost, ScriptsOfHost):
     ) -> Task:
         """Call the tool of that qualified name and return once its server has made a task of it.
 
-        As ``Session.start_tool``. A saved task is resumed by ``host.session(task.server)``.
+        A saved task is resumed by ``host.session(task.server)``.
+
+        Args:
+            name: The qualified name of the tool.
+            arguments: The arguments, as a JSON object.
+            ttl: The seconds for which the server should store the task.
+            options: The options of ``Session.start_tool``.
         """
         entry, session = await self._find_or_record(name, arguments, options)
         try:

@@ -57,7 +57,13 @@ class LibraryOfHost(ABC):
     async def read_resource(
         self, uri: str, *, server: str, **options: Unpack[ReadOptions]
     ) -> ResourceResult:
-        """Return the contents of a resource of that server, as ``Session.read_resource``."""
+        """Return the contents of a resource of that server, as ``Session.read_resource``.
+
+        Args:
+            uri: The URI of the resource.
+            server: The name of its server.
+            options: The options of ``Session.read_resource``.
+        """
         session = await self.session(server)
         return await session.read_resource(uri, **options)
 
@@ -69,7 +75,14 @@ class LibraryOfHost(ABC):
         server: str,
         **options: Unpack[ReadOptions],
     ) -> PromptResult:
-        """Return the messages of a prompt of that server, as ``Session.get_prompt``."""
+        """Return the messages of a prompt of that server, as ``Session.get_prompt``.
+
+        Args:
+            name: The name of the prompt.
+            arguments: Its arguments, by name.
+            server: The name of its server.
+            options: The options of ``Session.get_prompt``.
+        """
         session = await self.session(server)
         return await session.get_prompt(name, arguments, **options)
 
@@ -94,8 +107,11 @@ class LibraryOfHost(ABC):
     ) -> Skill:
         """Load a skill, as ``Session.load_skill`` does.
 
-        ``skill`` is an entry of ``list_skills``, or a URI on the ``server``, which must then be
-        named.
+        Args:
+            skill: An entry of ``list_skills``, or the URI of a SKILL.md.
+            server: The name of the server. It is required with a URI.
+            timeout: Seconds, or ``Timeouts``; by default those of the session.
+            context: A hashable value that identifies the caller to approval hooks.
         """
         server = getattr(skill, "server", None) if server is None else server
         if server is None:

@@ -14,7 +14,7 @@ from mcp_client.approval.start_request import Scope
 from mcp_client.config import load_config
 
 PUNYCODE = ": its host has letters outside ASCII; in ASCII (punycode) it is xn--gthub-n2e.com"
-SEVERAL = ": letters of several scripts stand in one word of its host: cyrillic, latin"
+SEVERAL = ": one word of its host has letters of several scripts: cyrillic, latin"
 LOOK_ALIKE = "look_alike: the command has letters outside ASCII, which may look like others:"
 SHELL = "a shell runs the code in its arguments"
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its paths are of another form")

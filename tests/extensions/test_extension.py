@@ -219,7 +219,7 @@ async def test_a_missing_capability_without_a_name_is_still_one(data: Any) -> No
     server = Needing(LATEST)
     server.needs = data
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        with pytest.raises(MissingCapability, match="does not say what") as caught:
+        with pytest.raises(MissingCapability, match="does not state what") as caught:
             await session.call_tool("ask")
     assert caught.value.required == {}
 
