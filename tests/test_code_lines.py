@@ -19,7 +19,7 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4216,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4241,  # `quick`; misspelt options of its constructors are errors with a suggestion
-    "audit": 2969,  # arguments are left out if the tool is not known; options as in approval
+    "audit": 2992,  # arguments are left out if the tool is not known; options as in approval
     "auth": 4137,  # options as in approval; longer errors
     "catalog": 4453,  # options as in approval; the meta of lists
     "cli": 3986,  # pins --name; longer errors

@@ -164,13 +164,14 @@ def seal(
 ) -> tuple[bytes, Position]:
     """Return the line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file
-    if type(record) is not dict or not _PLACE.isdisjoint(record):
+    if type(record) is not dict or not record.keys().isdisjoint(_PLACE):
         # Members of the record cannot replace those of the chain, nor repeat them.
         record = {name: value for name, value in record.items() if name not in _PLACE}
-    place = f'{{"line":{number},"file":{file},"previous":"{last.hash}"'
-    head = f"{place},{_dump(record)[1:-1]}".encode("ascii") if record else place.encode("ascii")
-    digest = _hash(head, key)
-    return b'%b,"hash":"%b"}' % (head, digest.encode("ascii")), Position(number, file, digest)
+    head = f'{{"line":{number},"file":{file},"previous":"{last.hash}"'
+    if record:
+        head = f"{head},{_dump(record)[1:-1]}"
+    digest = _hash(head.encode("ascii"), key)
+    return f'{head},"hash":"{digest}"}}'.encode("ascii"), Position(number, file, digest)
 
 
 def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:

@@ -34,7 +34,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -65,8 +65,8 @@ _OURS = stat.S_IFREG | 0o600
 class _Written(NamedTuple):
     """The state of the log when this object last wrote to it."""
 
-    device: int
-    inode: int
+    place: tuple[int, int]
+    """The device and the inode of the file."""
     size: int
     last: Position
     end: bytes
@@ -153,7 +153,7 @@ class AuditLog:
 
     def append_now(self, *records: Mapping[str, Any], patience: float = 0.0) -> bool:
         """``append``, but wait for others ``patience`` seconds at most, and then return False."""
-        until = time.monotonic() + patience
+        until = time.monotonic() + patience if patience else 0.0
         try:
             for _ in range(_MAX_TRIES):
                 if self._appended(records, until):
@@ -189,30 +189,35 @@ class AuditLog:
         if file < 0:  # closed when this process was forked
             return False
         try:
-            if not lock(file, until - time.monotonic()):
+            if not lock(file, until - time.monotonic() if until else 0.0):
                 raise _Busy
             here = self._newest(opened)
             if here is None:
                 return False
-            if here.st_mode != _OURS or not here.st_size:
+            size, known, cut, loss = here.st_size, self._written, None, None
+            if here.st_mode != _OURS or not size:
                 self._check_access(file, here)
-            last, cut = self._end(file, here)
-            loss = self._loss(file, here, last)
-            text, last = self._lines(records, last, cut, here.st_size == 0, loss)
-            if cut is None and loss is None and self._is_full(here.st_size, len(text)):
+            if known is not None and known.size == size and self._is_intact(file, here):
+                last = known.last
+            else:
+                last, cut = self._end(file, here)
+                loss = self._loss(file, here, last)
+            text, last = self._lines(records, last, cut, size == 0, loss)
+            if cut is None and loss is None and self._is_full(size, len(text)):
                 self._rotate(last.file)
                 return False
-            self._write(file, here.st_size, text)
+            self._write(file, size, text)
             if loss is not None:
                 self._losses.append(self._report(loss))
-            self._written = _Written(
-                here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END_BYTES:]
-            )
+            end = text[-_END_BYTES:]
+            self._written = _Written(opened.place, size + len(text), last, end)
             keeps = sys.platform != "win32"  # there a file that is open cannot be renamed
             return True
         finally:
-            with suppress(OSError):  # on Windows, where it was not locked
+            try:
                 unlock(file)  # a process forked since then may have the file open, too
+            except OSError:
+                pass  # on Windows, where it was not locked
             if keeps:
                 self._idle.append(opened)
             else:
@@ -252,6 +257,8 @@ class AuditLog:
         loss: Mapping[str, Any] | None,
     ) -> tuple[bytes, Position]:
         """Return the lines to write, and the position after them."""
+        if cut is None and loss is None and not new:
+            return self._sealed(records, [], last, last.file)
         first: list[Mapping[str, Any]] = []
         if cut:
             first.append({"event": "repaired", **_about(), **_traces(cut)})
@@ -264,13 +271,18 @@ class AuditLog:
         number = last.file + 1 if new else last.file
         if new:
             first = [{"event": "begun", **_about(), **({} if loss is None else {"lost": loss})}]
-        lines = [] if cut is None else [b""]
-        for record in (*first, *records):
-            line, last = seal(record, last, self._key, number)
+        return self._sealed((*first, *records), [] if cut is None else [b"\n"], last, number)
+
+    def _sealed(
+        self, records: Sequence[Mapping[str, Any]], lines: list[bytes], last: Position, file: int
+    ) -> tuple[bytes, Position]:
+        """Return ``lines`` and those of ``records``, and the position after them."""
+        for record in records:
+            line, last = seal(record, last, self._key, file)
             if len(line) > _MAX_RECORD_BYTES:
                 raise self._error(f"a record of more than {_MAX_RECORD_BYTES} bytes")
-            lines.append(line)
-        return b"\n".join(lines) + b"\n", last
+            lines += line, b"\n"
+        return b"".join(lines), last
 
     def _write(self, file: int, size: int, text: bytes) -> None:
         written = 0
@@ -290,9 +302,6 @@ class AuditLog:
 
     def _end(self, file: int, here: os.stat_result) -> tuple[Position, bytes | None]:
         """Return the last line, and the rest after a crash: None, or bytes without a newline."""
-        known = self._written
-        if known is not None and known.size == here.st_size and self._is_intact(file, here):
-            return known.last, None
         if here.st_size == 0:
             return self._before(), None
         return self._last_line(file, here.st_size, self.path)
@@ -300,7 +309,7 @@ class AuditLog:
     def _is_intact(self, file: int, here: os.stat_result) -> bool:
         """Whether this is the file we last wrote to, with our last line where we wrote it."""
         known = self._written
-        if known is None or (known.device, known.inode) != (here.st_dev, here.st_ino):
+        if known is None or known.place != (here.st_dev, here.st_ino):
             return False
         end = known.end
         return here.st_size >= known.size and _read_at(file, len(end), known.size - len(end)) == end

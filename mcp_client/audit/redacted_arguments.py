@@ -19,6 +19,7 @@ from .redaction import Redaction, Shown, marked
 
 __all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "differing_paths", "redacted_arguments", "text_of"]
 
+_parse = json.JSONDecoder().raw_decode  # canonical text has no space before or after it
 MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
 
@@ -49,7 +50,7 @@ def redacted_arguments(
     try:
         if is_unread and given:
             return Shown("[left out: the tool's definition is not known]", pointers=[""])
-        value = given if text is None else json.loads(text)
+        value = given if text is None else _parse(text)[0]
         shown = redaction.show(value, _marks_of(tool))
         clean = secrets.json(shown.value)
         if clean != shown.value:  # their places are not looked for

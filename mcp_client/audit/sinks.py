@@ -221,14 +221,29 @@ class _FileSink(Sink):
         self._log._close()
 
     def offer(self, records: Sequence[Record]) -> None:
-        log = self._log
-        if not log.fsync and not self._pending:
-            try:
-                if log.append_now(*map(self._finished, records)):
-                    return
-            except AuditError as error:
-                _logger.error("%s", error)
+        try:
+            if self._is_written_now(records):
+                return
+        except AuditError as error:
+            _logger.error("%s", error)
         self.keep(records)
+
+    async def write(
+        self, *records: Record, shield: bool = False, within: Within | None = None
+    ) -> Exception | None:
+        """Write what is pending and ``records``; mostly at once, without another coroutine."""
+        try:
+            if self._is_written_now(records):
+                return None
+        except Exception as error:  # noqa: BLE001 - as in ``Sink.write``
+            return error
+        return await super().write(*records, shield=shield, within=within)
+
+    def _is_written_now(self, records: Sequence[Record]) -> bool:
+        """Write ``records`` if that needs no waiting, and return whether it was done."""
+        if self._pending or self._log.fsync or not records:
+            return False
+        return self._log.append_now(*map(self._finished, records))
 
     async def _write(self, records: list[Record], shield: bool) -> None:
         pending = []

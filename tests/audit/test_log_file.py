@@ -528,6 +528,26 @@ async def test_a_symbolic_link_is_not_followed(path: Path) -> None:
     assert not target.exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "O_NOATIME"), reason="the system has no such flag")
+def test_a_log_of_another_owner_is_opened_without_the_flag_that_only_owners_may_use(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    really_open = os.open
+
+    def as_another_user(name: Any, flags: int, *rest: Any, **more: Any) -> int:
+        asked.append(bool(flags & os.O_NOATIME))
+        if asked[-1]:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return really_open(name, flags, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", as_another_user)
+        written(path)
+    assert asked[:2] == [True, False]
+    assert verify_audit(path).lines == 11
+
+
 async def test_a_file_that_others_may_write_to_is_refused(path: Path) -> None:
     written(path, 1)
     path.chmod(0o620)
