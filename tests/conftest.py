@@ -46,6 +46,7 @@ from tests.support.timing import Clock, clock_of_the_loop
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
+    from tests.support.terminal import Desk
 
 BOUND = 300.0
 """Seconds an async test may take, on a busy machine too; a test that waits longer has hung."""
@@ -275,6 +276,19 @@ def folder_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if way == "by path":
         monkeypatch.setattr(os, "supports_dir_fd", set())
     return way
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A terminal with a person at it, without an editor."""
+    from tests.support.terminal import Desk  # needs a system with pseudo-terminals
+
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.delenv("EDITOR", raising=False)
+    with monkeypatch.context() as patch:
+        desk = Desk(patch)
+        yield desk
+    desk.close()
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,9 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import Allow, Deny, ask_on_terminal
-from mcp_client.approval import Remember, Script, SkillRequest
+from mcp_client.approval import Remember, Script
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.gate import Gate
-from mcp_client.approval.tool_call import ToolCall
 from mcp_client.auth.browser import Browser
 from mcp_client.auth.steps import Consent, Listen
 from mcp_client.errors import CallDenied
@@ -40,41 +39,17 @@ NO = Deny("the person at the terminal denied it", source="person")
 LEFT = Deny("the person at the terminal closed the question", source="person")
 
 
-@pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.delenv("EDITOR", raising=False)
-    with monkeypatch.context() as patch:
-        desk = Desk(patch)
-        yield desk
-    desk.close()
-
-
-async def asked(desk: Desk, call: ToolCall | SkillRequest, *lines: str) -> Answer:
-    """What comes of the question when a person types ``lines``, one at each prompt."""
-    answers: list[Answer] = []
-
-    async def ask() -> None:
-        answers.append(await desk.ask(call))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await desk.answer(*lines)
-    assert termios.tcgetattr(desk.slave) == desk.settings
-    return answers[0]
-
-
 # ------------------------------------------------------------------------- the answers
 
 
 @pytest.mark.parametrize("answer", ["y", "YES", " y ", "Yes"])
 async def test_yes_is_yes_to_this_one_call(desk: Desk, answer: str) -> None:
-    assert await asked(desk, call_of(), answer) == YES
+    assert await desk.asked(call_of(), answer) == YES
 
 
 @pytest.mark.parametrize("answer", ["n", "No", "", "   "])
 async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
-    assert await asked(desk, call_of(), answer) == NO
+    assert await desk.asked(call_of(), answer) == NO
 
 
 @pytest.mark.parametrize(
@@ -94,7 +69,7 @@ async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
 async def test_a_skill_is_asked_about_in_the_same_dialogue(
     desk: Desk, lines: list[str], answer: Answer
 ) -> None:
-    assert await asked(desk, request_of(), *lines) == answer
+    assert await desk.asked(request_of(), *lines) == answer
     screen = "\n".join(await desk.screen())
     for shown in (
         *("May this skill be loaded?", "docs", "pdf", PDF, "Fill in forms", "2 files"),
@@ -105,14 +80,14 @@ async def test_a_skill_is_asked_about_in_the_same_dialogue(
 
 async def test_a_dynamic_skill_is_not_remembered_at_the_terminal(desk: Desk) -> None:
     entry = {**SkillServer().skills[0], "resources": "dynamic"}
-    answer = await asked(desk, request_of(entry), "s", "a", "y")
+    answer = await desk.asked(request_of(entry), "s", "a", "y")
     assert answer == YES
     assert "cannot be verified" in "\n".join(await desk.screen())
 
 
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
 async def test_ctrl_c_and_ctrl_d_are_no(desk: Desk, key: str) -> None:
-    assert await asked(desk, call_of(), key) == LEFT
+    assert await desk.asked(call_of(), key) == LEFT
 
 
 async def test_ctrl_c_is_no_also_after_something_was_typed(desk: Desk) -> None:
@@ -132,13 +107,13 @@ async def test_ctrl_c_is_no_also_after_something_was_typed(desk: Desk) -> None:
 async def test_any_other_answer_is_asked_again_and_the_third_time_means_no(
     desk: Desk, answer: str
 ) -> None:
-    assert await asked(desk, call_of(), answer, answer, answer) == NO
+    assert await desk.asked(call_of(), answer, answer, answer) == NO
     assert [line for line in await desk.screen() if line.startswith("That is not one")]
     assert "That counts as no." in await desk.screen()
 
 
 async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:
-    assert await asked(desk, call_of(), "?", "yess", "y") == YES
+    assert await desk.asked(call_of(), "?", "yess", "y") == YES
 
 
 @pytest.mark.parametrize(
@@ -153,7 +128,7 @@ async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:
 async def test_a_yes_may_go_further_than_this_call(
     desk: Desk, answer: str, remembered: Remember
 ) -> None:
-    assert await asked(desk, call_of(), answer) == Allow(remember=remembered, source="person")
+    assert await desk.asked(call_of(), answer) == Allow(remember=remembered, source="person")
 
 
 # ------------------------------------------------------------------------ what is shown
@@ -163,7 +138,7 @@ async def test_a_yes_may_go_further_than_this_call(
 async def test_a_call_that_a_view_makes_is_asked_about_as_one(
     desk: Desk, answers: list[str]
 ) -> None:
-    await asked(desk, replace(call_of(), origin="app"), *answers)
+    await desk.asked(replace(call_of(), origin="app"), *answers)
     assert "Called by      the server's own view (MCP App), not the host" in await desk.screen()
 
 
@@ -172,7 +147,7 @@ async def test_a_call_of_a_script_is_asked_about_with_the_script(
     desk: Desk, answers: list[str]
 ) -> None:
     script = Script("r1", "for n in range(3):\n    await files.rm(n=n)\x1b[2J", calls=2, line=2)
-    answer = await asked(desk, replace(call_of(), origin="code", script=script), *answers)
+    answer = await desk.asked(replace(call_of(), origin="code", script=script), *answers)
     assert answer == Allow(remember=Remember("script"), source="person")
     screen = await desk.screen()
     for shown in (
@@ -189,7 +164,7 @@ async def test_a_call_of_a_script_is_asked_about_with_the_script(
 async def test_of_a_long_script_the_lines_around_the_call_are_shown(desk: Desk) -> None:
     code = "\n".join([*("x = 1" for _ in range(99)), "y" * 900, "await files.rm()", "z = 2"])
     script = Script("r1", code, line=101)
-    await asked(desk, replace(call_of(), origin="code", script=script), "n")
+    await desk.asked(replace(call_of(), origin="code", script=script), "n")
     screen = "\n".join(await desk.screen())
     assert "+ 95 lines above" in screen
     assert "|    96  x = 1" in screen
@@ -199,7 +174,7 @@ async def test_of_a_long_script_the_lines_around_the_call_are_shown(desk: Desk) 
 
 
 async def test_a_call_of_the_host_cannot_be_allowed_for_a_script(desk: Desk) -> None:
-    assert await asked(desk, call_of(), "r", "n") == NO
+    assert await desk.asked(call_of(), "r", "n") == NO
 
 
 async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
@@ -212,7 +187,7 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
         trusted=True,
         annotations={"destructiveHint": False},
     )
-    await asked(desk, call, "n")
+    await desk.asked(call, "n")
     assert await desk.screen() == [
         "",
         "May this tool run?",
@@ -255,7 +230,7 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
 async def test_what_is_left_out_is_said_and_v_shows_it(desk: Desk) -> None:
     text = "".join(f"<{number}>" for number in range(400))
     call = call_of({"text": text, "list": list(range(50))})
-    assert await asked(desk, call, "v", "y") == YES
+    assert await desk.asked(call, "v", "y") == YES
     screen = "\n".join(await desk.screen())
     short, whole, again = screen.split("Server       | files")[1:]
     assert "more characters" in short
@@ -271,7 +246,7 @@ async def test_what_is_left_out_is_said_and_v_shows_it(desk: Desk) -> None:
 
 async def test_a_long_argument_hides_neither_the_others_nor_its_own_end(desk: Desk) -> None:
     call = call_of({"a": "x" * 50_000 + "; rm -rf /", "b": [["y" * 900] * 90] * 90, "path": "/etc"})
-    await asked(desk, call, "n")
+    await desk.asked(call, "n")
     screen = "\n".join(await desk.screen())
     assert '"path": "/etc"' in screen
     assert '; rm -rf /"' in screen
@@ -283,9 +258,7 @@ async def test_no_line_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatc
     for columns in (24, 40, 81, 300):
         with monkeypatch.context() as patch:
             desk = Desk(patch, columns)
-            await asked(
-                desk, call_of({"p": "word " * 90 + "東京" * 90}, description="w" * 500), "n"
-            )
+            await desk.asked(call_of({"p": "word " * 90 + "東京" * 90}, description="w" * 500), "n")
             await desk.screen()
         desk.close()
         for line in desk.raw.decode().split("\r\n"):
@@ -295,7 +268,7 @@ async def test_no_line_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatc
 
 async def test_numbers_are_shown_as_they_are_sent(desk: Desk) -> None:
     call = call_of({"n": [1e300, 12345678901234567890, -0.5]})
-    await asked(desk, call, "n")
+    await desk.asked(call, "n")
     screen = await desk.screen()
     for number in ("1e+300,", "12345678901234567890,", "-0.5"):
         assert any(line.endswith(f" {number}") for line in screen), number
@@ -303,7 +276,7 @@ async def test_numbers_are_shown_as_they_are_sent(desk: Desk) -> None:
 
 async def test_a_server_that_contradicts_itself_is_said_to(desk: Desk) -> None:
     hints = {"readOnlyHint": True, "destructiveHint": True}
-    await asked(desk, call_of(trusted=True, annotations=hints), "n")
+    await desk.asked(call_of(trusted=True, annotations=hints), "n")
     assert "Destructive    yes (assumed, the server contradicts itself)" in await desk.screen()
 
 
@@ -402,7 +375,7 @@ async def test_a_line_that_somebody_else_read_leaves_the_question_open(
             await wait(fd)
 
     monkeypatch.setattr(anyio, "wait_readable", woken)
-    assert await asked(desk, call_of(), "y") == YES
+    assert await desk.asked(call_of(), "y") == YES
     assert len(times) == 4
 
 
@@ -413,14 +386,14 @@ async def test_a_terminal_that_cannot_be_opened_again_is_used_as_it_is(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refused)
-    assert await asked(desk, call_of(), "y") == YES
+    assert await desk.asked(call_of(), "y") == YES
 
 
 async def test_a_host_that_reads_single_keys_gets_its_terminal_back(desk: Desk) -> None:
     tty.setraw(desk.slave)
     desk.settings = termios.tcgetattr(desk.slave)
-    assert await asked(desk, call_of(), "yx\x7f") == YES  # and a line can be edited meanwhile
-    assert await asked(desk, call_of(), CTRL_C) == LEFT
+    assert await desk.asked(call_of(), "yx\x7f") == YES  # and a line can be edited meanwhile
+    assert await desk.asked(call_of(), CTRL_C) == LEFT
 
 
 async def test_another_interrupt_key_than_ctrl_c_is_no_as_well(desk: Desk) -> None:
@@ -469,7 +442,7 @@ async def test_edited_arguments_are_asked_about_again(desk: Desk, editor: Editor
         'path.write_text(\'{"path": "/tmp"}\')\n'
     )
     call = call_of({"path": "/\u202e\U000e0041é"}, findings=("the path is odd",))
-    answer = await asked(desk, call, "e", "s", "y")
+    answer = await desk.asked(call, "e", "s", "y")
     assert answer == Allow({"path": "/tmp"}, source="person")
     text, file_mode, directory_mode, option, path = json.loads((there / "seen").read_text())
     assert text == '{\n  "path": "/\\u202e\\udb40\\udc41é"\n}\n'
@@ -487,7 +460,7 @@ async def test_an_edit_that_changes_nothing_leaves_the_call_as_it_was(
     desk: Desk, editor: Editor
 ) -> None:
     editor("path.write_text(path.read_text().replace('  ', ' '))")
-    assert await asked(desk, call_of(), "e", "y") == YES
+    assert await desk.asked(call_of(), "e", "y") == YES
 
 
 @pytest.mark.parametrize(
@@ -508,7 +481,7 @@ async def test_an_edit_that_cannot_be_used_changes_nothing(
     desk: Desk, editor: Editor, code: str, reason: str
 ) -> None:
     editor(code)
-    assert await asked(desk, call_of(), "e", "n", "y") == YES
+    assert await desk.asked(call_of(), "e", "n", "y") == YES
     assert [
         line for line in await desk.screen() if line.startswith("Not taken: ") and reason in line
     ]
@@ -519,21 +492,21 @@ async def test_a_draft_with_an_error_in_it_can_be_edited_again(desk: Desk, edito
         "text = path.read_text()\n"
         "path.write_text(text[:-2] if text.endswith('}\\n') else text + '}')"
     )
-    answer = await asked(desk, call_of({"a": [1]}), "e", "y", "y")
+    answer = await desk.asked(call_of({"a": [1]}), "e", "y", "y")
     assert answer == YES
     assert "Edit it again? [y/N] y" in await desk.screen()
 
 
 async def test_ctrl_c_after_an_edit_is_no_as_well(desk: Desk, editor: Editor) -> None:
     editor("path.write_text('{')")
-    assert await asked(desk, call_of(), "e", CTRL_C) == LEFT
+    assert await desk.asked(call_of(), "e", CTRL_C) == LEFT
 
 
 async def test_an_editor_that_does_not_start_is_named(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "/nowhere/ed")
-    assert await asked(desk, call_of(), "e", "n", "n") == NO
+    assert await desk.asked(call_of(), "e", "n", "n") == NO
     assert "Not taken: cannot start the editor '/nowhere/ed': No such file or directory" in (
         await desk.screen()
     )
@@ -569,7 +542,7 @@ async def test_without_an_editor_none_is_offered(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VISUAL", "an 'open quotation mark")
-    await asked(desk, call_of(), "n")
+    await desk.asked(call_of(), "n")
     assert not [line for line in await desk.screen() if "edit" in line]
 
 

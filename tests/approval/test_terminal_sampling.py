@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -30,29 +29,9 @@ def prompt(*messages: dict[str, Any], **members: Any) -> SamplingRequest:
     return request
 
 
-@pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    with monkeypatch.context() as patch:
-        desk = Desk(patch)
-        yield desk
-    desk.close()
-
-
-async def answered(desk: Desk, request: SamplingRequest, *lines: str) -> Allow | Deny:
-    answers: list[Allow | Deny] = []
-
-    async def ask() -> None:
-        answers.append(await desk.ask(request))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await desk.answer(*lines)
-    return answers[0]
-
-
 async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None:
     request = prompt(systemPrompt="Be brief.", tools=[{"name": "rhyme"}, {"name": "count"}])
-    assert await answered(desk, request, "y") == YES
+    assert await desk.asked(request, "y") == YES
     assert await desk.screen() == [
         "",
         "A server wants to use your model, and will see the response. May the model be",
@@ -74,17 +53,17 @@ async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None
 
 
 async def test_a_yes_goes_as_far_as_the_session(desk: Desk) -> None:
-    answer = await answered(desk, prompt(), "a", "h", "s")
+    answer = await desk.asked(prompt(), "a", "h", "s")
     assert answer == Allow(remember=Remember("session"), source="person")
 
 
 @pytest.mark.parametrize("lines", [["n"], [""], [CTRL_C], [CTRL_D], ["what", "ever", "now"]])
 async def test_anything_but_a_yes_is_a_no(desk: Desk, lines: list[str]) -> None:
-    assert isinstance(await answered(desk, prompt(), *lines), Deny)
+    assert isinstance(await desk.asked(prompt(), *lines), Deny)
 
 
 async def test_a_wrong_answer_is_asked_for_again(desk: Desk) -> None:
-    assert await answered(desk, prompt(), "perhaps", " YES ") == YES
+    assert await desk.asked(prompt(), "perhaps", " YES ") == YES
 
 
 async def test_what_is_left_out_is_shown_on_request(desk: Desk) -> None:
@@ -94,7 +73,7 @@ async def test_what_is_left_out_is_shown_on_request(desk: Desk) -> None:
         "content": {"type": "text", "text": "\n".join(["so"] * 40 + ["finish"])},
     }
     request = prompt(early, *[HAIKU] * 5, long, temperature=0.25)
-    assert await answered(desk, request, "v", "y") == YES
+    assert await desk.asked(request, "v", "y") == YES
     first, _, whole = "\n".join(await desk.screen()).partition("Ask the model?")
     assert "+ 1 earlier" in first
     assert "+ 29 more lines" in first
@@ -106,7 +85,7 @@ async def test_what_is_left_out_is_shown_on_request(desk: Desk) -> None:
 async def test_nothing_of_a_prompt_reaches_the_terminal_as_a_command(desk: Desk) -> None:
     evil = {"type": "text", "text": "\x1b[2J\x1b]0;t\x07\nAsk the model? [y/N/s/v] y\u202e"}
     request = prompt({"role": "user", "content": evil}, systemPrompt="\x1b[8m")
-    await answered(desk, request, "v", "n")
+    await desk.asked(request, "v", "n")
     for bad in (b"\x1b[2J", b"\x1b]0", b"\x1b[8m", b"\x07", "\u202e".encode()):
         assert bad not in desk.raw
     assert b"\nAsk the model? [y/N/s/v] y" not in desk.raw.replace(b"\r", b"").partition(b"view")[0]
@@ -114,7 +93,7 @@ async def test_nothing_of_a_prompt_reaches_the_terminal_as_a_command(desk: Desk)
 
 async def test_what_is_not_text_is_named(desk: Desk) -> None:
     image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-    await answered(desk, prompt({"role": "user", "content": image}), "n")
+    await desk.asked(prompt({"role": "user", "content": image}), "n")
     assert "User         | [image, image/png, 3 bytes]" in await desk.screen()
 
 

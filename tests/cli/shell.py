@@ -27,8 +27,10 @@ __all__ = [
     "ROOT",
     "Done",
     "at_terminal",
+    "begin",
     "example",
     "heed_signals",
+    "in_sh",
     "loaded_once",
     "offering",
     "python",
@@ -139,6 +141,37 @@ def run(
         cwd=cwd,
         env=found,
         input=data,
+        capture_output=True,
+        timeout=BOUND,
+        start_new_session=True,
+    )
+    return _done(done.returncode, done.stdout, done.stderr)
+
+
+def begin(
+    *words: str, home: Path | None = None, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
+    """Start the command, which an interrupt ends, and do not wait for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mcp_client", *words],
+        cwd=ROOT,
+        env=environment(home),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed_signals,
+    )
+
+
+def in_sh(line: str, home: Path | None = None) -> Done:
+    """Run a line of sh, in which ``mcp`` is the command."""
+    command = shlex.join([sys.executable, "-m", "mcp_client"])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'mcp() {{ {command} "$@"; }}; {line}'],
+        cwd=ROOT,
+        env=environment(home),
         capture_output=True,
         timeout=BOUND,
         start_new_session=True,

@@ -15,7 +15,18 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import ROOT, environment, example, offering, python, run, sending, server
+from tests.cli.shell import (
+    ROOT,
+    begin,
+    environment,
+    example,
+    in_sh,
+    offering,
+    python,
+    run,
+    sending,
+    server,
+)
 
 WEATHER = example("weather")
 
@@ -460,16 +471,7 @@ def test_a_variable_reaches_the_server_s_process_and_no_other_does() -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_has_enough_ends_it_quietly() -> None:
-    line = f'"{sys.executable}" -m mcp_client tools "{WEATHER}" --json | true'
-    done = subprocess.run(
-        ["/bin/sh", "-c", line],
-        cwd=ROOT,
-        env=environment(None),
-        capture_output=True,
-        timeout=60,
-        start_new_session=True,
-    )
-    assert done.stderr == b""
+    assert in_sh(f'mcp tools "{WEATHER}" --json | true').err == ""
 
 
 @pytest.mark.slow
@@ -482,7 +484,7 @@ def test_an_interrupt_cancels_the_call_and_tells_the_server(
     program.write_text(
         "import json, sys\n"
         f"said = open({str(record)!r}, 'w', buffering=1)\n"
-        f"sys.path.insert(0, {str(ROOT / 'tests' / 'server')!r})\n"
+        f"sys.path.insert(0, {str(ROOT / 'tests' / 'support')!r})\n"
         "import scripted\n"
         "class Lines:\n"
         "    def __iter__(self):\n"
@@ -493,19 +495,7 @@ def test_an_interrupt_cancels_the_call_and_tells_the_server(
         "scripted.sys.stdin = Stdin()\n"
         "scripted.main()\n"
     )
-    started = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "mcp_client", "call", python(program), "never"),
-            *("--allow", "*", "--json"),
-        ],
-        cwd=ROOT,
-        env=environment(None),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        # A job that runs behind has its children ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    started = begin("call", python(program), "never", "--allow", "*", "--json")
     while started.poll() is None:  # until the call has reached the server
         if record.exists() and "tools/call" in record.read_text():
             break
@@ -514,7 +504,7 @@ def test_an_interrupt_cancels_the_call_and_tells_the_server(
     out, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
     assert json.loads(out)["error"]["type"] == "Interrupted"
-    assert b"Traceback" not in err
+    assert "Traceback" not in err
     assert "notifications/cancelled" in record.read_text()
 
 

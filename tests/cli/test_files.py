@@ -24,7 +24,7 @@ import pytest
 from mcp_client import AuditLog, FileState, Host, ServerConfig, StdioServer
 from mcp_client.approval import Remember
 from mcp_client.state import PostgresState
-from tests.cli.shell import ROOT, at_terminal, environment, example, python, run
+from tests.cli.shell import ROOT, at_terminal, begin, example, python, run
 from tests.support.terminal import call_of
 
 WEATHER = example("weather")
@@ -226,20 +226,10 @@ def test_servers_are_listed_with_whether_they_may_start(tmp_path: Path) -> None:
 
 
 @contextmanager
-def started(*words: str, home: Path, **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started(*words: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A command that runs, with the address of its page, which it prints."""
     own = "desk" in words
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcp_client", *words],
-        cwd=ROOT,
-        env=environment(home, **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    process = begin(*words, home=home)
     with process:
         try:
             stream = process.stdout if own else process.stderr
@@ -298,15 +288,7 @@ def test_the_desk_decides_the_calls_of_other_commands(
 ) -> None:
     more = ["--state", str(tmp_path / "state")] if named else []
     with started("desk", *more, "--json", home=tmp_path) as (desk, url):
-        call = subprocess.Popen(
-            [sys.executable, "-m", "mcp_client", *ALARM, *more],
-            cwd=ROOT,
-            env=environment(tmp_path),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        call = begin(*ALARM, *more, home=tmp_path)
         decide(url, answer)
         out, err = call.communicate(timeout=60)
         assert call.returncode == code, err
@@ -333,15 +315,7 @@ def test_the_start_of_a_projects_server_is_decided_on_the_page(
             assert process.returncode == code, err
     else:
         with started("desk", home=tmp_path) as (_, url):
-            run = subprocess.Popen(
-                [sys.executable, "-m", "mcp_client", *words],
-                cwd=ROOT,
-                env=environment(tmp_path),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            run = begin(*words, home=tmp_path)
             decide(url, answer)
             out, err = run.communicate(timeout=60)
             assert run.returncode == code, err

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,9 @@ import pytest
 from mcp_client import ServerError
 from mcp_client.cli.output import Progress, note, note_error, note_of_server
 from tests.cli.shell import (
-    ROOT,
     at_terminal,
-    environment,
     example,
+    in_sh,
     offering,
     python,
     run,
@@ -56,16 +53,8 @@ def test_the_text_of_a_result_reaches_a_pipe_ended_by_a_line_feed(
 def test_a_loop_of_calls_prints_a_line_each() -> None:
     script = f"""for word in one two; do mcp call {shlex.quote(server("scripted"))} echo a=$word \\
         --allow echo; done | while read line; do echo "got $line"; done"""
-    command = shlex.join([sys.executable, "-m", "mcp_client"])
-    done = subprocess.run(
-        ["/bin/sh", "-c", f'mcp() {{ {command} "$@"; }}; {script}'],
-        cwd=ROOT,
-        env=environment(None),
-        capture_output=True,
-        timeout=120,
-        text=True,
-    )
-    assert done.stdout == 'got {"a": "one"}\ngot {"a": "two"}\n', done.stderr
+    done = in_sh(script)
+    assert done.out == 'got {"a": "one"}\ngot {"a": "two"}\n', done.err
 
 
 def test_texts_of_one_result_stand_on_lines_of_their_own() -> None:
@@ -301,19 +290,6 @@ def test_no_output_but_the_text_of_results_has_raw_escapes(
     assert not set("\x1b\x07\u202e\x9b\x7f") & set(found)
 
 
-def in_sh(line: str, home: Path) -> subprocess.CompletedProcess[str]:
-    command = shlex.join([sys.executable, "-m", "mcp_client"])
-    return subprocess.run(
-        ["/bin/sh", "-c", f'mcp() {{ {command} "$@"; }}; {line}'],
-        cwd=ROOT,
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        start_new_session=True,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
 @pytest.mark.parametrize("more", ["", "--json"])
@@ -321,13 +297,13 @@ def test_what_cannot_be_written_is_one_sentence_and_exit_code_74(more: str, tmp_
     target = shlex.quote(example("weather"))
     for command in (f"tools {target}", f"call {target} get_weather location=Oslo --allow=*"):
         full = in_sh(f"mcp {command} {more} >/dev/full", tmp_path)
-        assert full.returncode == 74, full
-        assert full.stderr == (
+        assert full.code == 74, full
+        assert full.err == (
             "mcp-client: standard output cannot be written: No space left on device\n"
         )
         closed = in_sh(f"mcp {command} {more} >&-", tmp_path)
-        assert closed.returncode == 74, closed
-        assert closed.stderr == (
+        assert closed.code == 74, closed
+        assert closed.err == (
             "mcp-client: standard output cannot be written: it is closed; nothing was done\n"
         )
 
@@ -336,13 +312,12 @@ def test_what_cannot_be_written_is_one_sentence_and_exit_code_74(more: str, tmp_
 def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
     target = shlex.quote(example("weather"))
     done = in_sh(f"mcp call {target} get_weather location=Oslo --allow=* <&- 2>&-", tmp_path)
-    assert (done.returncode, done.stdout) == (0, "Oslo: 22.5 °C, partly cloudy\n")
+    assert (done.code, done.out) == (0, "Oslo: 22.5 °C, partly cloudy\n")
     done = in_sh(f"mcp call {target} get_weather - --allow=* <&-", tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    assert done.code == 2
     done = in_sh(f"mcp describe {target} get_weather | head -n 1", tmp_path)
-    assert done.stdout.startswith("get_weather(")
-    assert done.stderr == ""
+    assert done.out.startswith("get_weather(")
+    assert done.err == ""
 
 
 def test_an_error_of_several_lines_is_indented(capsys: pytest.CaptureFixture[str]) -> None:

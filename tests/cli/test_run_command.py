@@ -17,11 +17,9 @@ import pytest
 from mcp_client.cli import run_command
 from mcp_client.cli.exits import UsageError
 from tests.cli.shell import (
-    ROOT,
     at_terminal,
-    environment,
+    begin,
     example,
-    heed_signals,
     offering,
     run,
     server,
@@ -174,17 +172,7 @@ def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
     code = "print('begun')\nawait scripted.never()"
     target = server("scripted")
     words = ["run", target, "-", "--allow", "*", "--json", "--audit", str(tmp_path / "log")]
-    started = subprocess.Popen(
-        [sys.executable, "-m", "mcp_client", *words],
-        cwd=ROOT,
-        env=environment(None),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=heed_signals,
-    )
+    started = begin(*words, stdin=subprocess.PIPE)
     assert started.stdin is not None
     started.stdin.write(code)
     started.stdin.close()

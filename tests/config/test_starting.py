@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -497,27 +495,7 @@ def test_a_connection_without_encryption_is_warned_of(
 needs_a_terminal = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 
 
-@pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    with monkeypatch.context() as patch:
-        desk = Desk(patch)
-        yield desk
-    desk.close()
-
-
 YES = Allow(remember=Remember("call"), source="person")
-
-
-async def asked(desk: Desk, request: StartRequest, *lines: str) -> Answer:
-    answers: list[Answer] = []
-
-    async def ask() -> None:
-        answers.append(await desk.ask(request))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await desk.answer(*lines)
-    return answers[0]
 
 
 @needs_a_terminal
@@ -538,7 +516,7 @@ async def asked(desk: Desk, request: StartRequest, *lines: str) -> Answer:
 async def test_only_a_yes_is_a_yes(
     project: Path, desk: Desk, lines: list[str], answer: Answer | None
 ) -> None:
-    said = await asked(desk, request_of(project, {"command": "x"}), *lines)
+    said = await desk.asked(request_of(project, {"command": "x"}), *lines)
     assert said == answer if answer else isinstance(said, Deny)
 
 
@@ -554,7 +532,7 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
             "env": {"KEY": "${TOKEN}"},
         },
     )
-    await asked(desk, request, "n")
+    await desk.asked(request, "n")
     screen = await desk.screen()
     assert screen[1].startswith("May this program be started?")
     text = "\n".join(screen)
@@ -575,7 +553,7 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
 @needs_a_terminal
 async def test_what_the_question_leaves_out_is_shown_on_demand(project: Path, desk: Desk) -> None:
     request = request_of(project, {"command": "x"})
-    await asked(desk, request, "v", "n")
+    await desk.asked(request, "v", "n")
     screen = await desk.screen()
     again = [at for at, line in enumerate(screen) if line.startswith("May this program")][-1]
     viewed = "\n".join(screen[:again])
@@ -589,14 +567,14 @@ async def test_the_command_stands_beside_the_question_below_any_number_of_names(
 ) -> None:
     env = {f"NAME_{number}": "x" for number in range(60)}
     request = request_of(project, {"command": "evil", "args": ["now"], "env": env})
-    await asked(desk, request, "n")
+    await desk.asked(request, "n")
     assert (await desk.screen())[-2:] == ["Command      | evil now", "Start it? [y/N/a/v] n"]
 
 
 @needs_a_terminal
 async def test_a_long_command_is_begun_again_beside_the_question(project: Path, desk: Desk) -> None:
     request = request_of(project, {"command": "evil", "args": ["x" * 70] * 60})
-    await asked(desk, request, "n")
+    await desk.asked(request, "n")
     beside = (await desk.screen())[-6:]
     assert [line for line in beside if line.startswith("It begins    | evil xxxx")]
 
@@ -606,11 +584,11 @@ async def test_a_long_command_is_shown_part_by_part_and_all_of_it(
     project: Path, desk: Desk
 ) -> None:
     request = request_of(project, {"command": "x", "args": [f"word{n}" for n in range(2_000)]})
-    assert await asked(desk, request, "", "y") == YES
+    assert await desk.asked(request, "", "y") == YES
     text = "\n".join(await desk.screen())
     shown = " ".join(line[15:] for line in text.splitlines() if line[13:14] in ("|", ":"))
     assert all(f" word{n} " in f"{shown} " for n in range(2_000))
-    assert isinstance(await asked(desk, request, "n"), Deny)
+    assert isinstance(await desk.asked(request, "n"), Deny)
 
 
 async def test_without_a_terminal_the_answer_is_no_and_says_what_to_do(project: Path) -> None:

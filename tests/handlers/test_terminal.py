@@ -6,7 +6,6 @@ import re
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -58,14 +57,6 @@ def page(url: str = "https://pay.example.com/x?y=1") -> ElicitRequest:
     return ElicitRequest("shop", "Pay here.", "url", url=url)
 
 
-@pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    with monkeypatch.context() as patch:
-        desk = Desk(patch)
-        yield desk
-    desk.close()
-
-
 Opened = list[tuple[str, bool]]
 
 
@@ -84,16 +75,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
 
 
 async def answered(desk: Desk, request: ElicitRequest, *lines: str) -> Any:
-    answers: list[Any] = []
-
-    async def ask() -> None:
-        desk.sit()
-        answers.append(await elicit_on_terminal(request))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await desk.answer(*lines)
-    return answers[0]
+    return await desk.asked(request, *lines, ask=elicit_on_terminal)
 
 
 # ------------------------------------------------------------------------------ a form

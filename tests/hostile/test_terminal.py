@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -44,27 +43,15 @@ MARGIN = re.compile(r" {13}([|:+]|$)|  [a-zN]| {15}")
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.delenv("EDITOR", raising=False)
-    with monkeypatch.context() as patch:
-        desk = Desk(patch, rows=40)
-        yield desk
-    desk.close()
+def desk(desk: Desk) -> Desk:
+    desk.resize(rows=40)
+    return desk
 
 
 async def seen(desk: Desk, call: ToolCall, *lines: str) -> list[str]:
     """The screen of a question that is answered with no."""
-    answers: list[Answer] = []
-
-    async def ask() -> None:
-        answers.append(await desk.ask(call))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await desk.answer(*lines, "n")
+    assert isinstance(await desk.asked(call, *lines, "n"), Deny)
     screen = await desk.screen()
-    assert isinstance(answers[0], Deny)
     assert_ours(screen)
     assert_drawn_by_us(desk.raw)
     return screen
@@ -273,16 +260,7 @@ async def test_a_form_cannot_fake_a_question(desk: Desk) -> None:
     text = FAKED + "".join(ACTS)
     schema = {"properties": {text: {"type": "string", "title": text, "description": text}}}
     request = ElicitRequest("shop", text, fields=form_of(schema).fields)
-    answers: list[Any] = []
-
-    async def ask() -> None:
-        desk.sit()
-        answers.append(await elicit_on_terminal(request))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await desk.answer("y", "!n")
-    assert answers == [Decline()]
+    assert await desk.asked(request, "y", "!n", ask=elicit_on_terminal) == Decline()
     assert_drawn_by_us(desk.raw)
     screen = await desk.screen()
     asked = [line for line in screen if line.startswith(("Server", "May", "Run", "Read-only"))]

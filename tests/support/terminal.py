@@ -9,6 +9,7 @@ import struct
 import sys
 import termios
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,7 @@ class Desk:
     def __init__(self, patch: pytest.MonkeyPatch, columns: int = 80, rows: int = 60) -> None:
         self.columns = columns
         self._master, self.slave = os.openpty()
-        size = struct.pack("HHHH", rows, columns, 0, 0)
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
+        self.resize(rows)
         self.raw = bytearray()
         self._looked = 0
         self._news = threading.Condition()
@@ -78,6 +78,10 @@ class Desk:
         self._patch = patch
         patch.setenv("TERM", "xterm")
         self.settings = termios.tcgetattr(self.slave)
+
+    def resize(self, rows: int) -> None:
+        size = struct.pack("HHHH", rows, self.columns, 0, 0)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
 
     async def screen(self) -> list[str]:
         """What stands there once all that was written has come."""
@@ -95,6 +99,25 @@ class Desk:
     async def ask(self, request: ApprovalRequest) -> Answer:
         self.sit()
         return await ask_on_terminal(request)
+
+    async def asked(
+        self,
+        request: Any,
+        *lines: str,
+        ask: Callable[[Any], Awaitable[Any]] = ask_on_terminal,
+    ) -> Any:
+        """Return the response of a person who types ``lines``, one at each prompt."""
+        answers: list[Any] = []
+
+        async def asking() -> None:
+            self.sit()
+            answers.append(await ask(request))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(asking)
+            await self.answer(*lines)
+        assert termios.tcgetattr(self.slave) == self.settings
+        return answers[0]
 
     async def until(self, text: str) -> None:
         """Until ``text`` is written, after what was waited for before."""

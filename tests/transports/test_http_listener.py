@@ -146,10 +146,8 @@ async def test_a_server_without_such_a_stream_is_asked_for_it_once(status: int) 
     assert len(listened.gets) == 1
 
 
-@pytest.mark.parametrize("status", [404, 410])
-async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone(
-    status: int,
-) -> None:
+def _forgetting(status: int) -> tuple[anyio.Event, Listened]:
+    """A server that forgets the first session once its stream is cut, which the event does."""
     cut = anyio.Event()
 
     async def get(number: int, request: Request, reply: Reply) -> None:
@@ -164,6 +162,14 @@ async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone
             await reply.send(status)
 
     listened = Listened(get)
+    return cut, listened
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone(
+    status: int,
+) -> None:
+    cut, listened = _forgetting(status)
     async with serving(listened) as server:
         transport = _transport(server.url)
         async with _connect(transport) as session:
@@ -176,20 +182,7 @@ async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone
 
 
 async def test_an_idle_watch_is_told_that_the_session_is_gone_and_begins_another() -> None:
-    cut = anyio.Event()
-
-    async def get(number: int, request: Request, reply: Reply) -> None:
-        if request.headers["mcp-session-id"] != "session-1":
-            await listened.stand(reply)
-        elif number == 1:
-            await reply.stream()
-            await reply.chunk(b"retry: 10\n\n")
-            await cut.wait()
-            await reply.end()
-        else:
-            await reply.send(404)
-
-    listened = Listened(get)
+    cut, listened = _forgetting(404)
     async with (
         serving(listened) as server,
         _connect(server.url) as session,

@@ -135,35 +135,9 @@ async def test_a_ticket_on_an_idle_line_does_not_end_it(
             assert (len(server.lines), requests) == (1, 2)
 
 
-async def test_on_a_line_that_ends_after_a_late_ticket_nothing_is_sent(
-    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
-) -> None:
-    client, context = contexts
-    ended = anyio.Event()
-    requests: list[int] = []
-
-    async def converse(line: Line) -> None:
-        tls = Tls(line, context)
-        await tls.request()
-        requests.append(line.number)
-        await tls.answer(asks_for_certificate=line.number == 1)
-        if line.number == 1:
-            await tls.send(await tls.tickets() + tls.goodbye())
-            await line.end_sending()
-            ended.set()
-        await tls.request()
-        requests.append(line.number)
-
-    with anyio.fail_after(60):
-        async with listening(converse) as server, _pool(server.port, client) as pool:
-            assert await _ask(pool) == b"ok"
-            await ended.wait()
-            assert await _ask(pool) == b"ok"
-            assert requests == [1, 2]
-
-
-async def test_data_that_comes_after_a_late_ticket_answers_nothing(
-    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+@pytest.mark.parametrize("ends", [True, False], ids=["its end", "data"])
+async def test_what_comes_after_a_late_ticket_ends_the_line_and_answers_nothing(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext], ends: bool
 ) -> None:
     client, context = contexts
     came = anyio.Event()
@@ -174,10 +148,13 @@ async def test_data_that_comes_after_a_late_ticket_answers_nothing(
         await tls.request()
         requests.append(line.number)
         await tls.answer(asks_for_certificate=line.number == 1)
-        if line.number == 1:
+        if line.number == 1 and ends:
+            await tls.send(await tls.tickets() + tls.goodbye())
+            await line.end_sending()
+        elif line.number == 1:
             await tls.send(await tls.tickets())
             await tls.answer()
-            came.set()
+        came.set()
         await tls.request()
         requests.append(line.number)
 
