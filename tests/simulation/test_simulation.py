@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
+
+from mcp_client import errors
 
 from .life import Options, live
 from .mutations import MUTATIONS
@@ -36,11 +41,29 @@ OUTCOMES = (
     "cancelled",
     "what a model reads",
 )
+CANNOT_CONNECT = ("ConnectError", "NegotiationError", "StateError")
+NOT_SIMULATED = {
+    "McpError, NotSent, BrokenPromise": "only what is derived from them is raised",
+    "ConfigError": "a mistake of the program",
+    "AuditError": "of a file or a database of records",
+    "AuthError": "no server asks for a login",
+    "StartDenied": "the program allows each start",
+    "InvalidSchema": "each definition is sound",
+    "MissingCapability, UrlElicitationRequired": "no server raises them",
+    "NotFound, SkillError": "only tools are used",
+    "ResultNotStored": "no state fails only for a result",
+    "NotPending": "a person meets it",
+    "ToolChanged, ToolFailed": "of stubs and results that are unpacked",
+}
+"""Classes of errors that no life has, and why."""
 FOUND = Path(__file__).with_name("found.txt")
+OTHER_PYTHONS = os.environ.get("MCP_CLIENT_TESTS_PYTHONS", "").split()
+"""Commands of other versions of Python that have the same packages, to be compared as well."""
 _TIMELINES = """
-from tests.simulation.life import live
-for seed in range(6):
-    print(*live(seed).trace, sep="\\n")
+from tests.simulation.life import Options, live
+for seed in range(3):
+    for backend in ("trio", "asyncio"):
+        print(*live(seed, Options(backend=backend, messages=True)).trace, sep="\\n")
 """
 
 
@@ -61,6 +84,14 @@ def test_every_promise_is_kept_in_each_life(part: int) -> None:
     assert {seed: what for seed, what in wrong.items() if what} == {}
 
 
+def test_each_class_of_errors_is_one_that_happens_or_one_that_cannot() -> None:
+    classes = {name for name in errors.__all__ if inspect.isclass(getattr(errors, name))}
+    unreached = {name for names in NOT_SIMULATED for name in names.split(", ")}
+    reached = {*OUTCOMES, *CANNOT_CONNECT}
+    assert classes == unreached | (reached & classes)
+    assert unreached & reached == set()
+
+
 @pytest.mark.slow
 def test_each_kind_of_fault_error_and_denial_happens_in_some_life() -> None:
     happened, wrong = Counter[str](), dict[int, list[str]]()
@@ -74,6 +105,7 @@ def test_each_kind_of_fault_error_and_denial_happens_in_some_life() -> None:
         *(f"fault: {kind}" for kind in FAULTS),
         *(f"denied: {why}" for why in DENIALS),
         *(f"outcome: {kind}" for kind in OUTCOMES),
+        *(f"connect: {kind}" for kind in CANNOT_CONNECT),
     }
     assert sometimes - {*happened} == set()
 
@@ -92,11 +124,15 @@ def test_a_mistake_is_noticed() -> None:
 
 
 def test_the_same_seed_gives_the_same_timeline_in_another_process() -> None:
-    def timelines(hash_seed: str) -> str:
+    def timelines(python: str, hash_seed: str) -> str:
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        words = [sys.executable, "-c", _TIMELINES]
+        words = [python, "-c", _TIMELINES]
         done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
         return done.stdout
 
-    here = "".join(f"{line}\n" for seed in range(6) for line in live(seed).trace)
-    assert here == timelines("1") == timelines("2")
+    here = timelines(sys.executable, "1")
+    with redirect_stdout(StringIO()) as printed:  # in a process that has lived other lives
+        exec(_TIMELINES, {})
+    assert printed.getvalue() == here
+    for python in (sys.executable, *OTHER_PYTHONS):
+        assert timelines(python, "2") == here, python
