@@ -155,7 +155,6 @@ class RpcConnection:
         self.now: Callable[[], float] = clock.now
         """Seconds on the connection's own clock, which is paused while a person logs in."""
         self.clocks: RequestDeadlines = RequestDeadlines(clock.now)
-        """The deadlines of the requests under way."""
         """The timeouts of the requests under way."""
         self.clock = clock
         self.mirrors: bool = era.mirrors and transport.has_headers
