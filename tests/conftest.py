@@ -107,7 +107,7 @@ def pytest_collection(session: pytest.Session) -> None:
     folders = (root / folder for folder in session.config.args)
     files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
     for file in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
-        with suppress(Exception, pytest.skip.Exception):  # told when the file is collected
+        with suppress(Exception, pytest.skip.Exception):  # reported when the file is collected
             importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 

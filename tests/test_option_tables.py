@@ -250,7 +250,7 @@ class TestTheOptionsOfACall:
             try:
                 await CALLS[face](session, host, cancel=token)
             except CallWithdrawn:
-                assert not face.startswith("Toolset.run")  # which tells the model
+                assert not face.startswith("Toolset.run")  # which shows the model
             assert len(server.calls) == 1
 
     @each_read

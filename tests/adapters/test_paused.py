@@ -439,7 +439,7 @@ async def each_ran_once_at_most(steps: list[str]) -> None:
                 case "wait":
                     for _ in range(5):
                         await checkpoint()
-        for _ in wanted * 2:  # a grant that was used up before its call was sent is asked for anew
+        for _ in wanted * 2:  # a grant that was used up before its call was sent is requested again
             world.decide(tuple(one.id for one in world.queue.pending))
             with suppress(CallPending):
                 messages = await kit.resume(session, error.paused)

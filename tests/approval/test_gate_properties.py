@@ -391,7 +391,7 @@ def test_nothing_is_sent_whatever_an_approver_raises(
     messages: list[str] = []
     raised: list[BaseException] = []
     if place == "the store, written to" and type(error) is ConfigError:
-        return  # it cannot be written down, which a yes to this one call does not need
+        return  # it cannot be written down, which an approval of this one call does not need
 
     def server(message: dict[str, Any]) -> Any:
         messages.append(message["method"])

@@ -871,7 +871,7 @@ def test_the_record_of_a_call_that_outlives_its_loop_is_closed_where_that_needs_
     told: list[str] = []
     left: list[Any] = []
     anyio.run(main, backend=backend)
-    with suppress(Exception):  # scopes that were left behind say so, each in its way
+    with suppress(Exception):  # scopes that were left behind report it, each in its way
         left[0].close()
     assert book.pair[1]["delivery"] == "not_sent"
     assert verify_audit(path).open_calls == ()

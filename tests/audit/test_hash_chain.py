@@ -84,7 +84,7 @@ def test_a_first_line_and_what_it_says_came_before_must_agree(
 @pytest.mark.parametrize("head", [b'{"a":1', b'{"line":1,"file":null', b'{"line":1', b"{x"])
 def test_a_line_with_a_good_hash_and_no_place_in_a_chain_is_none(head: bytes, path: Path) -> None:
     line = b'%b,"hash":"%b"}' % (head, hashlib.sha256(head).hexdigest().encode())
-    with pytest.raises(ValueError):  # noqa: PT011 - any: the caller tells where it stands
+    with pytest.raises(ValueError):  # noqa: PT011 - any: the caller names the place
         unseal(line, None)
     path.write_bytes(line + b"\n")
     with pytest.raises(AuditError, match="it was changed"):

@@ -82,7 +82,7 @@ def twice(document: Document) -> bytes:
 
 
 LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
-    # what the MCP server's challenge says
+    # the MCP server's challenge
     "a challenge that names a file": (
         {"challenge": challenging("file:///etc/passwd")},
         "not https",

@@ -338,7 +338,7 @@ async def test_a_certificate_is_checked_for_the_name(
 
     plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = plain.extra(SocketAttribute.local_port)
-    # The client need not say goodbye: it has all it wants.
+    # The client need not end the connection politely: it has all it wants.
     listener = TLSListener(plain, server, standard_compatible=False)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, connection)

@@ -343,6 +343,6 @@ def test_threads_that_search_first_read_the_tools_in_turns() -> None:
         one = threads.submit(names, index, "weather")
         assert inside.wait(30)
         other = threads.submit(names, index, "weather")
-        wait([other], 0.05)  # it cannot be told from outside that it waits
+        wait([other], 0.05)  # nothing shows from outside that it waits
         go_on.set()
         assert one.result(30) == other.result(30) == ["first", "second"]

@@ -91,7 +91,7 @@ async def test_an_incomplete_list_is_an_error_and_never_a_short_list(
     pages: list[Any], limits: Limits, said: str
 ) -> None:
     server = Server(*pages, limits=limits)
-    for _ in range(2):  # nothing of it is kept
+    for _ in range(2):  # nothing of it is stored
         with pytest.raises(ProtocolViolation, match=said) as caught:
             await server.catalog.tools()
         assert caught.value.server == "files"

@@ -160,7 +160,7 @@ def _end(code: int) -> NoReturn:
     """As Python does, but for taking down what was loaded, which is copied for that alone."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    gc.collect()  # what was left open is told
+    gc.collect()  # what was left open is reported
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

@@ -536,7 +536,7 @@ def test_every_option_of_every_command_stands_at_every_place() -> None:
             for given in (option, joined):
                 line = [*words[:place], *given, *words[place:]]
                 assert vars(parsed(line)) == wanted, line
-                if place <= 1:  # what is after -- is no option
+                if place <= 1:  # text after -- is not an option
                     line = [*words[:place], *given, "--", *words[place:]]
                     assert vars(parsed(line)) == wanted, line
 

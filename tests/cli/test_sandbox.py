@@ -103,5 +103,5 @@ def test_a_call_runs_in_the_sandbox_and_a_file_that_asks_for_one_gets_it(tmp_pat
     server = {"command": sys.executable, "args": [str(script)], **own}
     config.write_text(json.dumps({"mcpServers": {"peek": server}}))
     words = ["tools", "peek", "--config", str(config)]
-    assert run(*words).code == 3  # a project's file, which nobody has confirmed
+    assert run(*words).code == 3  # a project's file, which no one has confirmed
     opened_as_it_says(config)

@@ -190,7 +190,7 @@ def test_ctrl_c_cancels_the_call_and_comes_back_to_the_prompt(extra: bool, tmp_p
     child.sendintr()
     child.expect("cancelled; what was sent may have run")
     child.expect("mcp>")
-    child.sendline("call last-reason")  # the server was told, and the session goes on
+    child.sendline("call last-reason")  # the server was notified, and the session goes on
     child.expect("the client gave up waiting")
     child.expect("mcp>")
     child.sendline("quit")

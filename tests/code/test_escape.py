@@ -225,7 +225,7 @@ async def test_no_call_goes_round_the_gate(tried: str, world: World) -> None:
 async def test_the_gate_sees_each_call(name: str, world: World) -> None:
     found = await world.run(CALLS[name])
     asked = [tool for tool, _ in world.gate.asked]
-    # Of two side by side, a no to one ends the script, perhaps before the other is asked about.
+    # Of two side by side, a denial of one ends the script, perhaps before the other is asked about.
     unasked = found.calls - len(asked)
     assert asked.count("delete") == ASKED[name]
     assert unasked == 0 or (name, unasked, world.files.sent) == ("mixed", 1, [])

@@ -134,7 +134,7 @@ def test_a_run_whose_process_was_killed_while_it_waits_is_run_again_and_repeats_
     assert calls(tmp_path) == BOTH[:1]
     with opened(tmp_path) as (session, queue):
         kit = CHAT.toolset(session.list_tools(), code=True)
-        with pytest.raises(CallPending) as caught:  # nobody waits for the first question any more
+        with pytest.raises(CallPending) as caught:  # no one waits for the first question any more
             kit.run(session, RESPONSE, idempotency_prefix="talk-1")
         assert calls(tmp_path) == BOTH[:1]
         queue.decide(caught.value.tickets, Allow(), by="ana")

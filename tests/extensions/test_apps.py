@@ -107,7 +107,7 @@ async def test_a_tool_without_app_in_its_visibility_is_refused_before_anybody_is
         with pytest.raises(NotSent, match="only to its views"):
             await session.call_tool("refresh")
         assert not asked
-        await app.call_tool("plain")  # both may, where a tool says nothing
+        await app.call_tool("plain")  # both may, if a tool states nothing
     assert [one.tool.name for one in asked] == ["plain"]
     assert len(views.calls) == 1
 

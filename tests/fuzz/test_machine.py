@@ -181,7 +181,7 @@ class Calls(RuleBasedStateMachine):
                 raise ValueError("a fault of the hook's own")
             case "wrong":
                 return True
-            case "change":  # the server changes its mind while somebody thinks
+            case "change":  # the server changes its mind while a person thinks
                 if call.tool.name in self.server.versions:
                     self.server.define(call.tool.name)
                     self.server.announce()

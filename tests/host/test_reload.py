@@ -545,7 +545,7 @@ async def test_a_file_that_is_watched_is_read_again_when_it_was_written(
         new.replace(file.path)
         assert (await count(reloads, 2)).removed == ("b",)
 
-        file.path.touch()  # nothing is said anew
+        file.path.touch()  # nothing is reported again
         assert await count(reloads, 3) == Reloaded(unchanged=("a", "c"))
 
         with caplog.at_level(logging.WARNING):

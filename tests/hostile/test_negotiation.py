@@ -81,7 +81,7 @@ async def test_a_recognised_error_to_the_probe_never_falls_back() -> None:
 async def test_a_probe_that_lists_only_handshake_revisions_leads_to_initialize(
     options: tuple[str, ...],
 ) -> None:
-    # It answers the probe and has no initialize: that it was asked is what its error tells.
+    # It answers the probe and has no initialize: its error proves that it was asked.
     with pytest.raises(NegotiationError, match="refuses initialize with 2025-11-25"):
         await connect(scripted("--era", "stateless", *options))
 

@@ -272,7 +272,7 @@ async def test_a_server_that_is_slow_to_die_is_reaped_when_it_has_died(
     assert _lives(pid)
     os.kill(pid, signal.SIGKILL)
     with anyio.fail_after(60):
-        while Path(f"/proc/{pid}").exists():  # until somebody has waited for it
+        while Path(f"/proc/{pid}").exists():  # until a process has waited for it
             await anyio.sleep(0.01)
 
 

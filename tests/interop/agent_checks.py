@@ -94,7 +94,7 @@ def _told(said: str) -> None:
 
 
 def _completion(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> dict[str, Any]:
-    # The service sends every member, null where it has nothing to say.
+    # The service sends every member, null if it has no value.
     message: dict[str, Any] = {
         "role": "assistant",
         "content": text,

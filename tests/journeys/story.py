@@ -247,7 +247,7 @@ async def _an_unknown_tool_raises_without_a_call(told: Told) -> None:
     with pytest.raises(UnknownTool, match=told.words.echo):
         await told.session.call_tool("no-such-tool")
     assert len(told.approver.seen) == asked
-    assert told.session.stats.requests <= sent + 1  # the list, once more: it may be new
+    assert told.session.stats.requests <= sent + 1  # the list again: it may be new
 
 
 async def _progress_is_reported(told: Told) -> None:

@@ -126,7 +126,7 @@ async def test_a_skipped_message_is_quoted_and_a_banner_is_no_warning(
     levels = [record.levelno for record in records]
     if wire in ("memory", "stdio"):
         assert levels == [logging.INFO, logging.WARNING]
-    else:  # there it is no banner
+    else:  # there it is not a banner
         assert logging.WARNING in levels and logging.INFO not in levels
 
 
@@ -152,7 +152,7 @@ async def test_an_error_of_several_lines_keeps_them_and_is_one_line_in_a_log(
             (message,) = await _run_as_a_model(session, tools)
             assert SHOWN in message["content"]
             answers["tools/list"] = Failure(-32000, LINES)
-            stale = await session.list_tools()  # fetched again, because nothing tells of changes
+            stale = await session.list_tools()  # fetched again, because nothing reports changes
     assert "\n" not in str(stale.findings[0]) and "\\u{a}" not in str(stale.findings[0])
     lines = [record.getMessage() for record in caplog.records]
     assert any("could not be refreshed" in line for line in lines)

@@ -107,7 +107,7 @@ async def test_no_error_and_no_log_line_of_opening_shows_the_key(
                 async with connect(server, approval=allow_all):
                     pass
         assert KEY not in _texts(caught.value)
-        with anyio.fail_after(30), pytest.raises(McpError) as caught:  # nobody is there any more
+        with anyio.fail_after(30), pytest.raises(McpError) as caught:  # no one is there any more
             async with connect(server, approval=allow_all):
                 pass
         assert KEY not in _texts(caught.value)

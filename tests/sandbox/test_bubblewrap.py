@@ -200,7 +200,7 @@ def test_inherited_descriptors_are_closed(tmp_path: Path) -> None:
     with open(tmp_path / "secret") as file:
         os.set_inheritable(file.fileno(), True)
         _, output, _ = shell(HELD, "ls /proc/self/fd")
-    assert output.split() == ["0", "1", "2", "3"]  # and the folder itself
+    assert output.split() == ["0", "1", "2", "3"]  # and the directory itself
 
 
 def test_it_runs_in_its_folder_even_where_that_cannot_be_read(place: Path) -> None:

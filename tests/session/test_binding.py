@@ -369,7 +369,7 @@ async def test_an_edit_cannot_lose_it(edit: dict[str, Any]) -> None:
         await session.call_tool("create_note", {"title": "a"})
     sent = {"title": "better", "tenant": "acme"}
     assert server.calls == [sent]
-    if "tenant" not in edit:  # the approver says yes to the call that is sent
+    if "tenant" not in edit:  # the approver allows the call that is sent
         first, second = calls
         assert (second.arguments, second.edited) == (sent, True)
         text = "the edit left out arguments that the host sets; they were added again: tenant"

@@ -429,7 +429,7 @@ SPANS: dict[Way, Any] = {
     with_a_key_once_more: lambda plain: [],
     # The session that started the task had the span.
     resumed: lambda plain: [],
-    # The span ends when the task is handed over, before there is a result.
+    # The span ends when the task is returned, before there is a result.
     started: lambda plain: [(plain[0][0], None, None)],
 }
 

@@ -143,7 +143,7 @@ class Callers:
                     else:
                         outcome = "tool_error" if result.is_error else "ok"
                 tasks.cancel_scope.cancel()
-        except Exception as error:  # none of ours: the report says so, and the soak goes on
+        except Exception as error:  # not ours: the report states it, and the soak goes on
             outcome = f"raised-{type(error).__name__}"
             self.foreign.append("".join(traceback.format_exception(error))[-1_500:])
         finally:

@@ -112,7 +112,7 @@ def test_kills_lose_nothing_that_was_acknowledged(thing: str, where: str, addres
         last = max(Kept(thing, where, address).numbers(), default=0)
         assert acknowledged <= last
     files = [path.name for path in Path(address).parent.rglob(".*") if path.is_file()]
-    # The lock of a key that is made once is taken again by nobody, whoever was killed with it.
+    # The lock of a key that is made once is never taken again, even if its process was killed.
     assert set(files) <= {".keys.json.lock"}, "nothing that was half written is left behind"
 
 

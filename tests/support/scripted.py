@@ -65,7 +65,7 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
                 late = held.pop()
                 say({"id": late, "result": text(late)})
             return text("released")
-        case "raw":  # any bytes at all; ID stands for the id of this call
+        case "raw":  # any bytes at all; ID means the id of this call
             for line in arguments["lines"]:
                 write(line.replace("ID", str(id)).encode("latin-1"))
             return text("after") if arguments.get("answer") else None
@@ -262,7 +262,7 @@ OPTIONS = {
     "lives": float,  # seconds after which it dies by itself
     "starts": str,  # a file to which each start adds a line
     "calls": str,  # a file to which each call adds a line
-    "note-sigterm": str,  # a folder that SIGTERM makes before the server ends
+    "note-sigterm": str,  # a directory that SIGTERM makes before the server ends
     "ignore-unknown": None,
     "die-on-probe": None,
     "refuse-initialize-after-probe": None,

@@ -41,7 +41,7 @@ def _parsed(*pieces: bytes, cap: int = 1_000) -> list[Event]:
     return anyio.run(Piecewise(*pieces, cap=cap).all)
 
 
-# After web-platform-tests, eventsource/format-*. An event whose data is empty is no message in MCP.
+# After web-platform-tests, eventsource/format-*. An event with empty data is not a message in MCP.
 WHATWG: dict[str, tuple[bytes, list[tuple[str, bytes]]]] = {
     "bom": (b"\xef\xbb\xbfdata:1\n\n\xef\xbb\xbfdata:2\n\ndata:3\n\n", [("", b"1"), ("", b"3")]),
     "two boms": (b"\xef\xbb\xbf" * 2 + b"data:1\n\ndata:2\n\ndata:3\n\n", [("", b"2"), ("", b"3")]),

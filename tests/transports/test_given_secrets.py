@@ -103,7 +103,7 @@ async def test_an_error_has_no_value_of_env_in_any_form(
         call["function"]["arguments"] = json.dumps({"way": way})  # type: ignore[index]
         answers = await kit.run(session, {"role": "assistant", "tool_calls": [call]})
         stats = repr(session.stats)
-    # The middle of it, which is the same in base64 wherever it stands in what is encoded.
+    # The middle of it, which is the same in base64 wherever it is in the encoded text.
     core = FORMS[form][4:-4]
     for shown in (everything_in(caught.value), str(answers), audit.read_text(), stats, caplog.text):
         assert core not in shown

@@ -95,7 +95,7 @@ async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
         await reply.end()
 
     monkeypatch.setattr(http_listener, "pause_before_next", no_pause)
-    clock.stop()  # none of them stands for a while
+    clock.stop()  # none of them lasts for a while
     listened = Listened(get)
     async with serving(listened) as server, _connect(server.url):
         await listened.stands.wait()

@@ -337,7 +337,7 @@ async def test_an_answer_comes_through_although_the_body_is_never_read(status: i
     async with listening(converse) as server, _pool(server.port) as pool:
         assert await _ask(pool, b"x" * MANY) == (status, b"ok")
         assert await _ask(pool, b"x" * MANY) == (status, b"ok")
-        assert len(server.lines) == 2  # half a request stands on the first
+        assert len(server.lines) == 2  # half a request is on the first
 
 
 async def test_a_server_that_hangs_up_in_the_middle_of_a_body_has_lost_it() -> None:
