@@ -69,26 +69,27 @@ class CarriedSession(official.OfficialSession):
             ),
         )
 
-        self._told = False
+        self._is_open = False
 
     async def initialize(self) -> Any:
-        """Return what was agreed on when the context was entered."""
-        self._told = True
+        """Open the session. The official client, too, sends nothing before this."""
+        session = await self._connecting
+        opened[0] += 1
+        super().__init__(session, "result", importlib.import_module("mcp.types"))
+        self._is_open = True
         return await super().initialize()
 
     def get_server_capabilities(self) -> Any:
         """Return None before ``initialize``, as the official client does."""
-        return super().get_server_capabilities() if self._told else None
+        return super().get_server_capabilities() if self._is_open else None
 
     async def __aenter__(self) -> CarriedSession:
-        session = await self._connecting
-        opened[0] += 1
-        super().__init__(session, "result", importlib.import_module("mcp.types"))
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        await super().__aexit__(*raised)
-        await self._connecting.__aexit__(None, None, None)
+        if self._is_open:
+            await super().__aexit__(*raised)
+            await self._connecting.__aexit__(None, None, None)
 
 
 def pytest_configure() -> None:
