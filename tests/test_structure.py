@@ -439,6 +439,15 @@ def test_no_files_import_one_another_in_a_circle_not_even_inside_functions() -> 
     TopologicalSorter(below).prepare()  # which names the files of a circle, if there is one
 
 
+def test_no_constant_of_a_module_is_written_twice() -> None:
+    wrong = []
+    for path in FILES:
+        assigned = [node.targets for node in parsed(path).body if isinstance(node, ast.Assign)]
+        names = [one.id for targets in assigned for one in targets if isinstance(one, ast.Name)]
+        wrong += [f"{ids(path)}: {name}" for name in {*names} if names.count(name) > 1]
+    assert wrong == []
+
+
 def test_imports_go_down_the_map_as_it_is_printed() -> None:
     assert len(ROOMS) == len({*ROOMS}) > 20
     lower = {name: ROOMS[number + 1 :] for number, name in enumerate(ROOMS)}

@@ -35,8 +35,8 @@ _MAX_REPORTED = 5
 MEMORY_BYTES = 1024 * 1024 * 1024
 """The memory limit of a worker."""
 _MAX_FRAMES = 4_000
-_MAX_CHARS = 120
-_MAX_CHARS = 1_000
+_MAX_VALUE_CHARS = 120
+_MAX_TEXT_CHARS = 1_000
 
 
 class UnusableSchema(Exception):
@@ -163,21 +163,21 @@ def _place(error: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _problem(error: Any) -> list[str]:
     return [
-        _path(error)[:_MAX_CHARS],
-        _expected(error)[:_MAX_CHARS],
+        _path(error)[:_MAX_TEXT_CHARS],
+        _expected(error)[:_MAX_TEXT_CHARS],
         short(error.instance),
     ]
 
 
 def _unresolved(reference: object) -> str:
     return (
-        f"it refers to {str(reference)[:_MAX_CHARS]!r}, which is not in it; addresses outside a "
-        "schema are never fetched"
+        f"it refers to {str(reference)[:_MAX_VALUE_CHARS]!r}, which is not in it; addresses "
+        "outside a schema are never fetched"
     )
 
 
 def _brief(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:_MAX_CHARS]}"
+    return f"{type(error).__name__}: {str(error)[:_MAX_VALUE_CHARS]}"
 
 
 def _path(error: Any) -> str:
@@ -209,12 +209,12 @@ def _expected(error: Any) -> str:
 def short(value: Any) -> str:
     """Return ``value`` as shortened JSON. The time does not depend on the size of ``value``."""
     text = json.dumps(_pruned(value, 3), ensure_ascii=False, default=str)
-    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
+    return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…"
 
 
 def _pruned(value: Any, levels: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _MAX_CHARS else value[:_MAX_CHARS] + "…"
+        return value if len(value) <= _MAX_VALUE_CHARS else value[:_MAX_VALUE_CHARS] + "…"
     if isinstance(value, dict):
         if not levels:
             return "{…}"
