@@ -32,6 +32,7 @@ DENIALS = (
     "the seed denies it",
     "the person denies it",
     "the request was withdrawn",
+    "changed while approval was requested",
 )
 """Why a gate denies a call."""
 

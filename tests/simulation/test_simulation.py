@@ -31,6 +31,7 @@ OUTCOMES = (
     "ConnectionLost",
     "InvalidArguments",
     "InvalidResult",
+    "NotSent",
     "OutcomeUnknown",
     "ProtocolViolation",
     "ServerError",
@@ -43,7 +44,7 @@ OUTCOMES = (
 )
 CANNOT_CONNECT = ("ConnectError", "NegotiationError", "StateError")
 NOT_SIMULATED = {
-    "McpError, NotSent, BrokenPromise": "only what is derived from them is raised",
+    "McpError, BrokenPromise": "only what is derived from them is raised",
     "ConfigError": "a mistake of the program",
     "AuditError": "of a file or a database of records",
     "AuthError": "no server asks for a login",
