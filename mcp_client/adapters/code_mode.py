@@ -43,7 +43,7 @@ and its last expression come back to you: filter and count there, and print litt
 by side, import asyncio and await asyncio.gather(...). What fails raises one of {_CAUGHT}; a call \
 that was denied was not sent. A person may be asked about each call. No file, network, environment \
 or clock; imports: asyncio, json, re, math, datetime, collections, itertools and the like; classes \
-do not inherit. Nothing is kept from one run to the next."""
+do not inherit. Nothing is stored from one run to the next."""
 _ABOUT = {
     SEARCH: (
         "Find tools by what they do. Returns how they are called in code, where that is short. "

@@ -181,7 +181,7 @@ class Resumption:
                 _bound([outcome := _answered(made)])
             failure = await row.end(outcome, may_have_run=False)
             if failure is not None:
-                _log.error("the answer to a call of a resumed response: %s", failure)
+                _log.error("the response to a call of a resumed response: %s", failure)
         return made
 
     async def _note_progress(self, number: int, pending: CallPending) -> None:
@@ -236,7 +236,7 @@ def _pending(waiting: Sequence[CallPending], calls: int, paused: str) -> CallPen
     tickets = tuple(dict.fromkeys(ticket for one in waiting for ticket in one.tickets))
     return CallPending(
         f"{len(waiting)} of the {calls} calls of the response wait for approval, see .tickets, and "
-        "what ran is kept: once these are decided, resume(target, error.paused) goes on",
+        "what ran is stored: once these are decided, resume(target, error.paused) goes on",
         ticket=tickets[0] if tickets else "",
         tickets=tickets,
         paused=paused,
@@ -306,4 +306,4 @@ def _bound(calls: Sequence[Object]) -> None:
             if type(part) is dict:
                 chars += len(part["data"])
                 if chars > _MAX_MEDIA_CHARS:
-                    call["parts"][number] = f"[{part['mime_type']}, too large to be kept]"
+                    call["parts"][number] = f"[{part['mime_type']}, too large to be stored]"

@@ -77,7 +77,7 @@ class Notes:
     def not_merged(self, keywords: list[str], path: Path) -> None:
         """Note that ``keywords`` were lost when schemas were merged."""
         for keyword in dict.fromkeys(keywords):
-            what = f"'{keyword}' is not kept where schemas are merged"
+            what = f"'{keyword}' is lost where schemas are merged"
             self.add(what, path, Effect.ACCEPTS_MORE)
 
     def sentences(self) -> tuple[str, ...]:

@@ -31,18 +31,18 @@ _BESIDE = 200
 _ENTRY_BYTES = 500
 """The size of an entry beside its texts."""
 _UNKNOWN = (
-    "Nothing is kept under this handle. Handles stand below results that were too long to show, "
+    "No result is stored under this handle. Handles are below results that were too long, "
     "and the oldest are forgotten."
 )
-_LATER = "It is read from what is kept when the answers are made."
+_LATER = "It is read from the stored results when the responses are made."
 _ABOUT = (
     "Read on in a result that was too long to show: characters from an offset on, or the places "
-    "where a text stands in it. It runs nothing."
+    "where a text is in it. It runs nothing."
 )
 _SCHEMA = {
     "type": "object",
     "properties": {
-        "handle": {"type": "string", "description": "As it stands below the result."},
+        "handle": {"type": "string", "description": "The handle below the result."},
         "offset": {
             "type": "integer",
             "description": "The character to begin at, counted from 0. Without it, 0.",
@@ -92,7 +92,7 @@ class _Asked:
     def problem_of(cls, arguments: Mapping[str, Any]) -> str | None:
         asked = cls.of(arguments)
         if type(asked.handle) is not str or not asked.handle:
-            return "Give the argument 'handle': the text that stands below the result."
+            return "Give the argument 'handle': the text below the result."
         if type(asked.offset) is not int or asked.offset < 0:
             return "Give 'offset' as a whole number, 0 or more."
         if type(asked.limit) is not int or asked.limit < 1:
@@ -164,7 +164,7 @@ class StoredResults:
             return _UNKNOWN, False
         total = len(kept.text)
         if asked.offset >= total:
-            return f"Nothing stands there: the text has {total} characters, from 0 on.", False
+            return f"The text ends before that: it has {total} characters, from 0 on.", False
         return (_places if asked.find else _piece)(kept, asked, max_chars), True
 
 
@@ -190,7 +190,7 @@ def _piece(kept: _Stored, asked: _Asked, max_chars: int) -> str:
 
 
 def _places(kept: _Stored, asked: _Asked, max_chars: int) -> str:
-    head = f"Places of what was to be found, from character {asked.offset} on. {kept.head}"
+    head = f"Places of the text to find, from character {asked.offset} on. {kept.head}"
     more = f"\n[More places: offset={len(kept.text)}]"
     room = max(min(asked.limit, ServerContent(head, ()).room(max_chars - len(more))), 1)
     beside = max(min(_BESIDE, (room - len(asked.find)) // 2), 0)
@@ -205,7 +205,7 @@ def _places(kept: _Stored, asked: _Asked, max_chars: int) -> str:
         room -= len(place) + 1
         at = kept.text.find(asked.find, end)
     if not found:
-        return f"It does not stand there from character {asked.offset} on; capitals count."
+        return f"The text does not occur from character {asked.offset} on; capitals count."
     said = _text(ServerContent(head, ("\n".join(found),)))
     return said + (f"\n[More places: offset={at}]" if at >= 0 else "\n[No more places.]")
 

@@ -76,12 +76,12 @@ def _copied(arguments: Any) -> Any:
 
 _MOST = 1_000
 """Requests that are remembered; the oldest are forgotten."""
-_UNKNOWN = "it was decided, or its caller has gone"
+_UNKNOWN = "it was decided, or its caller no longer waits"
 _WHY = {
     "decided": "it was decided",
     "withdrawn": "it was withdrawn",
     "expired": "no one decided it in time",
-    "gone": "its caller has gone",
+    "gone": "its caller no longer waits",
 }
 
 

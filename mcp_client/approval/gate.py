@@ -280,7 +280,7 @@ class Gate:
             return edited
         except NotJson as error:
             raise InvalidArguments(
-                f"the arguments {who} answered with are not JSON: {error}",
+                f"the arguments {who} returned are not JSON: {error}",
                 path=error.path,
                 server=request.server,
                 tool=request.subject,
@@ -288,7 +288,7 @@ class Gate:
         except (TypeError, AttributeError):
             what = not_arguments(arguments) if request.kind == "call" else "Allow with arguments"
             has_none = "" if request.kind == "call" else f", and a {request.kind} has none"
-            reason = f"{who} answered {what}{has_none}"
+            reason = f"{who} returned {what}{has_none}"
             raise request.refusal(reason, reason=reason) from None
 
     def _check_policy(self, edited: ApprovalRequest) -> None:
@@ -319,7 +319,7 @@ class Gate:
                 "model_reason": model_reason,
             }
             raise request.refusal(f"{what}: {reason}", reason=reason, **fields)
-        reason = f"{given.by} answered {not_an_answer(answer)}"
+        reason = f"{given.by} returned {not_an_answer(answer)}"
         _log.warning("%s is refused: %s", _name_of(request), reason)
         raise request.refusal(reason, reason=reason)
 
@@ -334,7 +334,7 @@ class Gate:
             return ConfigError(error.message, server=request.server)
         model_reason = _MODEL_REASONS.get(type(error), "")
         return request.refusal(
-            f"{who} gave no answer ({reason})", reason=reason, model_reason=model_reason
+            f"{who} made no decision ({reason})", reason=reason, model_reason=model_reason
         )
 
     def _failure_reason(self, error: BaseException) -> str:
@@ -384,7 +384,7 @@ class Gate:
         try:
             return Remember.of(answer.remember)
         except ConfigError as error:
-            reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
+            reason = f"the approval hook returned Allow with {safe_text(error, 300)}"
             raise request.refusal(reason, reason=reason) from None
 
     async def _keep(
@@ -402,16 +402,16 @@ class Gate:
             return
         why = approved.why_not_remembered(remember)
         if why is not None:
-            _log.warning("%s: the answer is not remembered: %s", _name_of(request), why)
+            _log.warning("%s: the decision is not remembered: %s", _name_of(request), why)
             return
         try:
             if self.memory.waits and remember.scope != "session":
-                what = f"{_name_of(request)}: the answer"
+                what = f"{_name_of(request)}: the decision"
                 await write_down(what, self.memory.keep, request, remember, answer.by)
             else:
                 self.memory.keep(request, remember, answer.by)
         except ConfigError as error:
-            _log.warning("%s: the answer is not remembered: %s", _name_of(request), error)
+            _log.warning("%s: the decision is not remembered: %s", _name_of(request), error)
         except Exception as error:
             raise self._failed(request, "memory", error) from error
 
@@ -420,7 +420,7 @@ _THIS_CALL = Remember("call")
 
 
 _MODEL_REASONS: dict[type[BaseException], str] = {
-    NoAnswer: "there was no answer in time",
+    NoAnswer: "no decision was made in time",
     Closed: "the session was closed",
 }
 """The reasons in ``CallDenied.model_reason``; others concern only the program."""

@@ -105,7 +105,7 @@ class ManagedPolicy:
         except FileNotFoundError:
             return cls()
         except OSError as error:
-            _unusable(path, f"it cannot be looked at ({error.strerror})")
+            _unusable(path, f"it cannot be examined ({error.strerror})")
         if sys.platform != "win32":
             _check_owner(path)
         return _read(path, links=False)
@@ -222,13 +222,13 @@ def _check_owner(path: str) -> None:
         try:
             found = os.lstat(each)
         except OSError as error:
-            _unusable(path, f"{each} cannot be looked at ({error.strerror})")
+            _unusable(path, f"{each} cannot be examined ({error.strerror})")
         if stat.S_ISLNK(found.st_mode):
             _unusable(path, f"{each} is a symbolic link, and links are not followed")
         if found.st_uid != _ROOT:
             _unusable(path, f"{each} does not belong to root")
         if found.st_mode & 0o022:
-            _unusable(path, f"others than root may write {each} (chmod go-w)")
+            _unusable(path, f"users other than root may write {each} (chmod go-w)")
         if each == _TOP:
             return
         each = os.path.dirname(each)

@@ -105,7 +105,7 @@ async def _decided(console: Console, request: ApprovalRequest) -> Answer:
             there = await _show(console, shown)
         else:
             tries -= 1
-            console.say("That is not one of the answers." if tries else "That counts as no.")
+            console.say("That is not one of the choices." if tries else "That counts as no.")
     return Deny(_NO if there and not tries else _LEFT, source="person")
 
 
@@ -166,7 +166,7 @@ async def _edited(
             changed: ApprovalRequest = call.with_arguments(arguments_of(draft))
             return call if changed.arguments_json == call.arguments_json else changed
         except (NotJson, EditorFailed) as error:
-            console.say(f"Not taken: {safe_text(error, 400)}")
+            console.say(f"Rejected: {safe_text(error, 400)}")
         again = await console.word("Edit it again? [y/N] ")
         if again != "y":
             return None if again is None else shown

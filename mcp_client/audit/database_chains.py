@@ -174,16 +174,14 @@ class _Verification:
             known = {chain.name for chain in chains}
             for name in self._chains.names_of_lines(connection):
                 if name not in known:
-                    raise self._wrong(name, None, "its row in the table of chains is gone")
+                    raise self._wrong(name, None, "its row in the table of chains is missing")
             for chain in chains:
                 self._note_named(connection, chain)
             self._check_gone(chains)
             for chain in chains:
                 self._verify(connection, chain)
         if self._noted:
-            raise check.wrong(
-                self._name, None, "a line that was noted is gone: a chain was cut off"
-            )
+            raise check.wrong(self._name, None, "a noted line is missing: a chain was cut off")
         found = check.done(self._name)
         return replace(found, earlier=self._gone, last_hash=",".join(self._heads) or NOTHING)
 
@@ -209,7 +207,9 @@ class _Verification:
         for name, lines in self._named.items():
             if name not in there:
                 if self._numbers[name] > oldest:
-                    raise self._wrong(name, None, "all of it is gone, and older chains are not")
+                    raise self._wrong(
+                        name, None, "all its lines are missing, but older chains exist"
+                    )
                 self._gone += max(lines)
 
     def _verify(self, connection: Any, chain: Chain) -> None:

@@ -166,7 +166,7 @@ class DatabaseLog:
 
     def _busy(self) -> StateError:
         return StateError(
-            f"{self!r} cannot be written: others have been writing for {_PATIENCE:g} s",
+            f"{self!r} cannot be written: other processes have been writing for {_PATIENCE:g} s",
             busy=True,
         )
 

@@ -121,7 +121,7 @@ class AuditEntry(EntryMembers):
     def _refusal(self, reason: str) -> McpError:
         text, request = f"{reason} (Audit(failure=...))", self._request
         if request is None or request.kind == "call":
-            return CallDenied(f"refused, for {text}", reason=reason)
+            return CallDenied(f"refused: {text}", reason=reason)
         return request.refusal(text, reason=reason)
 
     def changed(self, call: ToolCall) -> None:

@@ -310,7 +310,7 @@ class Check:
         last = self._last
         if not begun and record.get("event") not in ("begun", "repaired"):
             raise self.wrong(
-                path, number, "the lines before it, at the beginning of the file, are gone"
+                path, number, "the lines before it, at the beginning of the file, are missing"
             )
         if last is None:
             self._earlier = at.line - 1
@@ -320,7 +320,7 @@ class Check:
                 )
         elif record.get("previous") != last.hash or at.line != last.line + 1:
             gap = at.line - last.line - 1
-            what = f"{gap} lines before it are gone" if gap > 0 else "it was inserted or moved"
+            what = f"{gap} lines before it are missing" if gap > 0 else "it was inserted or moved"
             raise self.wrong(path, number, what)
         if record.get("event") == "lost":
             gone = record.get("last_line")
@@ -355,7 +355,9 @@ class Check:
     def done(self, path: Path | str) -> Verified:
         """Return the verified content."""
         if not self._found:
-            raise self.wrong(path, None, "the line that was noted is gone: its end was cut off")
+            raise self.wrong(
+                path, None, "the noted line is missing: the end of the log was cut off"
+            )
         return Verified(
             lines=self._lines,
             files=tuple(self._files),

@@ -165,7 +165,9 @@ class AuditLog:
         raise self._error("it is renamed or deleted again and again")
 
     def _busy(self) -> AuditError:
-        return self._error(f"others have been writing to it for more than {_LOCK_SECONDS:g} s")
+        return self._error(
+            f"other processes have been writing to it for more than {_LOCK_SECONDS:g} s"
+        )
 
     @property
     def key(self) -> bytes | None:
@@ -415,7 +417,7 @@ class AuditLog:
         """Rename the file to its number; the next append begins a new one."""
         target = self.path.with_name(f"{self.path.name}.{number:06d}")
         if os.path.lexists(target):
-            raise self._error(f"{target.name}, to which it should be renamed, is there already")
+            raise self._error(f"{target.name}, to which it should be renamed, exists already")
         os.rename(self.path, target)
         if self._keep is not None:
             for _, old in rotated(self.path)[: -self._keep]:

@@ -371,7 +371,7 @@ async def _ask_at_terminal(attempt: _Attempt, *, opened: bool) -> None:
             if reason is None:
                 return
             print(f"  That is not the redirect of this login: {reason}.", file=sys.stderr)
-    raise AuthError("the login was given up at the terminal", server=step.server)
+    raise AuthError("the login was cancelled at the terminal", server=step.server)
 
 
 def _invitation(step: Consent, *, opened: bool) -> str:
@@ -381,7 +381,7 @@ def _invitation(step: Consent, *, opened: bool) -> str:
         f"  at           {shown_host(step.url)}\n"
         f"  {how}\n"
         f"  {step.url}\n"
-        f"  {'If no answer arrives, paste' if opened else 'Then paste'} the address at which the "
+        f"  {'If no response arrives, paste' if opened else 'Then paste'} the address at which the "
         "browser ended. It begins with\n"
         f"  {step.redirect_uri}?"
     )
@@ -398,5 +398,5 @@ def _code_to_type(login: DeviceLogin) -> str:
         f"  by opening   {login.url}\n"
         f"  with code    {login.code}\n"
         f"{warning}"
-        f"  in any browser, within {minutes} min. Ctrl-C gives up.\n"
+        f"  in any browser, within {minutes} min. Ctrl-C cancels.\n"
     )

@@ -138,16 +138,16 @@ def _read(
     # Servers that are older than the RFC send verification_url.
     url = payload.get("verification_uri", payload.get("verification_url"))
     if not isinstance(device_code, str) or not SENDABLE.fullmatch(device_code):
-        raise AuthError(f"{place} gave a device_code that cannot be sent")
+        raise AuthError(f"{place} returned a device_code that cannot be sent")
     if not isinstance(code, str) or not _TYPED.fullmatch(code):
-        raise AuthError(f"{place} gave a user_code that no one can type: {ascii(code)[:80]}")
+        raise AuthError(f"{place} returned a user_code that cannot be typed: {ascii(code)[:80]}")
     reason = refused_url(url, request.http_hosts)
     if reason is not None:
-        raise AuthError(f"{place} gave a verification_uri that is not shown: {reason}")
+        raise AuthError(f"{place} returned a verification_uri that cannot be shown: {reason}")
     seconds = min(_seconds(payload.get("expires_in"), _EXPIRES_SECONDS), _LONGEST_SECONDS)
     if seconds <= 0:
         raise AuthError(
-            f"{place} gave a code that has already expired", oauth_error="expired_token"
+            f"{place} returned a code that has already expired", oauth_error="expired_token"
         )
     complete: Any = payload.get("verification_uri_complete")
     if refused_url(complete, request.http_hosts) or origin_of(complete) != origin_of(url):

@@ -138,7 +138,7 @@ def discover(
     """
     headers = {} if revision is None else {"mcp-protocol-version": revision}
     if metadata_url is not None and not _names_a_place(metadata_url, url, http_hosts):
-        yield Accepted("the resource_metadata of its challenge names no place, and is ignored")
+        yield Accepted("the resource_metadata of its challenge is not a URL, and is ignored")
         metadata_url = None
     document, failed = yield from _resource_document(url, metadata_url, headers)
     if document is None:
@@ -148,12 +148,13 @@ def discover(
     resource = _resource(document, url)
     servers = _names(document, "authorization_servers")[:_MAX_SERVERS]
     if not servers:
-        raise AuthError(f"{_WHAT_RESOURCE} of {shown(url)} names no authorization server")
+        raise AuthError(f"{_WHAT_RESOURCE} of {shown(url)} does not name an authorization server")
     issuer = choose(servers)
     server = yield from server_metadata(issuer, headers, http_hosts)
     if server is None:
         raise AuthError(
-            f"the authorization server {shown(issuer)} publishes no metadata at its well-known URLs"
+            f"the authorization server {shown(issuer)} does not publish metadata "
+            "at its well-known URLs"
         )
     return DiscoveredServer(
         resource,

@@ -107,7 +107,7 @@ def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationRespon
         return AuthorizationResponse(421, "This page is not served for that host.")
     path, _, query = words[1].partition("?")
     if path != (own.path or "/"):
-        return AuthorizationResponse(404, "There is nothing here.")
+        return AuthorizationResponse(404, "There is no page at this address.")
     if words[0] != "GET":
         return AuthorizationResponse(405, "This page accepts only GET.")
     found = read_redirect(query, state)

@@ -283,7 +283,7 @@ def _refusal(
     if code == "invalid_redirect_uri":
         text += "; give OAuth(redirect_uri=...) one that it accepts"
     elif server.guessed:
-        text += "; it publishes no metadata either: perhaps it expects a token you already have"
+        text += "; it does not publish metadata either: perhaps it expects a token you already have"
     return AuthError(
         text,
         oauth_error=code if isinstance(code, str) else None,

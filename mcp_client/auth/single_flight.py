@@ -71,7 +71,7 @@ class SharedTask:
         return self._waiting.total()
 
     async def _run(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
-        self._error = AuthError("the login was given up", server=self._server, retryable=True)
+        self._error = AuthError("the login was cancelled", server=self._server, retryable=True)
         try:
             await work(self)
             self._error = None

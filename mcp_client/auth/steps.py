@@ -213,7 +213,9 @@ class AskHost:
                 f"the function given as {self.what} raised {type(error).__name__}; nothing was sent"
             ) from error
         if not isinstance(text, str) or not text:
-            raise AuthError(f"the function given as {self.what} returned no text; nothing was sent")
+            raise AuthError(
+                f"the function given as {self.what} did not return a str; nothing was sent"
+            )
         return text
 
 

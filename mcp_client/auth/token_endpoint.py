@@ -253,7 +253,7 @@ def accepted_deviations(step: Fetch, response: Fetched) -> Iterator[str]:
     if response.status != 200:
         yield "its token endpoint reports success with another status than 200"
     if deviating_type(payload):
-        yield "its token_type is not Bearer; the token is used as a bearer token, as MCP has it"
+        yield "its token_type is not Bearer; the token is used as a bearer token, as MCP requires"
     if lifetime_of(payload) == 0:
         yield "its tokens expire when they are issued"
 

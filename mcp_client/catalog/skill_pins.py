@@ -141,6 +141,6 @@ def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> It
         if file not in old:
             yield f"{shown} is new"
         elif file not in new:
-            yield f"{shown} has gone"
+            yield f"{shown} was removed"
         elif old[file] != new[file]:
-            yield f"{shown} has another content"
+            yield f"{shown} has changed"

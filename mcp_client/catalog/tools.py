@@ -53,9 +53,7 @@ _NO_TASKS = Finding(
     "it requires a task, and the server does not declare tasks.requests.tools.call: it "
     "cannot be called",
 )
-_OTHER_ICONS = Finding(
-    "definition_changed", "it has other icons than before, and is otherwise the same", "icons"
-)
+_OTHER_ICONS = Finding("definition_changed", "only its icons have changed", "icons")
 _SLICE_TOOLS = 25
 _SLICE_SECONDS = 0.001
 _MAX_LOGGED = 20

@@ -193,7 +193,7 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
         except McpError as error:
             _broken_list(report, feature, method, error)
             continue
-        report.promises[feature] = f"kept: {len(listed)} listed"
+        report.promises[feature] = f"works: {len(listed)} listed"
         for rejected in listed.rejected[:MAX_LISTED]:
             report.found(
                 "breaks promises",
@@ -375,7 +375,7 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
     except McpError as error:
         state = f"failed: {safe_text(one_line(in_shell(error).message), 120)}"
     else:
-        state = "the tool reports an error" if result.is_error else "kept"
+        state = "the tool reports an error" if result.is_error else "works"
     report.promises[f"call of {name}"] = state
 
 
@@ -392,7 +392,7 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
         given = bool(options.header)
         report.found(
             "needs login",
-            f"the server refuses us: {text}",
+            f"the server refuses the connection: {text}",
             "It does not accept the credentials of --header: check or renew them."
             if given
             else f"Run 'mcp-client login {options.target}', or put a token into an environment "

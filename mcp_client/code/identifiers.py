@@ -80,7 +80,7 @@ class Bindings:
             name = spell(tool.name)
             if owners.setdefault(server, tool.server) != tool.server or name in its:
                 shown = safe_text(tool.qualified_name, 128)
-                self.left_out.append(f"tool '{shown}': another one is spelled like it; left out")
+                self.left_out.append(f"tool '{shown}': another tool has this spelling; left out")
                 continue
             its[name] = tool
 

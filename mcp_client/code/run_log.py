@@ -39,7 +39,7 @@ class Answered:
         """Raise ``ConfigError`` unless ``call`` is the one that was answered."""
         if call is None or call.digest != self.what:
             raise ConfigError(
-                "the script went another way than before it was paused, or a tool that it had "
+                "the script ran differently than before its pause, or a tool that it had "
                 f"called is defined otherwise now; {_SENT_NOTHING}"
             )
 

@@ -189,7 +189,7 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
     except NotReadable as error:
         kind = kind or program_by_content(path, None)
         why = str(error) if text.strip() else f"the file is empty: {error}"
-        why = f"{why}; no server is read from the file, which was {_taken_for(PROGRAMS[kind])}"
+        why = f"{why}; no server is loaded from the file, which was {_taken_for(PROGRAMS[kind])}"
         return document, kind, ConfigProblem(path, error.line, "", why, left_out=True)
     return document, kind, None
 
@@ -229,7 +229,7 @@ def _note_that_nothing_came(parsed: ParsedFile) -> None:
         why = f"it has no member {program.servers!r}: write the servers there{names}"
     parsed.note(
         (),
-        f"no server comes of the file, which was {_taken_for(program)}: {why}",
+        f"no server is loaded from the file, which was {_taken_for(program)}: {why}",
         left_out=program.servers not in top and not program.shared,
     )
 
@@ -237,7 +237,9 @@ def _note_that_nothing_came(parsed: ParsedFile) -> None:
 def _why(launch: Launch, error: ConfigError) -> str:
     """Without what a variable may have brought."""
     if launch.url is not None and launch.url.used:
-        return "its URL and headers are not valid with the variables put in: check their values"
+        return (
+            "its URL and headers are not valid after the variables are replaced: check their values"
+        )
     return error.message
 
 
@@ -249,7 +251,7 @@ def _top(parsed: ParsedFile) -> dict[str, Any]:
     for path in parsed.document.repeated:
         if len(path) == 1:
             line = parsed.document.repeated[path]
-            parsed.note(path, f"is here and again in line {line}: remove one")
+            parsed.note(path, f"is repeated in line {line}: remove one")
     return value
 
 
@@ -348,7 +350,7 @@ def _note_repeated(parsed: ParsedFile, path: KeyPath) -> None:
         if twice[: len(path)] == path or twice == path[:-1]:
             parsed.note(
                 twice,
-                f"is here and again in line {line}, and programs differ in which they take: "
+                f"is repeated in line {line}, and programs differ in which they take: "
                 "remove one; the server is left out",
                 left_out=True,
             )

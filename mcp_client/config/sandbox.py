@@ -55,7 +55,7 @@ class GivenSandbox(NamedTuple):
         except ConfigError:
             if any(one.used for one in (*self.read, *self.write)):
                 raise ConfigError(
-                    "its sandbox cannot grant a path with the variables put in: check their values"
+                    "its sandbox cannot grant a path after variables are replaced: check them"
                 ) from None
             raise
 
@@ -109,7 +109,8 @@ def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
     for name in _DOMAINS:
         if domains.names(name):
             domains.note(
-                name, f"cannot be held, so it reaches no network: {_INSTEAD}, network included"
+                name,
+                f"cannot be enforced, so it reaches no network: {_INSTEAD}, network included",
             )
     paths = {name: _paths(files, name) for name in _FILES}
     denied = (*paths["denyWrite"], *paths["denyRead"])
@@ -121,7 +122,7 @@ def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
         if _is_glob(each) or any(_overlap(each.value, one) for one in _SYSTEM):
             files.wrong(
                 "denyRead",
-                f"cannot be held, because programs of the system may be read there: {_INSTEAD}",
+                f"cannot be enforced, because programs of the system may be read there: {_INSTEAD}",
                 number,
             )
     return _checked(files, GivenSandbox(read, write))
@@ -152,7 +153,8 @@ def _not_denied(
     for number, one in enumerate(granted):
         if any(_is_glob(each) or _overlap(one.value, each.value) for each in denied):
             fields.note(
-                name, f"[{number}] is not granted: what is denied in it cannot be held; {_INSTEAD}"
+                name,
+                f"[{number}] is not granted: what is denied in it cannot be enforced; {_INSTEAD}",
             )
         else:
             yield one

@@ -276,7 +276,7 @@ def _kind(fields: Fields) -> str | None:
         if kind is None:
             fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")
         elif kind not in there:
-            fields.wrong("type", f"says {named!r}, and {kind!r} is missing: add it, too")
+            fields.wrong("type", f"is {named!r}, and {kind!r} is missing: add it, too")
         return kind
     if len(there) == 2:
         fields.wrong("url", "is used together with a command: remove one, or give 'type'")

@@ -148,7 +148,7 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
     if len(whole) > _MAX_CHARS:
         yield Finding(
             "long_text",
-            f"it has {len(whole):,} characters, and the end was not looked through for dangers",
+            f"it has {len(whole):,} characters, and the end was not searched for dangers",
         )
     whole = whole[:_MAX_CHARS]
     if _PIPED.search(whole):

@@ -102,7 +102,7 @@ class Start:
         except ConfigError as error:
             if launch is self.first:
                 raise
-            why = "is not valid with its files and secrets put in"
+            why = "is not valid after its files and secrets are inserted"
             raise ConfigError(f"{self._place} {why}") from (None if self.first.secrets else error)
 
     def request(self, sandbox: Sandbox | None = None) -> StartRequest:

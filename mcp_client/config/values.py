@@ -275,7 +275,7 @@ def _reference(
         return variables.variable(found[1]), found[1]
     meant = _OF_ANY_PROGRAM.fullmatch(body)
     named = body if meant is None else body[: meant.end(1)]
-    why = f"the reference {safe_text('${' + named + '}', 80)} is not one that can be put in here"
+    why = f"the reference {safe_text('${' + named + '}', 80)} is not supported here"
     if meant is not None:
         raise Misspelled(why, meant[1])
     raise Unset(f"{why}: write the value, or use a variable of the environment")
@@ -346,7 +346,7 @@ class Files:
             raise Unset(
                 f"{safe_text(shown, 200)} is not in the directory of the project, nor in your "
                 "home: "
-                "a project's file may have no other one read"
+                "a project's file may not name another file"
             )
         if not os.path.lexists(place):
             why = os.strerror(errno.ENOENT)
@@ -356,7 +356,9 @@ class Files:
     def check(self, secret: SecretReference) -> None:
         """Raise ``Unset`` where its file has become a link since it was shown."""
         if self.place(Path(secret.place), secret.name) != secret.place:
-            raise Unset(f"{safe_text(secret.name, 200)} leads to another place since it was shown")
+            raise Unset(
+                f"{safe_text(secret.name, 200)} leads to another place than when it was shown"
+            )
 
     def values(
         self, path: Path, most: int, shown: str, read: Callable[[str], Mapping[str, str]]

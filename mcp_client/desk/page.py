@@ -196,7 +196,7 @@ class ApprovalPage:
                 return respond(draft, type="text/plain; charset=utf-8")
             case "static", "desk.js":
                 return static("desk.js")
-        raise Refused(404, "There is nothing here.")
+        raise Refused(404, "There is no page at this address.")
 
     # ------------------------------------------------------------------------ who
 
@@ -271,7 +271,7 @@ class ApprovalPage:
     async def _one(self, person: str, id: str) -> PendingApproval:
         for pending in await self._pending(person, [id]):
             return pending
-        raise Refused(404, "That is not pending: it was decided, or its caller has gone.")
+        raise Refused(404, "That is not pending: it was decided, or its caller no longer waits.")
 
     async def _page(self, person: str, view: View, open: str) -> Response:
         pending, decided = await self._pending(person), await self._decided(person)
@@ -321,12 +321,12 @@ class ApprovalPage:
             )
         )
         if body is None:
-            raise Refused(404, "It has no such part.")
+            raise Refused(404, "The request does not have this part.")
         return respond(document(body, above="../"))
 
     async def _was(self, person: str, id: str) -> Response:
         if not (found := [one for one in await self._decided(person) if one.id == id]):
-            raise Refused(404, "It is not among those that were decided lately.")
+            raise Refused(404, "It is not among the latest decisions.")
         body = await in_thread(lambda: was(found[-1], context=self._shows))
         return respond(document(body, above="../"))
 
@@ -394,7 +394,7 @@ class ApprovalPage:
         by = [one.answer.by or "somebody" for one in decided if one.id == id]
         if by:
             return f"It was decided already, by {by[0]}."
-        return "It is not pending any more: it was decided, or its caller has gone."
+        return "It is not pending any more: it was decided, or its caller no longer waits."
 
 
 class _Events:

@@ -152,7 +152,7 @@ async def _fill(
         try:
             value = typed_value(field, line)
         except ValueError as error:
-            console.say(f"Not taken: {error}")
+            console.say(f"Rejected: {error}")
             continue
         if value is None:
             content.pop(field.name, None)

@@ -623,4 +623,4 @@ async def test_images_beyond_what_is_kept_are_named(
         (message,) = await kit.resume(session, error.paused)
     kinds = [[part["type"] for part in block["content"]] for block in message["content"]]
     assert kinds == [["text", "image", "text"], ["text", "text", "text"], ["text"]]
-    assert message["content"][1]["content"][1]["text"] == "[image/png, too large to be kept]"
+    assert message["content"][1]["content"][1]["text"] == "[image/png, too large to be stored]"

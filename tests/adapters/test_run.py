@@ -254,7 +254,10 @@ async def _raises(call: ToolCall) -> Allow:
 @pytest.mark.parametrize(
     ("hook", "why"),
     [
-        (lambda call: anyio.sleep_forever(), "no decision was given (there was no answer in time)"),
+        (
+            lambda call: anyio.sleep_forever(),
+            "no decision was given (no decision was made in time)",
+        ),
         (_raises, "no decision was given (the program that asks for it failed)"),
         (lambda call: None, "no decision was given (the program that asks for it failed)"),
         (lambda call: Deny("not on Mondays"), "not on Mondays"),
@@ -307,7 +310,7 @@ async def test_options_reach_every_call() -> None:
     assert contexts == [("ana", 1)] * 2
     texts = dict(CHAT.answers(answers))
     assert texts["1"] == (
-        "The server 'desk' did not answer in time. It may have run: do not simply repeat it. Find "
+        "The server 'desk' did not respond in time. It may have run: do not simply repeat it. Find "
         "out first whether it took effect, or ask the user."
     )
     assert texts["2"].endswith("\nx")
@@ -432,8 +435,8 @@ async def test_a_wrong_option_raises_before_anything_is_sent(options: dict[str, 
         (InvalidSchema("x"), "the tool's own definition is invalid: do not call it"),
         (ServerError("x", http_status=503), "refused the request (HTTP 503)."),
         (UrlElicitationRequired("x"), "wants the user to visit a page first"),
-        (ProtocolViolation("x"), "gave an invalid answer. It may have run"),
-        (Unanswered("x"), "asked for input during the call and was given none. It may have run"),
+        (ProtocolViolation("x"), "returned an invalid response. It may have run"),
+        (Unanswered("x"), "asked for input during the call and received none. It may have run"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, McpError) else "",
 )

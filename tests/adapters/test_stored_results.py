@@ -39,7 +39,7 @@ from tests.support.schemas import tool_of
 from tests.support.worlds import IMAGE, Server, opened
 
 LINES = "".join(f"line {n} of the log\n" for n in range(5_000))
-UNKNOWN = "Nothing is kept under this handle."
+UNKNOWN = "No result is stored under this handle."
 
 
 def result_of(*content: dict[str, Any], **more: Any) -> ToolResult:
@@ -233,7 +233,7 @@ def test_a_text_is_found_with_its_offsets_and_surroundings(provider: Provider) -
     assert within(said) == f"[at {at}] {LINES[at - 200 : at + 212]}"
     assert said.endswith("\n[No more places.]")
     none = read(kit, {"handle": handle, "find": "LINE 4567"}, provider)
-    assert none == "It does not stand there from character 0 on; capitals count."
+    assert none == "The text does not occur from character 0 on; capitals count."
 
 
 def test_more_places_than_fit_are_found_by_going_on() -> None:
@@ -261,8 +261,8 @@ WRONG = [
     ({"offset": 0.5}, "Give 'offset' as a whole number, 0 or more."),
     ({"offset": True}, "Give 'offset' as a whole number, 0 or more."),
     ({"offset": "10"}, "Give 'offset' as a whole number, 0 or more."),
-    ({"offset": 10**400}, "Nothing stands there: the text has"),
-    ({"offset": len(LINES)}, "Nothing stands there: the text has"),
+    ({"offset": 10**400}, "The text ends before that: it has"),
+    ({"offset": len(LINES)}, "The text ends before that: it has"),
     ({"limit": 0}, "Give 'limit' as a whole number, 1 or more."),
     ({"limit": []}, "Give 'limit' as a whole number, 1 or more."),
     ({"find": "x" * 1_000_000}, "Give 'find' as a text of at most 1000 characters."),

@@ -430,7 +430,7 @@ async def test_a_yes_is_not_held_up_by_a_file_that_cannot_be_written(
             await write_down("files: the answer", lambda: released.wait(60), seconds=0.01)
     finally:
         released.set()
-    assert "files: the answer is not remembered" in caplog.text
+    assert "files: the decision is not remembered" in caplog.text
 
 
 # ------------------------------------------------------------- the approver's own edits

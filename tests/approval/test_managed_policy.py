@@ -130,11 +130,11 @@ class TestTheFile:
         for path, mode in ((place, 0o664), (place, 0o646), (place.parent, 0o775)):
             before = path.stat().st_mode & 0o777
             path.chmod(mode)
-            with pytest.raises(ConfigError, match=f"others than root may write {path} "):
+            with pytest.raises(ConfigError, match=f"users other than root may write {path} "):
                 ManagedPolicy.system()
             path.chmod(before)
         place.parent.parent.chmod(0o1777)
-        with pytest.raises(ConfigError, match="others than root may write"):
+        with pytest.raises(ConfigError, match="users other than root may write"):
             ManagedPolicy.system()
         place.parent.parent.chmod(0o755)
         assert ManagedPolicy.system().sandbox_required
@@ -161,7 +161,7 @@ class TestTheFile:
             ManagedPolicy.system()
         place.parent.unlink()
         wrote(place.parent, "")
-        with pytest.raises(ConfigError, match="it cannot be looked at"):
+        with pytest.raises(ConfigError, match="it cannot be examined"):
             ManagedPolicy.system()
         place.parent.unlink()
         place.mkdir(parents=True)

@@ -126,7 +126,7 @@ async def test_each_is_decided_once() -> None:
         ("decided by no one known", "decided", None, "it was decided$"),
         ("withdrawn", "withdrawn", None, "it was withdrawn$"),
         ("expired", "expired", None, "no one decided it in time$"),
-        ("never asked", "", None, "it was decided, or its caller has gone$"),
+        ("never asked", "", None, "it was decided, or its caller no longer waits$"),
     ],
 )
 async def test_one_that_is_not_pending_any_more_has_its_reason(

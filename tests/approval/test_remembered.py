@@ -582,7 +582,7 @@ async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
         for _ in range(2):
             await session.call_tool("a")
     assert len(server.asked) == len(server.sent) == 2
-    assert "the answer is not remembered: the decisions" in caplog.text
+    assert "the decision is not remembered: the decisions" in caplog.text
     assert "cannot be written" in caplog.text
 
 

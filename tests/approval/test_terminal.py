@@ -483,7 +483,7 @@ async def test_an_edit_that_cannot_be_used_changes_nothing(
     editor(code)
     assert await desk.asked(call_of(), "e", "n", "y") == YES
     assert [
-        line for line in await desk.screen() if line.startswith("Not taken: ") and reason in line
+        line for line in await desk.screen() if line.startswith("Rejected: ") and reason in line
     ]
 
 
@@ -507,7 +507,7 @@ async def test_an_editor_that_does_not_start_is_named(
 ) -> None:
     monkeypatch.setenv("EDITOR", "/nowhere/ed")
     assert await desk.asked(call_of(), "e", "n", "n") == NO
-    assert "Not taken: cannot start the editor '/nowhere/ed': No such file or directory" in (
+    assert "Rejected: cannot start the editor '/nowhere/ed': No such file or directory" in (
         await desk.screen()
     )
 

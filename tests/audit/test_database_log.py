@@ -449,7 +449,7 @@ def test_a_database_log_that_others_keep_busy_says_so(
     log = DatabaseLog(state)
 
     def change(also: object) -> None:
-        with pytest.raises(StateError, match="others have been writing"):
+        with pytest.raises(StateError, match="other processes have been writing"):
             log.append_in(lambda also: None, opened())
 
     log.append(opened())

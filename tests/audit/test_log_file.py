@@ -297,8 +297,8 @@ def test_one_byte_changed_anywhere_is_found_on_its_line(
 
 TAMPERING: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int, str]] = {
     "the first removed": (lambda ls: ls[1:], 1, "at the beginning of the file"),
-    "one removed": (lambda ls: ls[:3] + ls[4:], 4, "1 lines before it are gone"),
-    "several removed": (lambda ls: ls[:3] + ls[6:], 4, "3 lines before it are gone"),
+    "one removed": (lambda ls: ls[:3] + ls[4:], 4, "1 lines before it are missing"),
+    "several removed": (lambda ls: ls[:3] + ls[6:], 4, "3 lines before it are missing"),
     "two swapped": (lambda ls: [*ls[:3], ls[4], ls[3], *ls[5:]], 4, "gone"),
     "one twice": (lambda ls: ls[:4] + ls[3:], 5, "inserted or moved"),
     "one inserted": (lambda ls: [*ls[:4], b'{"event":"opened"}\n', *ls[4:]], 5, "changed"),
@@ -356,7 +356,7 @@ def test_lines_cut_off_at_the_end_show_where_their_hash_was_noted(path: Path) ->
     assert verify_audit(path, noted=noted).lines == 12
     path.write_bytes(b"".join(lines_of(path)[:-2]))
     assert verify_audit(path).lines == 10, "without it, nothing shows: the docstring says so"
-    assert broken(path, noted=noted).reason.startswith("the line that was noted is gone")
+    assert broken(path, noted=noted).reason.startswith("the noted line is missing")
 
 
 def test_a_changed_last_line_is_not_built_upon(path: Path) -> None:
@@ -793,7 +793,7 @@ def test_a_file_taken_out_of_the_middle_is_missed(path: Path) -> None:
     path.with_name("calls.jsonl.000002").unlink()
     error = broken(path)
     assert error.path.endswith(".000003")
-    assert "lines before it are gone" in error.reason
+    assert "lines before it are missing" in error.reason
 
 
 def test_files_in_the_wrong_order_are_found(path: Path) -> None:
@@ -916,7 +916,7 @@ def test_a_log_that_others_keep_locked_is_an_error_that_says_so(
     log = written(path, 1)
     with path.open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(AuditError, match="others have been writing to it"):
+        with pytest.raises(AuditError, match="other processes have been writing to it"):
             log.append(entry(7))
         assert log.append_now(entry(7)) is False
     log.append(entry(8))
@@ -987,7 +987,7 @@ def test_a_thread_waits_for_another_for_a_bounded_time_and_its_record_is_not_wri
     thread = threading.Thread(target=log.append, args=[entry(1)])
     thread.start()
     assert inside.wait(BOUND)
-    with pytest.raises(AuditError, match="others have been writing"):
+    with pytest.raises(AuditError, match="other processes have been writing"):
         log.append(entry(2))
     go_on.set()
     thread.join(BOUND)

@@ -608,7 +608,7 @@ async def test_a_line_that_is_not_the_redirect_is_asked_for_again(
     assert (await person.consent(consent(uri))).params["code"] == "pasted"
     said = capsys.readouterr().err
     assert ("in the browser that was opened" in said) is opened
-    assert ("If no answer arrives, paste the address" in said) is opened
+    assert ("If no response arrives, paste the address" in said) is opened
     assert ("Then paste the address" in said) is not opened
     refusals = 1 if opened else 2  # where a browser was opened, an empty line is not an answer
     assert said.count("That is not the redirect of this login: it does not begin") == refusals
@@ -624,7 +624,7 @@ async def test_a_login_is_given_up_at_the_terminal(
     sit_at(terminal, monkeypatch)
     person = Browser(headless=True)
     uri = await person.listen(Listen())
-    with pytest.raises(AuthError, match="given up at the terminal"):
+    with pytest.raises(AuthError, match="cancelled at the terminal"):
         await person.consent(consent(uri))
     assert len(terminal.lines) == left
 
@@ -864,4 +864,4 @@ class TestAtATerminal:
     def test_the_end_of_input_ends_it(self, screen: Any) -> None:
         self.shown(screen)
         screen.sendeof()
-        screen.expect_exact("ERROR files: the login was given up at the terminal")
+        screen.expect_exact("ERROR files: the login was cancelled at the terminal")

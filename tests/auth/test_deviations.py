@@ -207,7 +207,7 @@ async def test_a_place_that_a_proxy_does_not_route_is_passed_over(status: int) -
 async def test_a_challenge_that_names_no_place_is_read_as_one_without(named: str) -> None:
     async with guarded(challenge=lambda each: f'Bearer resource_metadata="{named}"') as world:
         (told,) = await deviations(world, OAuth(on_url=world.agree))
-        assert "names no place" in told
+        assert "is not a URL, and is ignored" in told
     unquoted = f"Bearer resource_metadata={named}"
     async with guarded(challenge=lambda each: unquoted) as world:
         assert len(await deviations(world, OAuth(on_url=world.agree))) == 1

@@ -249,7 +249,7 @@ def test_what_is_no_token_is_not_used() -> None:
 )
 def test_an_address_that_is_not_https_or_draws_on_the_screen_is_not_shown(url: Any) -> None:
     world = offering(code={**CODE, "verification_uri": url})
-    with pytest.raises(AuthError, match="verification_uri that is not shown") as caught:
+    with pytest.raises(AuthError, match="verification_uri that cannot be shown") as caught:
         logged_in(world)
     assert world.shown == []
     assert str(caught.value).isprintable()

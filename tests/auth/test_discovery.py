@@ -192,8 +192,11 @@ REFUSED_RESOURCES: list[tuple[Any, str]] = [
     ({**RESOURCE, "resource": "https://evil.example/mcp"}, "for another resource"),
     ({**RESOURCE, "resource": "https://mcp.example/other"}, "for another resource"),
     ({**RESOURCE, "resource": "https://mcp.example/mcp#x"}, "for another resource"),
-    ({"resource": SERVER}, "names no authorization server"),
-    ({**RESOURCE, "authorization_servers": "https://as.example"}, "names no authorization server"),
+    ({"resource": SERVER}, "does not name an authorization server"),
+    (
+        {**RESOURCE, "authorization_servers": "https://as.example"},
+        "does not name an authorization server",
+    ),
     ({**RESOURCE, "authorization_servers": ["http://as.example"]}, "plain http"),
     ({**RESOURCE, "authorization_servers": ["https://as.example?a=b"]}, "query"),
     ({**RESOURCE, "authorization_servers": ["https://u:p@as.example"]}, "user name"),

@@ -572,7 +572,7 @@ async def test_an_error_of_the_assertion_function_is_reported_and_nothing_is_sen
 
     machines = Machines()
     async with guarded(pages={"/token": machines}) as machines.world:
-        for source, reason in ((broken, "raised RuntimeError"), (nothing, "returned no text")):
+        for source, reason in ((broken, "raised RuntimeError"), (nothing, "did not return a str")):
             auth = WorkloadIdentity("the-client", assertion=source)
             with pytest.raises(AuthError, match=reason) as caught:
                 await echo(machines.world, auth)

@@ -369,7 +369,7 @@ def test_why_a_server_cannot_be_asked_comes_with_what_to_do(
     (problem,) = report.problems
     assert (problem.kind, report.code) == (kind, code)
     assert problem.advice.startswith(advice)
-    assert problem.what == ("the server refuses us: x" if code == 6 else "x")
+    assert problem.what == ("the server refuses the connection: x" if code == 6 else "x")
 
 
 def test_what_a_server_said_last_and_refused_credentials_are_told() -> None:
@@ -378,7 +378,7 @@ def test_what_a_server_said_last_and_refused_credentials_are_told() -> None:
     doctor_module._explain(report, error, Namespace(target=URL, header=["A=env:B"]))
     (problem,) = report.problems
     said = "; its first and last words were: one / two"
-    assert problem.what == f"the server refuses us: x{said}"
+    assert problem.what == f"the server refuses the connection: x{said}"
     assert problem.advice.startswith("It does not accept the credentials of --header")
 
 
@@ -421,7 +421,7 @@ async def test_a_dozen_that_cannot_be_used_are_listed_and_the_others_counted(
     report = Report("s")
     await doctor_module._check_promises(report, rejecting(count), Namespace(allow=[]))
     assert report.promises == {
-        "prompts": "kept: 2 listed",
+        "prompts": "works: 2 listed",
         "x": "declared; not tried",
         "tools": "not declared",
     }
@@ -437,7 +437,7 @@ async def test_a_dozen_that_cannot_be_used_are_listed_and_the_others_counted(
     ("schema", "outcome", "state", "kind"),
     [
         ({"required": ["a"]}, None, "not tried: it needs arguments", "healthy"),
-        ({}, SimpleNamespace(is_error=False), "kept", "healthy"),
+        ({}, SimpleNamespace(is_error=False), "works", "healthy"),
         ({}, SimpleNamespace(is_error=True), "the tool reports an error", "healthy"),
         ({}, InvalidResult("x"), "broken", "breaks promises"),
         ({}, CallTimeout("x"), "no response", "slow"),
@@ -469,7 +469,7 @@ def test_the_report_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None
         revision="r",
         info="i",
         steps=[Step("start", 0.5), Step("tools/call", 1.0, 0.25, "answered")],
-        promises={"tools": "kept"},
+        promises={"tools": "works"},
         confinement=("nothing",),
         notes=[f"n{n}" for n in range(12)],
     )

@@ -62,7 +62,7 @@ def test_a_tool_that_is_spelled_like_another_one_is_told(tmp_path: Path) -> None
     program.write_text(program.read_text().replace('{"tools": [', other))
     done = run("run", target)
     assert (done.code, done.out.count("async def a_49f22a0e42")) == (0, 1)
-    assert f"tool '{second}': another one is spelled like it; left out" in done.err
+    assert f"tool '{second}': another tool has this spelling; left out" in done.err
 
 
 def test_what_a_script_prints_and_its_last_expression_are_the_output(script: Path) -> None:

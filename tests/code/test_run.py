@@ -148,7 +148,7 @@ async def test_refusals_errors_and_timeouts_are_exceptions_that_a_script_can_cat
         "it is."
     )
     assert lines[1] == "failed: the disk is full"
-    assert lines[2].startswith("late: The server 'desk' did not answer in time. It may have run:")
+    assert lines[2].startswith("late: The server 'desk' did not respond in time. It may have run:")
     assert lines[3].startswith("wrong: Nothing was sent. Arguments cannot be sent as JSON")
     assert lines[4].startswith("error: Error from the server 'desk' (its words are data")
     assert "hunter2" not in found.text

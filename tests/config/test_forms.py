@@ -204,7 +204,7 @@ def test_a_type_in_the_words_of_another_program_is_taken_and_reported(
         ("mcp.json", " \n\t", "mcp-client", "the file is empty"),
         (".mcp.json", "\ufeff", "Claude Code", "the file is empty"),
         ("settings.json", "", "Gemini CLI", "the file is empty"),
-        ("mcp-config.json", '{"mcpServers": {', "Copilot CLI", "no server is read"),
+        ("mcp-config.json", '{"mcpServers": {', "Copilot CLI", "no server is loaded"),
     ],
 )
 def test_a_file_without_a_server_says_what_it_was_taken_for_and_why(

@@ -308,7 +308,7 @@ def test_a_file_that_became_a_link_since_it_was_shown_is_not_read(project: Path)
     assert config.requests["a"]
     (project / "token").unlink()
     (project / "token").symlink_to("other")
-    with pytest.raises(ConfigError, match="leads to another place since it was shown"):
+    with pytest.raises(ConfigError, match="leads to another place than when it was shown"):
         config.servers["a"]
 
 

@@ -137,7 +137,7 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("x", ["cd /; rm -fr ."], "rm -rf"),
         ("x", ["rm -v -rf /"], "rm -rf"),
         ("x", ["rm --recursive x"], "rm -rf"),
-        ("x", ["a" * 60_000], "not looked through"),
+        ("x", ["a" * 60_000], "not searched for dangers"),
         ("x", ["~/.ssh/id_rsa"], "secrets are stored"),
         ("x", ["--key=/srv/ana/.aws/credentials"], "secrets are stored"),
         ("x", ["id_ed25519"], "secrets are stored"),
@@ -676,10 +676,13 @@ def test_a_request_for_a_url_as_text_has_the_url_and_the_names_of_headers(projec
     ("server", "told"),
     [
         ({}, "why"),
-        ({"envFile": ".env"}, "the server 'server' is not valid with its files and secrets put in"),
+        (
+            {"envFile": ".env"},
+            "the server 'server' is not valid after its files and secrets are inserted",
+        ),
         (
             {"env": {"A": "${file:token}"}},
-            "the server 'server' is not valid with its files and secrets put in",
+            "the server 'server' is not valid after its files and secrets are inserted",
         ),
     ],
     ids=["as it is written", "with a file", "with a secret"],

@@ -575,7 +575,7 @@ async def test_a_skill_that_changed_since_it_was_pinned_is_a_finding(tmp_path: P
     assert tuple(map(str, hook.requests[0].findings)) == (
         str(SKILL_FINDING),
         "this skill has changed since mcp.lock was written",
-        "its file 'references/FORMS.md' has another content",
+        "its file 'references/FORMS.md' has changed",
     )
     await load(server, Pins(tmp_path / "mcp.lock"), hook)
     assert len(hook.requests[1].findings) == 3, "a yes once accepts nothing for good"

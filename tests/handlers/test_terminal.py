@@ -141,7 +141,7 @@ async def test_an_invalid_value_is_asked_for_again_with_the_reason(desk: Desk) -
     )
     assert answer.content["age"] == 20
     screen = await desk.screen()
-    reasons = [line.removeprefix("Not taken: ") for line in screen if line.startswith("Not taken")]
+    reasons = [line.removeprefix("Rejected: ") for line in screen if line.startswith("Rejected")]
     assert reasons == [
         "it is shorter than 2 characters",
         "a value is required",

@@ -273,7 +273,7 @@ async def test_a_result_is_the_same_on_every_way(way: Way, option: str, tmp_path
         found = await outcome(way, result, options, tmp_path / name)
         if (way, option) in NOT_MADE:
             expected = found
-            assert "CallDenied memory/t: refused, for the audit record cannot be opened" in found
+            assert "CallDenied memory/t: refused: the audit record cannot be opened" in found
         assert found == (as_recorded(expected) if way is replayed else expected), name
 
 
